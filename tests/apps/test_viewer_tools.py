@@ -91,7 +91,7 @@ def test_lassos_add_and_remove(window: Window, tmp_path: Path) -> None:
         window.page.get_by_role("button", name="Save", exact=True).click()
     saved = json.loads(Path(download.value.path()).read_text())
     assert saved == json.loads(as_json(less)) and saved["instances"][0]["name"] == "pebble"
-    selecting = next(iter(window.viewer._follower._sessions.values()))._selecting
+    selecting = next(iter(window.viewer._sessions.values()))._selecting
     for what in ("vertices", "instances"):
         window.choose("Select", what)
         until(lambda wanted=what: selecting._what.value == wanted, "the choice")
@@ -131,7 +131,7 @@ def test_sections(window: Window, tmp_path: Path) -> None:
     window.click(*place)
     before, scene = window.viewer.pick, window.viewer.scene
     assert before is not None and before.position[0] > scene.bounds[:, 0].mean()
-    session = next(iter(window.viewer._follower._sessions.values()))
+    session = next(iter(window.viewer._sessions.values()))
     drawn = len(session._meshes._shown)
     window.choose("Across", "x")
     until(lambda: session._section.plane is not None, "the plane")
@@ -157,11 +157,11 @@ def test_the_list_hides_and_frames(window: Window, tmp_path: Path) -> None:
     page.get_by_role("button", name="Hide instance 1").click()
     show = page.get_by_role("button", name="Show instance 1")
     until(lambda: show.count() == 1, "the eye to close")
-    assert viewer.scene[1].visible and viewer._follower.copy.hidden == {1}
+    assert viewer.scene[1].visible and viewer._copy.hidden == {1}
     window.click(*at(window, BRICKS[0]))
     assert viewer.pick is None or viewer.pick.instance_id != 1
     show.click()
-    until(lambda: not viewer._follower.copy.hidden, "the eye to open")
+    until(lambda: not viewer._copy.hidden, "the eye to open")
     window.click(*at(window, BRICKS[0]))
     assert viewer.pick is not None and viewer.pick.instance_id == 1
     rows.nth(2).dblclick()

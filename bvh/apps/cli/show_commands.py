@@ -24,8 +24,8 @@ from bvh.apps.demo import Motion, demo_scene
 from bvh.apps.lab import page as lab_page
 from bvh.apps.page_server import HOST, Page
 from bvh.apps.viewer.drawing import MAX_FACES
-from bvh.apps.viewer.html_export import check_page_path
-from bvh.apps.viewer.window import PORT, Follower, view
+from bvh.apps.viewer.html_export import check_page_path, write_page
+from bvh.apps.viewer.window import PORT, view
 from bvh.camera.placement import upward
 from bvh.pictures.picture import NUMBERS, check_picture_path, with_legend
 from bvh.pictures.rendering import render
@@ -117,7 +117,7 @@ def view_command(
     source = files.opened_scene(scene, threads)
     if html is not None:
         axis = upward(source.up if direction is None else direction)
-        size = Follower(source, scene.name, axis, max_faces, threads).write_html(html)
+        size = write_page(html, source, scene.name, axis, max_faces)
         out.print(f"{html}: {files.content_of(source)}, {mebibytes(size)}")
         return
     viewer = view(

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bvh.apps.viewer.drawing import Floats
+from bvh.apps.viewer.drawing import Floats, PageFrame
 from bvh.camera.camera import Camera
 from bvh.camera.placement import oblique
+from bvh.scene.scene import Scene
 
 # Fields of view in degrees: perspective, and one small enough to look orthographic.
 WIDE, NARROW = 35.0, 1.0
@@ -101,3 +102,10 @@ class Views:
         file = io.BytesIO()
         Image.fromarray(pixels).save(file, "PNG")
         client.send_file_download("view.png", file.getvalue(), save_immediately=True)
+
+
+def first_view(scene: Scene, frame: PageFrame, up: Floats) -> Camera:
+    """Return a camera in page coordinates that sees all of a scene; it looks at the origin."""
+    empty = not np.isfinite(scene.bounds).all()
+    box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else frame.to_page(scene.bounds)
+    return Camera.framing(box, up=up, fov_y=WIDE, fill=FILL)
