@@ -1,4 +1,4 @@
-"""Geometries of a RaycastingScene: triangles under one tree, with Open3D's ids and normals."""
+"""Geometries of a RaycastingScene under one tree, with Open3D's ids and normals."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from trimesh.util import append_faces
 
-from bvh.compat.tensors import CHUNK, Given, InputRows, plain, thread_limit
-from bvh.io.meshes import surface_of
+from bvh.compat.tensors import CHUNK, InputRows
 from bvh.queries.answers.locations import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits, ClosestPoints, Hits
-from bvh.runtime.arguments import face_rows, number_of, owned, rows
 from bvh.runtime.threads import share
 
 INVALID_ID = 0xFFFFFFFF
@@ -22,73 +21,16 @@ Reals = NDArray[np.floating]
 Geometry = tuple[NDArray[np.float64], NDArray[np.int32]]
 
 
-class Geometries:
-    """Base of `RaycastingScene`: meshes, and their tree, which `nthreads` threads build."""
-
-    def __init__(self, nthreads: int = 0, device: object = None) -> None:
-        self._threads = thread_limit(nthreads)
-        self._geometries: list[Geometry] = []
-        # The list of meshes that the tree was built from, and the tree.
-        self._built: tuple[list[Geometry], CastSurface] | None = None
-
-    def add_triangles(
-        self, vertex_positions: Given | None = None, triangle_indices: Given | None = None, *,
-        mesh: object = None,
-    ) -> int:  # fmt: skip
-        """Add a mesh to the scene, and return its geometry id, as in Open3D.
-
-        Coordinates are converted to float64. `mesh`, which may also be the only argument, is a
-        TriangleMesh of ``open3d.t``, or any mesh that `bvh.BVH.from_mesh` takes.
-        """
-        if triangle_indices is None:
-            if (mesh is None) == (vertex_positions is None):
-                raise TypeError("add_triangles takes a mesh, or vertex_positions and indices")
-            vertices, faces, _ = surface_of(vertex_positions if mesh is None else mesh)
-        elif mesh is not None:
-            raise TypeError("add_triangles takes either a mesh or triangle_indices, got both")
-        else:
-            vertices, faces = plain(vertex_positions), plain(triangle_indices)
-        points = rows("vertex_positions", vertices)
-        index = face_rows("triangle_indices", faces, len(points))
-        self._geometries = [*self._geometries, (owned(points), owned(index, np.int32))]
-        return len(self._geometries) - 1
-
-    @property
-    def tree(self) -> BVH:
-        """The tree over all triangles, for other queries.
-
-        Its prim_id counts the triangles of all geometries in their order.
-        """
-        return self._surface().tree
-
-    def __repr__(self) -> str:
-        count = number_of(len(self._geometries), "geometries")
-        triangles = number_of(sum(len(faces) for _, faces in self._geometries), "triangles")
-        return f"{type(self).__name__}({count}, {triangles})"
-
-    def _surface(self) -> CastSurface:
-        """Return all triangles and their tree, built if a mesh is new."""
-        geometries, built = self._geometries, self._built
-        if built is None or built[0] is not geometries:
-            # Two threads may both build the same tree.
-            built = self._built = geometries, CastSurface(geometries, self._threads)
-        return built[1]
-
-
 class CastSurface:
     """The tree over all geometries, and tables of its triangles with a last row for misses."""
 
     def __init__(self, geometries: list[Geometry], threads: int) -> None:
-        firsts = np.cumsum([0, *(len(vertices) for vertices, _ in geometries)])
-        points = [np.empty((0, 3)), *(vertices for vertices, _ in geometries)]
-        faces: list[NDArray[np.int32]] = [np.empty((0, 3), np.int32)]
-        for (_, part), first in zip(geometries, firsts[:-1], strict=True):
-            faces.append(part + first if first else part)
         # The tree shares the arrays of a single geometry.
         one = len(geometries) == 1
-        mesh = geometries[0] if one else (np.concatenate(points), np.concatenate(faces))
+        columns = ([geometry[k] for geometry in geometries] for k in (0, 1))
+        points, faces = geometries[0] if one else append_faces(*columns)
         # Open3D does not warn of open meshes.
-        self.tree = BVH.from_triangles(*mesh, threads=threads, warn=False)
+        self.tree = BVH.from_triangles(points.reshape(-1, 3), faces, threads=threads, warn=False)
         # The geometry of each triangle, and its number there; None for a single geometry.
         self._ids: list[NDArray[np.uint32]] | None = None
         if len(geometries) > 1:

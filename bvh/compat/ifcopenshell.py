@@ -120,10 +120,7 @@ class tree:
         """Return the pairs of solids that are in each other by more than a tolerance."""
         found = []
         for a, b in self._pairs(set_a, set_b, 0.0):
-            if not (self._closed[a] and self._closed[b]):
-                continue
-            first, second = self._solids[a], self._solids[b]
-            how = first.relation(second)
+            first, second, how = self._solids[a], self._solids[b], self._relation(a, b)
             if how in ("disjoint", "touching"):
                 continue
             deep = None if how == "equal" else first.penetration(second)
@@ -148,12 +145,10 @@ class tree:
         found = []
         for a, b in self._pairs(set_a, set_b, 0.0):
             near = self._solids[a].distance_to(self._solids[b])
-            solid = self._closed[a] and self._closed[b]
             # Surfaces that touch are enough if that is allowed, or if one mesh is not closed.
             meets = near.distance == 0.0
-            if (solid and not allow_touching) or not meets:
-                how = self._solids[a].relation(self._solids[b]) if solid else "disjoint"
-                meets = how not in ("disjoint", "touching")
+            if (self._closed[a] and self._closed[b] and not allow_touching) or not meets:
+                meets = self._relation(a, b) not in ("disjoint", "touching")
             if meets:
                 found.append(self._clash(2, a, b, 0.0, *near.position))
         return tuple(found)
@@ -184,7 +179,7 @@ class tree:
             one = self._number(value)
             near = [
                 b for _, b in self._pairs([value], self._products, extend, itself=True)
-                if b == one or self._related(one, b)
+                if b == one or self._relation(one, b) != "disjoint"
                 or self._solids[one].distance_to(self._solids[b]).distance <= extend
             ]  # fmt: skip
         return [self._products[k] for k in near]
@@ -230,10 +225,10 @@ class tree:
         guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
         return self._numbers[guid]
 
-    def _related(self, a: int, b: int) -> bool:
-        """Return whether two meshes are solids with a common point."""
+    def _relation(self, a: int, b: int) -> str:
+        """Return how two solids are related; "disjoint" where a mesh is not closed."""
         both = self._closed[a] and self._closed[b]
-        return both and self._solids[a].relation(self._solids[b]) != "disjoint"
+        return self._solids[a].relation(self._solids[b]) if both else "disjoint"
 
     def _pairs(
         self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, itself: bool = False

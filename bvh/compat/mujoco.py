@@ -29,7 +29,7 @@ ROUND, FINE = 256, 5
 
 
 class ModelScene:
-    """The geoms of a model as instances of a scene.
+    """The geoms of an ``MjModel`` as instances of a scene; `follow` moves them.
 
     Attributes
     ----------
@@ -37,6 +37,12 @@ class ModelScene:
         All geoms but planes and those that are transparent.
     geom_id : ndarray of int32
         The geom of each instance.
+
+    Examples
+    --------
+    >>> import mujoco  # doctest: +SKIP
+    >>> world = scene(mujoco.MjModel.from_xml_path("robot.xml"))  # doctest: +SKIP
+    >>> world.follow(data)  # doctest: +SKIP
     """
 
     def __init__(self, model: Any) -> None:
@@ -120,16 +126,7 @@ class ModelScene:
         t[near], geom[near], normal[near] = far[near], number, turn[:, 2]
 
 
-def scene(model: Any) -> ModelScene:
-    """Return the geoms of an ``MjModel``; `ModelScene.follow` moves them.
-
-    Examples
-    --------
-    >>> import mujoco  # doctest: +SKIP
-    >>> world = scene(mujoco.MjModel.from_xml_path("robot.xml"))  # doctest: +SKIP
-    >>> world.follow(data)  # doctest: +SKIP
-    """
-    return ModelScene(model)
+scene = ModelScene
 
 
 def mj_ray(
@@ -173,7 +170,11 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
     if kind == BOX:
         return BVH.from_mesh(trimesh.creation.box(2.0 * size))
     if kind == MESH:
-        return _mesh(model, int(model.geom_dataid[number]))
+        mesh = int(model.geom_dataid[number])
+        begin, first = model.mesh_vertadr[mesh], model.mesh_faceadr[mesh]
+        vertices = model.mesh_vert[begin : begin + model.mesh_vertnum[mesh]]
+        faces = model.mesh_face[first : first + model.mesh_facenum[mesh]]
+        return BVH.from_triangles(vertices, faces)
     if kind == HFIELD:
         return _heights(model, int(model.geom_dataid[number]))
     if kind in (SPHERE, ELLIPSOID):
@@ -185,15 +186,6 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
         shape = trimesh.creation.capsule(2.0 * size[1], size[0], count=[ROUND // 2, ROUND // 2])
         return BVH.from_mesh((shape.vertices - shape.bounds.mean(axis=0), shape.faces))
     raise TypeError(f"geom {number} has type {kind}, which rays do not support")
-
-
-def _mesh(model: Any, mesh: int) -> BVH:
-    """Return the tree of a mesh of the model."""
-    begin, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
-    first, many = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
-    return BVH.from_triangles(
-        model.mesh_vert[begin : begin + count], model.mesh_face[first : first + many]
-    )
 
 
 def _heights(model: Any, field: int) -> BVH:

@@ -11,11 +11,12 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bvh.compat.geometries import INVALID_ID, CastSurface, Geometries
-from bvh.compat.tensors import Given, InputRows, given_like, narrowed, plain
+from bvh.compat.geometries import INVALID_ID, CastSurface, Geometry
+from bvh.compat.tensors import Given, InputRows, given_like, narrowed, plain, thread_limit
+from bvh.io.meshes import surface_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import ClosestPoints, Hits
-from bvh.runtime.arguments import one_index, reals, whole_number
+from bvh.runtime.arguments import face_rows, number_of, one_index, owned, reals, rows, whole_number
 
 __all__ = ["RaycastingScene"]
 __dir__ = __all__.copy
@@ -24,7 +25,7 @@ Arrays = dict[str, Any]
 Found = TypeVar("Found")
 
 
-class RaycastingScene(Geometries):
+class RaycastingScene:
     """Ray and point queries of triangle meshes, with the interface of Open3D's class.
 
     Each mesh has a geometry id, counted from 0; the tree over all of them is built by the first
@@ -86,6 +87,47 @@ class RaycastingScene(Geometries):
     """
 
     INVALID_ID = INVALID_ID
+
+    def __init__(self, nthreads: int = 0, device: object = None) -> None:
+        self._threads = thread_limit(nthreads)
+        self._geometries: list[Geometry] = []
+        # The list of meshes that the tree was built from, and the tree.
+        self._built: tuple[list[Geometry], CastSurface] | None = None
+
+    def add_triangles(
+        self, vertex_positions: Given | None = None, triangle_indices: Given | None = None, *,
+        mesh: object = None,
+    ) -> int:  # fmt: skip
+        """Add a mesh to the scene, and return its geometry id, as in Open3D.
+
+        Coordinates are converted to float64. `mesh`, which may also be the only argument, is a
+        TriangleMesh of ``open3d.t``, or any mesh that `bvh.BVH.from_mesh` takes.
+        """
+        if triangle_indices is None:
+            if (mesh is None) == (vertex_positions is None):
+                raise TypeError("add_triangles takes a mesh, or vertex_positions and indices")
+            vertices, faces, _ = surface_of(vertex_positions if mesh is None else mesh)
+        elif mesh is not None:
+            raise TypeError("add_triangles takes either a mesh or triangle_indices, got both")
+        else:
+            vertices, faces = plain(vertex_positions), plain(triangle_indices)
+        points = rows("vertex_positions", vertices)
+        index = face_rows("triangle_indices", faces, len(points))
+        self._geometries = [*self._geometries, (owned(points), owned(index, np.int32))]
+        return len(self._geometries) - 1
+
+    @property
+    def tree(self) -> BVH:
+        """The tree over all triangles, for other queries.
+
+        Its prim_id counts the triangles of all geometries in their order.
+        """
+        return self._surface().tree
+
+    def __repr__(self) -> str:
+        count = number_of(len(self._geometries), "geometries")
+        triangles = number_of(sum(len(faces) for _, faces in self._geometries), "triangles")
+        return f"{type(self).__name__}({count}, {triangles})"
 
     def cast_rays(self, rays: Given, nthreads: int = 0) -> Arrays:
         """Find the closest hit of each ray, as in Open3D.
@@ -187,6 +229,14 @@ class RaycastingScene(Geometries):
         else:
             rays = _rays_of_view(*args, **kwargs)
         return given_like(narrowed(rays, dtype), *args, *kwargs.values())
+
+    def _surface(self) -> CastSurface:
+        """Return all triangles and their tree, built if a mesh is new."""
+        geometries, built = self._geometries, self._built
+        if built is None or built[0] is not geometries:
+            # Two threads may both build the same tree.
+            built = self._built = geometries, CastSurface(geometries, self._threads)
+        return built[1]
 
     def _cast(
         self, query: Callable[..., Found], rays: Given, nthreads: int, *limits: float,

@@ -6,6 +6,7 @@ replace `ray` and `nearest` of one mesh. `CollisionManager` replaces that of `tr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import threading
@@ -30,8 +31,8 @@ from bvh.compat.trimesh_rays import Flag, Found, RayMeshIntersector, is_flag
 from bvh.runtime.arguments import check_option
 
 __all__ = [
-    "CollisionManager", "ContactData", "DistanceData", "Installation", "ProximityQuery",
-    "RayMeshIntersector", "closest_point", "contains", "install", "scene_to_collision",
+    "CollisionManager", "ContactData", "DistanceData", "ProximityQuery", "RayMeshIntersector",
+    "closest_point", "contains", "install", "scene_to_collision",
     "signed_distance", "uninstall",
 ]  # fmt: skip
 __dir__ = __all__.copy
@@ -61,32 +62,6 @@ class InsteadOfEmbree(RayMeshIntersector):
         return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
 
 
-class Installation:
-    """Context manager that restores on exit what was installed before, and its rule.
-
-    Examples
-    --------
-    >>> import trimesh, bvh.compat.trimesh
-    >>> with bvh.compat.trimesh.install():
-    ...     isinstance(trimesh.creation.box().ray, bvh.compat.trimesh.RayMeshIntersector)
-    True
-    """
-
-    def __init__(self, new: bool, rule: OpenRule) -> None:
-        self._new, self._rule = new, rule
-
-    def __enter__(self) -> Installation:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        Rules.opened = self._rule
-        if self._new:
-            uninstall()
-
-    def __repr__(self) -> str:
-        return f"Installation({'installed' if _patches else 'uninstalled'})"
-
-
 METHODS = (
     "intersects_id", "intersects_location", "intersects_first", "intersects_any", "contains_points",
 )  # fmt: skip
@@ -102,7 +77,7 @@ _replacements: dict[type, type[RayMeshIntersector]] = {}
 _casters: weakref.WeakValueDictionary[int, RayMeshIntersector] = weakref.WeakValueDictionary()
 
 
-def install(contains: OpenRule | None = None) -> Installation:
+def install(contains: OpenRule | None = None) -> contextlib.ExitStack:
     """Replace `mesh.ray` of all meshes, and the nearest points of `trimesh.proximity`.
 
     Everything that trimesh builds on them follows: `mesh.contains`, `mesh.nearest`, voxels,
@@ -110,7 +85,7 @@ def install(contains: OpenRule | None = None) -> Installation:
     `trimesh.ray`. Pickles and copies of meshes contain none of our objects. A second call only
     changes the rule for open meshes. Functions that were imported from trimesh before, by ``from
     trimesh.proximity import closest_point``, are not replaced, nor are subclasses of trimesh's two
-    classes. Returns a context manager that uninstalls at its end.
+    classes. Returns a context manager that restores at its end what was before.
 
     Parameters
     ----------
@@ -130,18 +105,14 @@ def install(contains: OpenRule | None = None) -> Installation:
     """
     if contains is not None:
         check_option("contains", contains, get_args(OpenRule))
-    with _lock:
-        before = Rules.opened
-        Rules.opened = contains or before
-        if _patches:
-            return Installation(False, before)
-        try:
-            _replace_all()
-        except BaseException:
+    with _lock, contextlib.ExitStack() as undo:
+        undo.callback(setattr, Rules, "opened", Rules.opened)
+        if not _patches:
             # All or nothing, in case a version of trimesh has other names.
-            uninstall()
-            raise
-    return Installation(True, before)
+            undo.callback(uninstall)
+            _replace_all()
+        Rules.opened = contains or Rules.opened
+        return undo.pop_all()
 
 
 def uninstall() -> None:

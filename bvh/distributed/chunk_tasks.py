@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
 from operator import getitem
-from types import EllipsisType, MethodType
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.distributed.merging import Column, Columns, Kinds
+from bvh.distributed.merging import Column, Kinds
 from bvh.distributed.out_of_core.part_targets import declared, refuse
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.tree_handles import Handle, Searched, handle_of
 from bvh.queries.query_arguments import check_method, check_options
-from bvh.queries.verbs import Verb
+from bvh.queries.verbs import Merge, Verb
 from bvh.runtime.arguments import cull_code, flag, lengths, thread_limit, whole_number
 from bvh.runtime.cpus import task_threads
 from bvh.runtime.foreign_arrays import is_lazy
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 Arguments = dict[str, object]
 Options = dict[str, Any]
 Lazy = dict[str, "Array"]
-# The columns of the result for a chunk, or its only column.
-Found = Column | tuple[Column, ...]
 Shape = tuple[int, ...]
 # Function of a `RaySource`: it returns (origins, directions).
 Maker = Callable[..., tuple[ArrayLike, ArrayLike]]
@@ -46,8 +44,6 @@ Slices = tuple[slice, ...]
 # Rays of a block: 6 MB of directions, and as much of results. Chunks of millions that are made and
 # cast at a time take half as long again: each array is new memory, cleared first, and never cached.
 BLOCK = 1 << 18
-
-all_of = slice(None)
 
 
 class RayBlocks:
@@ -58,33 +54,26 @@ class RayBlocks:
         self.shape = tuple(axis.stop - axis.start for axis in place)
 
     def cast(
-        self, target: Searched, verb: str, options: dict[str, object], bounds: dict[str, Column]
+        self, target: Searched, verb: str, options: Options
     ) -> Iterator[tuple[Slices, Slices, object]]:
         """Yield (slices of the chunk, slices of the source, result) of each block of rays."""
-        # `bounds` are arguments that are arrays, such as `t_min`, and broadcast with the chunk.
-        # Blocks have a full slice along axes of length 1, as results may be longer there.
         # A chunk is one block if each block would visit all parts, or for a filter, which gets the
         # row of a ray in its chunk.
         undivided = isinstance(target, Parts) or options.get("filter") is not None
-        most = prod(self.shape) if undivided else BLOCK
-        sizes = block_shape(self.shape, most)
+        sizes = block_shape(self.shape, prod(self.shape) if undivided else BLOCK)
         begins = [range(0, max(n, 1), size) for n, size in zip(self.shape, sizes, strict=True)]
         for begin in product(*begins):
-            block = [slice(b, min(b + k, n))
-                     for b, k, n in zip(begin, sizes, self.shape, strict=True)]  # fmt: skip
-            within = [all_of if n == 1 else s for s, n in zip(block, self.shape, strict=True)]
-            place = [slice(axis.start + s.start, axis.start + s.stop)
-                     for s, axis in zip(block, self.place, strict=True)]  # fmt: skip
+            within = tuple(slice(b, min(b + k, n))
+                           for b, k, n in zip(begin, sizes, self.shape, strict=True))  # fmt: skip
+            place = tuple(slice(axis.start + s.start, axis.start + s.stop)
+                          for s, axis in zip(within, self.place, strict=True))  # fmt: skip
+            shape = *(axis.stop - axis.start for axis in place), 3
             with task_threads(1):
-                origins, directions = map(np.asarray, self._function(*place, *self._args))
-            shape = tuple(axis.stop - axis.start for axis in place)
-            rays = _shared(origins, shape), np.broadcast_to(directions, (*shape, 3))
-            some = {name: _part_of(array, within) for name, array in bounds.items()}
-            found = getattr(target, verb)(*rays, **some, **options)
-            yield tuple(within), tuple(place), found
+                rays = [np.broadcast_to(a, shape) for a in self._function(*place, *self._args)]
+            yield within, place, getattr(target, verb)(*rays, **options)
 
 
-def block_shape(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
+def block_shape(shape: Shape, most: int) -> Shape:
     """Return the shape of blocks of at most `most` rays, about as long along all axes."""
     sizes = [max(size, 1) for size in shape]
     while prod(sizes) > max(most, 1):
@@ -93,35 +82,11 @@ def block_shape(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _part_of(array: Column, within: list[slice]) -> Column:
-    """Return the part of an array that broadcasts with the block `within` a chunk."""
-    # Axes are matched from the last; those before the axes of the rays are not divided.
-    axes = zip(array.shape[::-1], reversed(within), strict=False)
-    return array[(..., *[all_of if size == 1 else some for size, some in axes][::-1])]
-
-
-def _shared(origins: Column, shape: tuple[int, ...]) -> Column:
-    """Return origins of rays of a shape; one point if all share it, which saves a copy."""
-    # Strides of 0 tell that one point was broadcast.
-    if origins.size and not any(origins.strides[:-1]):
-        one: Column = origins[(0,) * (origins.ndim - 1)]
-        return one
-    return np.broadcast_to(origins, (*shape, 3))
-
-
 def searched(target: object) -> Searched:
     """Return the target, if it is a tree, a scene or parts; else raise a TypeError."""
     if not isinstance(target, Searched):
         raise TypeError(f"target must be a BVH, a Scene or Parts, got {type(target).__name__}")
     return target
-
-
-def shapes_of(verb: Verb) -> dict[str, Shape]:
-    """Return the arguments that may be Dask arrays, each with its shape for one query.
-
-    `rays` replaces origins and directions by an array whose blocks are `RayBlocks`.
-    """
-    return {"rays": (), **verb.arrays}
 
 
 def checked_options(query: MethodType, arguments: Arguments) -> Options:
@@ -133,7 +98,7 @@ def checked_options(query: MethodType, arguments: Arguments) -> Options:
     if given.pop("progress", False) is not False:
         use = "dask.diagnostics.ProgressBar, or distributed.progress"
         raise ValueError(f"progress must be None for Dask arrays: use {use}")
-    for name in given.keys() - shapes_of(verb).keys() - set(verb.options):
+    for name in given.keys() - verb.arrays.keys() - set(verb.options):
         raise TypeError(f"{verb.name}() got an unexpected keyword argument {name!r}")
     cull_code(given.get("cull"))
     flags = given.get("sort"), given.get("validate_rays", False)
@@ -150,40 +115,54 @@ def checked_options(query: MethodType, arguments: Arguments) -> Options:
     return given | {"threads": thread_limit(given.get("threads", 1))}
 
 
-def query_chunks(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
-    """Return the columns of a result as Dask arrays: one task for each chunk."""
-    import dask.array as da
-
+def kinds_of(target: Searched, verb: Verb, options: Options) -> Kinds:
+    """Return the columns of the result for a target, with their types."""
     ids = np.int64 if isinstance(target, Parts) else np.int32
-    kinds = verb.columns(isinstance(target, Scene), bool(options.get("counters")), ids)
-    shapes, inputs, rank = shapes_of(verb), list[Any](), 0
-    # `da.blockwise` takes each array with names of its axes: leading ones are shared, those of one
-    # query are not.
-    for name, array in arrays.items():
-        core = [f"{name} {k}" for k in range(len(shapes[name]))]
-        inputs += [array, (*_leading(array.ndim - len(core)), *core)]
-        rank = max(rank, array.ndim - len(core))
-    # Unlike outputs of `apply_gufunc`, these are fused with later operations.
-    leading, sizes = _leading(rank), {"k": options.get("k", 0), "i": 3}
+    return verb.columns(isinstance(target, Scene), bool(options.get("counters")), ids)
+
+
+def chunk_results(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Array:
+    """Return an array of results, one for each chunk: tuples of columns, or lists."""
+    cores = {name: len(verb.arrays.get(name, ())) for name in arrays}
+    inputs = [
+        (array, array.ndim - cores[name], *(f"{name} {k}" for k in range(cores[name])))
+        for name, array in arrays.items()
+    ]
     # The data of a filter may be an array for all faces: one key, as the tree is.
     data = {"data": held("data", options["data"])} if "data" in options else {}
     rest = {name: given for name, given in options.items() if name not in data}
-    task, kind = _ChunkQuery(verb.name, list(arrays), kinds, rest), next(iter(kinds.values()))
-    found = da.blockwise(
-        task, leading, *inputs, target=target_key(target), dtype=kind,
-        meta=np.empty((0,) * rank, kind), **data,
-    )  # fmt: skip
-    if len(kinds) == 1:
-        return {verb.name: found}
-    # A task returns a tuple of columns; for each, `getitem` with its number takes it out, and adds
-    # the axes of one query: k answers, three coordinates.
+    kinds = None if verb.merge is Merge.LISTS else kinds_of(target, verb, options)
+    task = _ChunkQuery(verb.name, list(arrays), kinds, rest)
+    return blockwise(task, inputs, target=held_target(target), **data)
+
+
+def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options: Any) -> Array:
+    """Return an array of objects, one for each chunk: the results of a task.
+
+    An input is an array, how many of its axes are those of the result, and names of the others.
+    """
+    import dask.array as da
+
+    rank = max(rank for _, rank, *_ in inputs)
+    named = [item for array, k, *core in inputs for item in (array, (*_leading(k), *core))]
+    # Unlike outputs of `apply_gufunc`, these are fused with later operations.
+    meta = np.empty((0,) * rank, object)
+    return da.blockwise(task, _leading(rank), *named, dtype=object, meta=meta, **options)
+
+
+def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> Lazy:
+    """Return the columns of results of chunks, as Dask arrays by name."""
+    # `getitem` takes a column out, and adds the axes of one query: k answers, three coordinates.
+    import dask.array as da
+
+    leading, sizes = _leading(results.ndim), {"k": options.get("k", 0), "i": 3}
     columns = {}
     for number, (name, kind) in enumerate(kinds.items()):
         core = ["k"] * bool(sizes["k"]) + ["i"] * (name == "position")
         columns[name] = da.blockwise(
-            getitem, (*leading, *core), found, leading, number, None, dtype=kind,
+            getitem, (*leading, *core), results, leading, number, None, dtype=kind,
             new_axes={axis: sizes[axis] for axis in core},
-            meta=np.empty((0,) * (rank + len(core)), kind), token=f"{verb.name}-{name}",
+            meta=np.empty((0,) * (results.ndim + len(core)), kind), token=f"{verb.name}-{name}",
         )  # fmt: skip
     return columns
 
@@ -194,52 +173,42 @@ def _leading(rank: int) -> tuple[str, ...]:
 
 
 class _ChunkQuery:
-    """Function of a task: the query of a chunk; it returns a tuple of columns, or the only one.
+    """Function of a task: the query of a chunk; it returns a tuple of columns, or lists.
 
-    `names` are those of the arguments that are arrays, `kinds` the types of the columns.
+    `names` are those of the arguments that are arrays, or "rays" for `RayBlocks`; `kinds` are the
+    types of the columns, None for lists.
     """
 
-    def __init__(self, verb: str, names: list[str], kinds: Kinds, options: Options) -> None:
+    def __init__(self, verb: str, names: list[str], kinds: Kinds | None, options: Options) -> None:
         self._verb, self._names, self._kinds, self._options = verb, names, kinds, options
         self.__name__ = verb
 
-    def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Found:
+    def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Any:
         given = dict(zip(self._names, map(_alone, arrays), strict=True))
-        with task_threads(self._options["threads"]):
+        options = self._options | data
+        with task_threads(options["threads"]):
             if "rays" in given:
-                found = self._of_blocks(given.pop("rays"), target.open(), given, data)
-            else:
-                query = getattr(target.open(), self._verb)
-                found = self._columns(query(**given, **self._options, **data))
-        return found if len(self._kinds) > 1 else found[0]
+                return self._of_blocks(given["rays"], target.open(), options)
+            found = getattr(target.open(), self._verb)(**given, **options)
+        return found if self._kinds is None else self._columns(found)
 
     def _columns(self, found: object) -> tuple[Column, ...]:
         """Return the columns of a result; those of a single query become arrays, too."""
+        assert self._kinds is not None
         if len(self._kinds) == 1:
             return (np.asarray(found),)
         return tuple(np.asarray(getattr(found, k), kind) for k, kind in self._kinds.items())
 
-    def _of_blocks(
-        self, rays: RayBlocks, target: Searched, given: Columns, data: Options
-    ) -> tuple[Column, ...]:
+    def _of_blocks(self, rays: RayBlocks, target: Searched, options: Options) -> tuple[Column, ...]:
         """Return the columns of the results of all blocks of a chunk."""
-        columns: tuple[Column, ...] | None = None
-        rank = len(rays.shape)
-        for within, _, result in rays.cast(target, self._verb, self._options | data, given):
+        columns: tuple[Column, ...] = ()
+        for within, _, result in rays.cast(target, self._verb, options):
             found = self._columns(result)
-            if columns is None:
-                # The shape for the chunk: other arguments may add axes before those of the rays,
-                # or lengthen axes of length 1. The first block may be all.
-                shape = found[0].shape
-                ends = zip(rays.shape, shape[len(shape) - rank :], strict=True)
-                full = (*shape[: len(shape) - rank], *(b if a == 1 else a for a, b in ends))
-                if full == shape:
-                    return found
-                columns = tuple(np.empty(full, column.dtype) for column in found)
+            if found[0].shape == rays.shape:
+                return found
+            columns = columns or tuple(np.empty(rays.shape, column.dtype) for column in found)
             for column, some in zip(columns, found, strict=True):
-                index: tuple[slice | EllipsisType, ...] = (..., *within)
-                column[index] = some
-        assert columns is not None
+                column[within] = some
         return columns
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
@@ -261,7 +230,7 @@ def held(name: str, value: object) -> Delayed:
     return delayed(value, name=f"{name}-{tokenize(value)}", traverse=False)
 
 
-def target_key(target: Searched) -> Delayed:
+def held_target(target: Searched) -> Delayed:
     """Return a tree, a scene or parts as one key of a graph."""
     return held(type(target).__name__.lower(), handle_of(target))
 
@@ -282,30 +251,11 @@ def as_dask(name: str, value: object, shape: Shape) -> Array:
     return array
 
 
-def unified(arrays: Lazy, shapes: dict[str, Shape]) -> Lazy:
-    """Return arrays with the same chunks along their leading axes, which must broadcast."""
-    import dask.array as da
-
-    leading = {name: a.shape[: a.ndim - len(shapes[name])] for name, a in arrays.items()}
+def check_shapes(arrays: Lazy, verb: Verb) -> None:
+    """Raise a ValueError unless the leading shapes of arrays broadcast."""
+    leading = {name: a.shape[: a.ndim - len(verb.arrays[name])] for name, a in arrays.items()}
     try:
         np.broadcast_shapes(*leading.values())
     except ValueError:
         listed = ", ".join(f"{name} {shape}" for name, shape in leading.items() if shape)
         raise ValueError(f"leading shapes do not broadcast: {listed}") from None
-    if "rays" in arrays:
-        # Blocks of rays are no arrays and cannot be cut, so other arrays get the chunks of rays.
-        rays = arrays["rays"]
-        arrays = {n: a if n == "rays" else _chunked_as(a, rays) for n, a in arrays.items()}
-    # Leading axes are numbered from the last; an axis of the queries themselves has a name.
-    pairs: list[Any] = []
-    for name, array in arrays.items():
-        tail = [f"{name} {k}" for k in range(len(shapes[name]))]
-        pairs += [array, (*range(len(leading[name]), 0, -1), *tail)]
-    return dict(zip(arrays, da.core.unify_chunks(*pairs)[1], strict=True))
-
-
-def _chunked_as(array: Array, rays: Array) -> Array:
-    """Return an array of numbers with the chunks of rays, along the axes that are as long."""
-    last = range(-1, -1 - min(array.ndim, rays.ndim), -1)
-    alike = {k + array.ndim: rays.chunks[k] for k in last if array.shape[k] == rays.shape[k]}
-    return array.rechunk(alike)

@@ -1,9 +1,9 @@
 """Local copies of fetched files, under names that contain their digests.
 
 Copies are in the folder BVH_PARTS_DIR until somebody removes them. Each file is fetched by one
-process of a machine, while others wait. Its bytes are counted and hashed, and it gets its name only
-if both are right; later it is checked for damage alone. So those who can write to the folder are
-trusted.
+process of a machine, which locks a hidden file while others wait. Its bytes are counted and hashed,
+and it gets its name only if both are right; later it is checked for damage alone. So those who can
+write to the folder are trusted.
 """
 
 import atexit
@@ -13,7 +13,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -81,11 +81,21 @@ def fetched(wanted: WantedFile) -> Path:
     folder = _writable_folder()
     # The folder may be a temporary one now.
     path = folder / wanted.name
-    with _turn(folder / f".{wanted.name}") as temporary:
-        # Another process may have fetched it meanwhile.
+    with contextlib.ExitStack() as stack:
+        temporary = folder / f".{secrets.token_hex(8)}-{wanted.name}"
+        # Without locks, or where the name is a link, each process writes to a name of its own.
+        with contextlib.suppress(OSError):
+            lock = open_plain(folder / f".{wanted.name}.lock", os.O_RDWR | os.O_CREAT)
+            stack.callback(os.close, lock)
+            # A child of a process that has finished may still hold the lock.
+            while not lock_file(lock) and not wanted.is_good(path):
+                time.sleep(POLL_SECONDS)
+            temporary = folder / f".part-{wanted.name}"
         if not wanted.is_good(path):
-            with open(temporary, "ab", opener=open_plain) as file:
-                file.truncate(0)
+            # Of a process that was killed.
+            temporary.unlink(missing_ok=True)
+            stack.callback(temporary.unlink, missing_ok=True)
+            with open(temporary, "xb", opener=open_plain) as file:
                 wanted.fetch(file)
             wanted.check(temporary)
             try:
@@ -114,58 +124,6 @@ def cache_folder() -> Path:
         return absolute(given)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
     return absolute(home) / "bvh" / "parts"
-
-
-@contextlib.contextmanager
-def _turn(temporary: Path) -> Iterator[Path]:
-    """Yield a path to fetch to, for which other processes wait; remove the file at the end."""
-    # The file itself is locked: if its process is killed, the next one continues. Without locks, or
-    # where the name is a link, each process has a different name; also on Windows, where locked
-    # files cannot be written to.
-    file = _locked(temporary)
-    if file is None:
-        temporary = temporary.with_name(f".{secrets.token_hex(8)}{temporary.suffix}")
-    try:
-        yield temporary
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            if file is None or _is_at(temporary, file):
-                temporary.unlink()
-        if file is not None:
-            os.close(file)
-
-
-def _locked(path: Path) -> int | None:
-    """Open and lock a file, waiting for other processes; None where that is not possible."""
-    while os.name != "nt":
-        try:
-            file = open_plain(path, os.O_RDWR | os.O_CREAT)
-        except OSError:
-            return None
-        is_held = False
-        try:
-            # If the file is no longer at its path, the previous process has finished or given up,
-            # though a child of it may still hold the lock: try again with a new file.
-            while not lock_file(file) and _is_at(path, file):
-                time.sleep(POLL_SECONDS)
-            is_held = _is_at(path, file)
-            if is_held:
-                return file
-        except FileNotFoundError:
-            pass
-        except OSError:
-            # The file is empty, as no process fetches to this name if there are no locks.
-            path.unlink(missing_ok=True)
-            return None
-        finally:
-            if not is_held:
-                os.close(file)
-    return None
-
-
-def _is_at(path: Path, file: int) -> bool:
-    """Return whether an open file is the one at a path; FileNotFoundError if there is none."""
-    return os.path.samestat(os.fstat(file), os.lstat(path))
 
 
 def _writable_folder() -> Path:

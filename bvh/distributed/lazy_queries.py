@@ -17,16 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed import chunk_tasks
-from bvh.distributed.chunk_tasks import Arguments, Found, Lazy, Options, query_chunks
-from bvh.distributed.merging import Column, Columns, merge
+from bvh.distributed.chunk_tasks import Arguments, Lazy, Options, chunk_results
+from bvh.distributed.merging import Column, merge
 from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.tree_handles import Handle, Searched
+from bvh.distributed.tree_handles import Searched
 from bvh.queries.answers.result_bases import columns_of
 from bvh.queries.results import AllHits, Overlaps
 from bvh.queries.verbs import Merge, Verb
 from bvh.runtime.arguments import number_of
-from bvh.runtime.cpus import task_threads
 from bvh.runtime.foreign_arrays import is_lazy
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class LazyLists:
         """
         from dask.delayed import delayed
 
-        return delayed(join)(self.chunks.tolist(), self.chunks.shape)
+        return delayed(join)(self.chunks.tolist())
 
     def compute(self, **options: Any) -> ChunkLists:
         """Compute all chunks, and return one result; options as in `dask.compute`.
@@ -101,32 +100,36 @@ class LazyLists:
 
 def answer(query: MethodType, arguments: Arguments) -> Any:
     """Return the result of a query of a tree, a scene or parts, lazily."""
-    verb, target = declared(query), chunk_tasks.searched(query.__self__)
-    given, shapes = chunk_tasks.checked_options(query, arguments), chunk_tasks.shapes_of(verb)
+    verb, given = declared(query), chunk_tasks.checked_options(query, arguments)
     # A single mask stays a number, as queries of points and regions take no array of masks.
     mask: object = given.get("mask")
     is_one = np.ndim(mask) == 0 and not is_lazy(mask)  # type: ignore[arg-type]
-    names = [n for n in shapes if n in given and not (n == "mask" and is_one)]
-    arrays = {n: chunk_tasks.as_dask(n, given.pop(n), shapes[n]) for n in names}
-    arrays = chunk_tasks.unified(arrays, shapes)
+    names = [n for n in verb.arrays if n in given and not (n == "mask" and is_one)]
+    arrays = {n: chunk_tasks.as_dask(n, given.pop(n), verb.arrays[n]) for n in names}
+    chunk_tasks.check_shapes(arrays, verb)
+    return lazy_result(chunk_tasks.searched(query.__self__), verb, arrays, given)
+
+
+def lazy_result(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Any:
+    """Return the result of a query of Dask arrays, whose options are checked."""
     if verb.merge is Merge.LISTS:
-        return _lists(target, verb, arrays, given)
-    if isinstance(target, Parts):
-        columns = _of_parts(target, verb, arrays, given)
-    else:
-        columns = query_chunks(target, verb, arrays, given)
+        return LazyLists(chunk_results(target, verb, arrays, options).to_delayed())
+    columns = _columns(target, verb, arrays, options)
     return columns[verb.name] if verb.record is None else verb.record(**columns)
 
 
-def _of_parts(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
-    """Return the columns of the result of a query of parts."""
-    if verb.merge is None:
-        return {verb.name: _by_sides(parts, verb, arrays, options)}
-    results = [query_chunks(group, verb, arrays, options) for group in parts.groups()]
+def _columns(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
+    """Return the columns of a result; of parts, those of all groups are merged."""
+    if isinstance(target, Parts) and verb.merge is None:
+        return {verb.name: _by_sides(target, verb, arrays, options)}
+    groups = target.groups() if isinstance(target, Parts) else [target]
+    results = [chunk_results(group, verb, arrays, options) for group in groups]
+    kinds, rank = chunk_tasks.kinds_of(target, verb, options), results[0].ndim
+    task = partial(_merged, how=verb.merge, names=list(kinds), rank=rank)
     while len(results) > 1:
         runs = [results[k : k + TOGETHER] for k in range(0, len(results), TOGETHER)]
-        results = [_merged(verb.merge, run, "k" in options) for run in runs]
-    return results[0]
+        results = [chunk_tasks.blockwise(task, [(r, rank) for r in run]) for run in runs]
+    return chunk_tasks.separated(results[0], verb, kinds, options)
 
 
 def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array:
@@ -137,7 +140,7 @@ def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array
 
     def found(query: Callable[..., object]) -> Array:
         other = declared(query)
-        return _of_parts(parts, other, arrays, rest)[other.name]
+        return _columns(parts, other, arrays, rest)[other.name]
 
     if options["method"] == "winding":
         inside = found(parts.winding_number) > 0.5
@@ -149,77 +152,23 @@ def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array
     return da.where(inside & (near > 0.0) & (near < np.inf), -near, near)
 
 
-def _merged(how: Merge, results: list[Lazy], several: bool) -> Lazy:
-    """Merge the results of several groups of parts, lazily.
-
-    With `several`, each query has k answers, along one more axis.
-    """
-    import dask.array as da
-
-    if len(results) == 1:
-        return results[0]
-    names = list(results[0])
-    axes = {n: ["k"] * several + ["i"] * (n == "position") for n in names}
-    cores = [f"({','.join(axes[n])})" for n in names]
-    signature = f"{','.join(cores * len(results))}->{','.join(cores)}"
-    columns, kinds = [r[n] for r in results for n in names], [results[0][n].dtype for n in names]
-    counts = {n: len(axes[n]) for n in names}
-    call = partial(_merged_chunk, how=how, cores=counts)
-    found = da.apply_gufunc(call, signature, *columns, output_dtypes=kinds)
-    return dict(zip(names, found if len(names) > 1 else [found], strict=True))
-
-
-def _merged_chunk(*columns: Column, how: Merge, cores: dict[str, int]) -> Found:
-    """Merge the results of several groups for a chunk.
-
-    `columns` are those of the first group, then those of the next, and so on; `cores` has, for each
-    column of a group, the number of axes of one query's answer.
-    """
-    count = len(cores)
-    groups = [columns[begin : begin + count] for begin in range(0, len(columns), count)]
-    # `merge` takes columns with a single leading axis.
-    results = [
-        {n: c.reshape(-1, *c.shape[c.ndim - cores[n] :]) for n, c in zip(cores, group, strict=True)}
-        for group in groups
+def _merged(
+    *results: tuple[Column, ...], how: Merge | None, names: list[str], rank: int
+) -> tuple[Column, ...]:
+    """Merge the columns of several groups for a chunk, whose queries have `rank` axes."""
+    # `merge` takes columns with a single leading axis, and writes to the first.
+    assert how is not None
+    groups = [
+        {n: c.reshape(-1, *c.shape[rank:]) for n, c in zip(names, found, strict=True)}
+        for found in results
     ]
-    mine = {name: column.copy() for name, column in results[0].items()}
-    for other in results[1:]:
-        merge(how, mine, other)
-    found = [c.reshape(full.shape) for c, full in zip(mine.values(), columns, strict=False)]
-    return tuple(found) if count > 1 else found[0]
+    first = {name: column.copy() for name, column in groups[0].items()}
+    for other in groups[1:]:
+        merge(how, first, other)
+    return tuple(c.reshape(full.shape) for c, full in zip(first.values(), results[0], strict=True))
 
 
-def _lists(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> LazyLists:
-    """Return the lists that a query has for Dask arrays: a result for each chunk."""
-    import dask.array as da
-    from dask.delayed import delayed
-
-    shapes = chunk_tasks.shapes_of(verb)
-    ranks = {name: a.ndim - len(shapes[name]) for name, a in arrays.items()}
-    leading = np.broadcast_shapes(*(a.shape[: ranks[name]] for name, a in arrays.items()))
-    full = {n: da.broadcast_to(a, leading + a.shape[ranks[n] :]) for n, a in arrays.items()}
-    full = chunk_tasks.unified(full, shapes)
-    task, key = delayed(_query, pure=True), chunk_tasks.target_key(target)
-    if "data" in options:
-        options = options | {"data": chunk_tasks.held("data", options["data"])}
-    # Axes of one query have one block, which is left out.
-    rank = len(leading)
-    blocks = {n: a.to_delayed().reshape(a.numblocks[:rank]) for n, a in full.items()}
-    chunks = np.empty(next(iter(blocks.values())).shape, object)
-    for index in np.ndindex(chunks.shape):
-        given = {name: block[index] for name, block in blocks.items()}
-        chunks[index] = task(key, verb.name, given, options)
-    return LazyLists(chunks)
-
-
-def _query(handle: Handle, verb: str, arrays: Columns, options: Options) -> ChunkLists:
-    """Answer a query of one chunk."""
-    with task_threads(options["threads"]):
-        found: ChunkLists = getattr(handle.open(), verb)(**arrays, **options)
-        return found
-
-
-def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
+def join(chunks: Any) -> Any:
     """Join results of chunks, such as those of `LazyLists.chunks`, to the result of all.
 
     Parameters
@@ -227,8 +176,6 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
     chunks : nested list, or ndarray of object
         Results of `all_hits`, or of an overlap query, computed, and arranged as the chunks of the
         leading axes.
-    shape : tuple of int, optional
-        Number of chunks along each axis; by default as deep as the lists are.
 
     Returns
     -------
@@ -246,7 +193,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
     >>> join([first, second]).counts
     array([1, 0, 1])
     """
-    grid = np.empty(_depth(chunks) if shape is None else shape, object)
+    grid = np.empty(_depth(chunks), object)
     for index in np.ndindex(grid.shape):
         grid[index] = reduce(getitem, index, chunks)
     if grid.ndim == 0:

@@ -15,10 +15,9 @@ Rows = NDArray[np.int64]
 Kinds = dict[str, type[np.generic]]
 Floats = NDArray[np.float64]
 Column = NDArray[Any]
-# An index that selects some queries, or all of them.
-Chosen = NDArray[np.bool_] | slice
 # Columns of a result by name, with a row for each query, or for each entry of a list.
 Columns = dict[str, Column]
+NONE: Kinds = {}
 
 # Values of columns for a miss.
 MISSES: dict[str, float | bool] = {
@@ -80,42 +79,46 @@ class MergedAnswers:
     further columns, with their types.
     """
 
-    def __init__(self, verb: Verb, shape: tuple[int, ...], extra: Kinds | None = None) -> None:
+    def __init__(self, verb: Verb, shape: tuple[int, ...], extra: Kinds = NONE) -> None:
         assert verb.merge is not None
         self._how, self.columns = verb.merge, Columns()
-        for name, kind in (verb.columns(ids=np.int64) | (extra or {})).items():
+        for name, kind in (verb.columns(ids=np.int64) | extra).items():
             begin = MISSES[name] if self._how is Merge.LEAST else NUMBERS[self._how][1]
             full = (*shape, 3) if name == "position" else shape
             self.columns[name] = np.full(full, begin, kind)
 
     def reach(self, rows: Rows) -> Floats | None:
         """Return the distance up to which a part may change the answers of `rows`; None if any."""
-        if self._how not in (Merge.LEAST, Merge.LOWEST):
+        if self._how is Merge.SUM:
             return None
-        # t, or the distance; of k answers, that of the last.
+        # t, or the distance, and of k answers that of the last; or what is true already.
         column = next(iter(self.columns.values()))
-        return np.asarray(column[rows] if column.ndim == 1 else column[rows, -1])
-
-    def open_rows(self, rows: Rows, entry: Floats) -> Chosen:
-        """Return which of `rows` a part may still change, if it is `entry` away from each."""
-        if self._how is Merge.ANY:
-            return np.asarray(~next(iter(self.columns.values()))[rows])
-        return _within(entry, self.reach(rows))
+        last = column[rows] if column.ndim == 1 else column[rows, -1]
+        return np.where(last, -np.inf, np.inf) if self._how is Merge.ANY else np.asarray(last)
 
     def take(self, other: Columns, rows: Rows) -> None:
         """Merge answers of another part for some queries."""
         merge(self._how, self.columns, other, rows)
 
+    def result(self, shape: tuple[int, ...]) -> dict[str, Any]:
+        """Return the columns with the shape of the queries; scalars for a single one."""
+        full = {n: c.reshape((*shape, *c.shape[1:])) for n, c in self.columns.items()}
+        return {name: c if c.ndim else c.item() for name, c in full.items()}
+
 
 class MergedLists:
     """Lists so far of a flat batch of `size` queries, sorted by keys: the query, then others.
 
-    `kinds` are the types of all columns, by name. With a `limit`, a query has only its first
-    entries, at most that many.
+    `extra` are columns beside those of the result and the query. With a `limit`, a query has only
+    its first entries, at most that many.
     """
 
-    def __init__(self, keys: tuple[str, ...], kinds: Kinds, size: int, limit: int | None) -> None:
+    def __init__(
+        self, verb: Verb, keys: tuple[str, ...], size: int, limit: int | None = None,
+        extra: Kinds = NONE,
+    ) -> None:  # fmt: skip
         self._keys, self._size, self._limit = keys, size, limit
+        kinds = verb.columns(ids=np.int64) | {keys[0]: np.int64} | extra
         self._none = {name: np.empty(0, kind) for name, kind in kinds.items()}
         self._done, self._found = [self._none], list[Columns]()
         # Entries of a query beyond this distance are not among the first `limit`.
@@ -124,10 +127,6 @@ class MergedLists:
     def reach(self, rows: Rows) -> Floats | None:
         """Return the distance up to which an entry may count for each of `rows`; None if any."""
         return None if self._reach is None else self._reach[rows]
-
-    def open_rows(self, rows: Rows, entry: Floats) -> Chosen:
-        """Return which of `rows` a part may still change, if it is `entry` away from each."""
-        return _within(entry, self.reach(rows))
 
     def take(self, other: Columns, rows: Rows) -> None:
         """Add entries of another part, sorted by queries, each of which is an index into `rows`."""
@@ -154,25 +153,12 @@ class MergedLists:
             order = order[np.arange(len(order)) - first < self._limit]
         self._done.append({name: column[order] for name, column in columns.items()})
 
-    def lists(self) -> tuple[Columns, NDArray[np.int64]]:
-        """Return the columns of sorted entries, without the query, and where each query begins."""
+    def result(self, shape: tuple[int, ...]) -> dict[str, Any]:
+        """Return the columns of sorted entries, where each query begins, and the shape of all."""
         columns = _joined(self._done)
         counts = np.bincount(columns.pop(self._keys[0]), minlength=self._size)
-        return columns, np.append(0, np.cumsum(counts)).astype(np.int64)
-
-
-def _within(entry: Floats, reach: Floats | None) -> Chosen:
-    """Return which of some entries are within reach; all of them if it is None."""
-    return slice(None) if reach is None else entry <= reach
-
-
-def in_shape(columns: Columns, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return columns of a flat batch with the shape of the queries; scalars for a single one."""
-    found: dict[str, Any] = {}
-    for name, column in columns.items():
-        full = column.reshape((*shape, *column.shape[1:]))
-        found[name] = full if full.ndim else full.item()
-    return found
+        offsets = np.append(0, np.cumsum(counts)).astype(np.int64)
+        return {**columns, "offsets": offsets, "shape": shape}
 
 
 def _joined(lists: list[Columns]) -> Columns:

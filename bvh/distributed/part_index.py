@@ -23,6 +23,7 @@ from bvh.io.file_formats import box_in
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS
 from bvh.runtime.registry import extra
+from bvh.scene.files.loading import prefixed
 
 INDEX = "index.json"
 FORMAT, VERSION = "bvh parts", 3
@@ -66,7 +67,6 @@ class Index:
     """Content of an index file."""
 
     triangles: int
-    quality: str
     sources: tuple[Source, ...]
     parts: tuple[PartRecord, ...]
     digest: str
@@ -128,12 +128,11 @@ def read_index(place: str) -> Index:
             f"{place}: holds no {INDEX}: it is not a folder of parts, or bvh.partition has not "
             "finished it"
         ) from None
-    try:
-        index = _index_of(json.loads(text))
-    except _DAMAGE as error:
-        raise ValueError(f"{place}/{INDEX}: is damaged: {error!r}") from None
-    except ValueError as error:
-        raise ValueError(f"{place}/{INDEX}: {error}") from None
+    with prefixed(f"{place}/{INDEX}"):
+        try:
+            index = _index_of(json.loads(text))
+        except _DAMAGE as error:
+            raise ValueError(f"is damaged: {error!r}") from None
     if not is_url(place):
         for number in range(len(index.parts)):
             checked_files(Path(place), index, number)
@@ -157,8 +156,7 @@ def _index_of(content: dict[str, Any]) -> Index:
         raise ValueError("is damaged: its checksum is wrong")
     sources = tuple(Source(**row) for row in content["sources"])
     parts = tuple(PartRecord(**row) for row in content["parts"])
-    quality = str(content["quality"])
-    index = Index(content["triangles"], quality, sources, parts, content["digest"])
+    index = Index(content["triangles"], sources, parts, content["digest"])
     for part in index.parts:
         _check_record(part)
     first = 0

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial, reduce
-from itertools import pairwise, product, starmap
-from operator import add, call
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +15,21 @@ from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
 from bvh.distributed import chunk_tasks
-from bvh.distributed.chunk_tasks import Maker, RayBlocks, checked_options, held, searched
-from bvh.distributed.lazy_queries import answer
+from bvh.distributed.chunk_tasks import (
+    Maker,
+    Options,
+    RayBlocks,
+    checked_options,
+    held,
+    held_target,
+    searched,
+)
+from bvh.distributed.lazy_queries import lazy_result
+from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import tile_rays
 from bvh.distributed.tree_handles import Handle, Searched
 from bvh.queries.results import Hits
+from bvh.queries.verbs import Verb
 from bvh.runtime.arguments import number_of
 from bvh.runtime.cpus import task_threads
 from bvh.runtime.registry import extra
@@ -38,8 +47,8 @@ TOGETHER = 16
 class RaySource:
     """Rays that a function makes, block by block, in the tasks that cast them.
 
-    Its queries take a tree, a scene or parts, then the options of the query by name. Their results
-    are lazy: fields are Dask arrays of the shape and chunks of the source.
+    Its queries take a tree, a scene or parts, then the options of the query by name, each of which
+    is one for all rays. Results are lazy: fields are Dask arrays of the source's shape and chunks.
 
     Parameters
     ----------
@@ -88,30 +97,17 @@ class RaySource:
 
     def _blocks(self) -> Array:
         """Return a Dask array of the rays' shape, whose blocks are `RayBlocks`."""
-        # As it has no axis for coordinates, Dask fuses it with the query that takes it.
+        # As it has no axis for coordinates, Dask fuses it with the query that takes it. The maker
+        # of rays is one key, however large its arguments are.
         import dask.array as da
-        from dask.base import tokenize
-        from dask.blockwise import blockwise
-        from dask.delayed import unpack_collections
-        from dask.highlevelgraph import HighLevelGraph
-        from dask.layers import ArraySliceDep
 
-        # The maker of rays is one key, however large its arguments are.
-        maker, held_maker = unpack_collections(held("maker", self._maker))
-        name, axes = f"rays-{tokenize(self)}", tuple(range(len(self.shape)))
-        layer = blockwise(
-            _blocks_of, name, axes, ArraySliceDep(self.chunks), axes, numblocks={},
-            dependencies=held_maker, maker=maker,
-        )  # fmt: skip
-        graph = HighLevelGraph.from_collections(name, layer, dependencies=held_maker)
-        return da.Array(graph, name, self.chunks, dtype=np.float64)
+        meta, maker = np.empty((0,) * len(self.shape), object), held("maker", self._maker)
+        return da.map_blocks(_blocks_of, chunks=self.chunks, dtype=object, meta=meta, maker=maker)
 
-    def __dask_tokenize__(self) -> tuple[object, ...]:
-        return "bvh.RaySource", self._maker, self.shape, self.chunks
-
-    def _answer(self, verb: str, target: object, options: dict[str, Any]) -> Any:
+    def _answer(self, verb: str, target: Searched, options: Options) -> Any:
         """Return the result of a query, lazily."""
-        return answer(getattr(searched(target), verb), {"rays": self._blocks(), **options})
+        declaration, given = _checked(target, verb, options)
+        return lazy_result(target, declaration, {"rays": self._blocks()}, given)
 
     def closest_hit(self, target: Searched, **options: Any) -> Hits:
         """Return the closest hits, lazily; options as in `BVH.closest_hit`.
@@ -175,7 +171,7 @@ class RaySource:
             is pickled.
         verb : {"closest_hit", "any_hit", "count_hits", "all_hits"}
         **options
-            Options of the query, without `progress`; `t_min` and `t_max` are numbers.
+            Options of the query, without `progress`.
 
         Returns
         -------
@@ -199,13 +195,11 @@ class RaySource:
             raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
         if not callable(function):
             raise TypeError(f"function must be callable, got {type(function).__name__}")
-        options = checked_options(getattr(searched(target), verb), options)
-        # The slices of each chunk, one for each axis.
-        ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
-        places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
-        task = partial(_sum_of_chunk, self._maker, function, verb, options)
-        work, key = held("reduced", task), chunk_tasks.target_key(target)
-        sums = [delayed(call, pure=True)(work, key, place) for place in places]
+        _, options = _checked(target, verb, options)
+        task = partial(_sum_of_chunk, verb=verb, options=options)
+        keys = {"target": held_target(target), "function": held("function", function)}
+        found = chunk_tasks.blockwise(task, [(self._blocks(), len(self.shape))], **keys)
+        sums = found.to_delayed().reshape(-1).tolist()
         while len(sums) > 1:
             groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]
             sums = [delayed(_sum, pure=True)(group) for group in groups]
@@ -249,18 +243,29 @@ def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource
     return RaySource(tile_rays, shape, tile, (camera, camera.pixel_ratio))
 
 
-def _blocks_of(place: tuple[slice, ...], maker: partial[RayBlocks]) -> RayBlocks:
-    """Return the rays of the chunk at `place`, the function of a task."""
-    return maker(place)
+def _checked(target: Searched, verb: str, options: Options) -> tuple[Verb, Options]:
+    """Return a query's declaration and its checked options, which are the same for all rays."""
+    query = getattr(searched(target), verb)
+    given, declaration = checked_options(query, options), declared(query)
+    for name in declaration.arrays.keys() & given:
+        if np.ndim(given[name]):
+            raise ValueError(
+                f"{name} must be a number for a source of rays, got shape {np.shape(given[name])}"
+            )
+    return declaration, given
+
+
+def _blocks_of(*, maker: partial[RayBlocks], block_info: Any = None) -> RayBlocks:
+    """Return the rays of a chunk, the function of a task."""
+    return maker(tuple(slice(*ends) for ends in block_info[None]["array-location"]))
 
 
 def _sum_of_chunk(
-    maker: partial[RayBlocks], function: Callable[..., ArrayLike], verb: str,
-    options: dict[str, Any], handle: Handle, place: tuple[slice, ...],
-) -> ArrayLike:  # fmt: skip
+    rays: RayBlocks, target: Handle, function: Callable[..., ArrayLike], verb: str, options: Options
+) -> ArrayLike:
     """Return the sum of a user's function of the results of a chunk."""
     with task_threads(options["threads"]):
-        results = maker(place).cast(handle.open(), verb, options, {})
+        results = rays.cast(target.open(), verb, options)
         return _sum(function(found, *where) for _, where, found in results)
 
 

@@ -29,7 +29,7 @@ from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import MappedFile
 from bvh.runtime.forks import ForkSafeLock
-from bvh.scene.files.loading import load, loaded_from
+from bvh.scene.files.loading import loaded_from
 from bvh.scene.scene import Scene
 
 Searched = BVH | Scene | Parts
@@ -88,32 +88,21 @@ class MappedContent(NamedTuple):
             origin = f"the {self.kind} is mapped from {self.path} with checksum {self.checksum}"
             if not os.path.isfile(self.path):
                 raise ValueError(f"no such file here: {origin}")
-            checksum, load_it = self._tree() if self.kind == "tree" else self._scene()
+            content = _map_of(self.path)[self.offset :]
+            start = content[:HEADER_SIZE].tobytes()
+            checksum = start[HEADER_SIZE - DIGEST_SIZE :].hex()
+            if self.kind == "scene":
+                # Its checksum is that of the headers of all its trees, too.
+                loaded = loaded_from(self.path, content)
+                source = loaded.source if isinstance(loaded, Scene) else None
+                checksum = "" if source is None else source.checksum
             if checksum != self.checksum:
                 other = f"has {checksum}" if checksum else f"is no saved {self.kind}"
                 raise ValueError(f"{origin}; the file here {other}")
-            _opened[key] = load_it()
+            if self.kind == "tree":
+                loaded = loaded_from(self.path, content[: size_of(start)])
+            _opened[key] = loaded
         return _opened[key]
-
-    def _tree(self) -> tuple[str, Callable[[], BVH | Scene]]:
-        """Return the checksum in a tree's header, and the function that maps the tree."""
-        with open(self.path, "rb") as file:
-            file.seek(self.offset)
-            start = file.read(HEADER_SIZE)
-
-        def load_it() -> BVH | Scene:
-            if self.offset == 0:
-                return load(self.path, mmap=True)
-            part = slice(self.offset, self.offset + size_of(start))
-            return loaded_from(self.path, _map_of(self.path)[part])
-
-        return start[HEADER_SIZE - DIGEST_SIZE :].hex(), load_it
-
-    def _scene(self) -> tuple[str, Callable[[], BVH | Scene]]:
-        """Return the checksum of a scene's file, "" if it is none, and a function for the scene."""
-        scene = load(self.path, mmap=True)
-        source = scene.source if isinstance(scene, Scene) else None
-        return "" if source is None else source.checksum, lambda: scene
 
 
 class SceneState(NamedTuple):
@@ -184,6 +173,6 @@ def _map_of(path: str) -> Any:
         status = os.fstat(file.fileno())
         key = path, status.st_ino, status.st_size, status.st_mtime_ns
         found = _maps.get(key)
-        if found is None:
+        if found is None and status.st_size:
             found = _maps[key] = np.memmap(file, np.uint8, "r", shape=(status.st_size,))
-        return found
+        return np.empty(0, np.uint8) if found is None else found

@@ -21,13 +21,10 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.spheres import PLAIN_ERROR, REACH, is_accurate, length_exponent
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
-
-@inlined
-def is_decided(value, size):
-    """Return whether a double-double has the right sign; `size` is the sum of its terms' sizes."""
-    # All values here lose less than 62 * 2**-106 < DD_ERROR of the sizes of their terms: the
-    # longest is a square of a difference of products of two dot products with differences.
-    return abs(value[0]) > 2.0 * DD_ERROR * size + 2.0**-600
+# Whether a double-double has the right sign; `size` is the sum of its terms' sizes. All values here
+# lose less than 62 * 2**-106 < DD_ERROR of these: the longest is a square of a difference of
+# products of two dot products with differences.
+is_decided = inlined(lambda value, size: abs(value[0]) > 2.0 * DD_ERROR * size + 2.0**-600)
 
 
 @kernel
@@ -163,7 +160,7 @@ def frame_of(o, d, p, q, r):
     """
     # The axis has a scale of its own, which cancels: it may be short or long.
     e, f = length_exponent(o, p, r), length_exponent(q, p, 0.0)
-    k = spheres.power_above(floats.largest(d))
+    k = floats.power_above(floats.largest(d))
     u, v, m = floats.unrounded(d, k), floats.difference(q, p, -f), floats.difference(o, p, -e)
     return u, v, m, r * floats.power_of_two(-e), max(abs(e), abs(f)) <= REACH, e - k
 
@@ -260,7 +257,7 @@ def _cylinder(o, d, p, q, r):
     sure = sure and is_accurate(a, a_size) and is_accurate(b, b_size) and is_accurate(c, c_size)
     root = (0.0, 0.0)
     if side > 0 and abs(f[0]) > 0.0:
-        root = spheres.dd_sqrt(floats.dd_mul((abs(f[0]), f[1]), length))
+        root = floats.dd_sqrt(floats.dd_mul((abs(f[0]), f[1]), length))
     sure, near, far = spheres.both_roots(a, b, c, root, e, 0, sure)
     return side, sure, near, far
 

@@ -16,6 +16,8 @@ from bvh.runtime.simd import sqrt
 
 # A direction that `frame_of` does not scale: its exponent e is then that of lengths.
 UNSCALED = (0.5, 0.0, 0.0)
+# 30 if numbers must be divided by 2**30, lest their differences overflow; else 0.
+_shift_of = inlined(lambda p, a, b, r: 30 if max(floats.reach_of(p, a, b), r) > 2.0**990 else 0)
 
 
 @inlined
@@ -24,12 +26,6 @@ def _as_distance(n, d, e):
     if n == 0.0:
         return 0.0
     return min(max(floats.scale_by(abs(n) / d, e), SMALLEST), LARGEST)
-
-
-@inlined
-def _shift_of(p, a, b, r):
-    """Return 30 if numbers must be divided by 2**30, lest their differences overflow; else 0."""
-    return 30 if max(floats.reach_of(p, a, b), r) > 2.0**990 else 0
 
 
 @kernel

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum
+from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, new_sum, rounded
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size
 from bvh.geometry.arithmetic.roots import root_finder, root_side
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
@@ -28,7 +28,6 @@ from bvh.runtime.arguments import FloatResult, TruthResult, lengths, points
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
-from bvh.runtime.simd import sqrt
 
 # Double-doubles are used for lengths between 2**-REACH and 2**REACH; others could over- or
 # underflow.
@@ -40,16 +39,10 @@ PLAIN_ERROR = 2.0**-48
 ACCURATE, ROOT_ERROR = 2.0**77 * DD_ERROR, 2.0**-72
 
 
-@inlined
-def is_accurate(value, size):
-    """Return whether the relative error of a double-double is below 2**-75."""
-    # Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
-    # discriminant and for the squares of the cross product, whose own error counts twice.
-    return abs(value[0]) > ACCURATE * size + 2.0**-600
-
-
-# The exponent of the power of two above a size.
-power_above = inlined(lambda size: min(max(floats.exponent(size) + 1, -1022), 1022))
+# Whether the relative error of a double-double is below 2**-75. Its error is below 4 * DD_ERROR of
+# its size: DD_ERROR for each of the products behind the discriminant and for the squares of the
+# cross product, whose own error counts twice.
+is_accurate = inlined(lambda value, size: abs(value[0]) > ACCURATE * size + 2.0**-600)
 
 
 @inlined
@@ -57,18 +50,11 @@ def length_exponent(p, center, r):
     """Return the exponent that scales p - center, and r, to about one."""
     # Halves cannot overflow.
     half = minus(scaled(p, 0.5), scaled(center, 0.5))
-    return power_above(max(floats.largest(half), 0.5 * r))
+    return floats.power_above(max(floats.largest(half), 0.5 * r))
 
 
-@kernel
-def over_power(total, k):
-    """Return total / 2**k, correctly rounded, as a double-double."""
-    stay_outlined()
-    unit = new_sum()
-    # A quarter of k each: the four factors make 2**k, and none leaves the range of doubles.
-    p = floats.power_of_two
-    add_product(unit, 1.0, p(k >> 2), p((k + 1) >> 2), p((k + 2) >> 2), p((k + 3) >> 2))
-    return divide(total, unit), 0.0
+# A sum over 2**k, correctly rounded, as a double-double.
+_over_power = inlined(lambda total, k: (rounded(total, k), 0.0))
 
 
 @kernel
@@ -96,29 +82,21 @@ def _add_discriminant(total, o, d, center, r):
             add_product(total, 1.0, d[i], d[j], center[i], center[j])
 
 
-@inlined
-def dd_sqrt(f):
-    """Return the square root of a positive double-double (one step of Newton's method)."""
-    s = sqrt(f[0])
-    p, e = floats.two_product(s, s)
-    return floats.fast_two_sum(s, (((f[0] - p) - e) + f[1]) / (2.0 * s))
-
-
 @kernel
 def _exact_root(o, d, center, r, k, e):
     """Return the sign of the discriminant, and its root over 2**(k + e)."""
     stay_outlined()
     total = new_sum()
     _add_discriminant(total, o, d, center, r)
-    f = over_power(total, 2 * (k + e))
+    f = _over_power(total, 2 * (k + e))
     if f[0] <= 0.0:
         return floats.sign(f[0]), (0.0, 0.0)
     if f[0] > 2.0**-900 or k + e < -1500:
-        return 1, dd_sqrt(f)
+        return 1, floats.dd_sqrt(f)
     # Keep the bits of a small discriminant: it is the square of a root that is not so small.
     total = new_sum()
     _add_discriminant(total, o, d, center, r)
-    root = dd_sqrt(over_power(total, 2 * (k + e) - 1000))
+    root = floats.dd_sqrt(_over_power(total, 2 * (k + e) - 1000))
     return 1, (root[0] * 2.0**-500, root[1] * 2.0**-500)
 
 
@@ -129,7 +107,7 @@ def _exact_half_slope(o, d, center, k):
     total = new_sum()
     add_dot(total, 1.0, d, o)
     add_dot(total, -1.0, d, center)
-    return over_power(total, k)
+    return _over_power(total, k)
 
 
 @kernel
@@ -138,12 +116,12 @@ def exact_surface(o, center, r, k):
     stay_outlined()
     total = new_sum()
     _add_surface(total, 1.0, o, center, r, 1.0)
-    c = over_power(total, k)
+    c = _over_power(total, k)
     if c[0] == 0.0 or abs(c[0]) > 2.0**-900:
         return c, 0
     total = new_sum()
     _add_surface(total, 1.0, o, center, r, 1.0)
-    return over_power(total, k - 1000), 1000
+    return _over_power(total, k - 1000), 1000
 
 
 @inlined
@@ -252,7 +230,7 @@ def _solved(o, d, center, r):
     sure = usable and is_accurate(f, f_size)
     if sure:
         side = floats.sign(f[0])
-        root = dd_sqrt((abs(f[0]), f[1]))
+        root = floats.dd_sqrt((abs(f[0]), f[1]))
     else:
         side, root = _exact_root(o, d, center, r, k, e)
     if side < 0:

@@ -95,7 +95,7 @@ def exact_dot(m, v):
     total = exact_sums.new_sum()
     exact_sums.add_dot(total, 1.0, m, v)
     exact_sums.add_product(total, 1.0, m[3], 1.0, 1.0, 1.0)
-    return exact_sums.rounded(total)
+    return exact_sums.rounded(total, 0)
 
 
 @inlined

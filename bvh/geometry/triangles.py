@@ -54,17 +54,6 @@ def scaled_ray(o, d, reach):
 
 
 @inlined
-def _scaled_vectors(o, d, e, k, v0, v1, v2):
-    """Return v0-o, v1-v0, v2-v0 and d as vectors of double-doubles, scaled to at most about one."""
-    # The differences are exact unless they underflow.
-    a = floats.difference(v0, o, -e)
-    p = floats.difference(v1, v0, -e)
-    q = floats.difference(v2, v0, -e)
-    s = floats.power_of_two(-k)
-    return a, p, q, ((d[0] * s,), (d[1] * s,), (d[2] * s,))
-
-
-@inlined
 def solve_plane(a, p, q, r):
     """Return n.a and n.r with their sizes, n = p x q, of double-doubles, of numbers or lanes."""
     n, sizes = floats.sized_cross(p, q)
@@ -119,7 +108,13 @@ def _quotient(n, n_size, d, d_size, e):
 @kernel
 def _solve(o, d, e, k, corners):
     """Return (decided, t, vectors, n.d, its size) of a ray and a triangle in double-doubles."""
-    vectors = _scaled_vectors(o, d, e, k, *corners)
+    # The vectors v0-o, v1-v0, v2-v0 and d, scaled to at most about one. The differences are exact
+    # unless they underflow.
+    (v0, v1, v2), s = corners, floats.power_of_two(-k)
+    a, p, q = (
+        floats.difference(v0, o, -e), floats.difference(v1, v0, -e), floats.difference(v2, v0, -e)
+    )  # fmt: skip
+    vectors = a, p, q, ((d[0] * s,), (d[1] * s,), (d[2] * s,))
     along, along_size, whole, whole_size = solve_plane(*vectors)
     decided, t = _quotient(along, along_size, whole, whole_size, e - k)
     # A size of 0 leaves everything undecided.

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
 from bvh.io.formats.file_meshes import as_trimesh
 from bvh.io.formats.obj_files import read_obj
@@ -20,7 +19,7 @@ from bvh.io.formats.stl_files import read_stl
 from bvh.io.formats.threemf_files import with_one_model
 from bvh.io.gltf.files import ENDINGS, NAMED, plain
 from bvh.io.meshes import Surface, cut, joined, paired, surface_of
-from bvh.io.untrusted_files import Allowance
+from bvh.io.untrusted_files import Allowance, NamedFiles, NoFile, TooLarge, stored, unzipped
 from bvh.runtime.arguments import face_rows, rows
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.registry import extra
@@ -45,12 +44,13 @@ PACKED = (".gz", ".bz2")
 
 
 def read_file(
-    path: str | os.PathLike[str], wanted: str, whole: bool = False, threads: int | None = None
-) -> Any:
+    path: str | os.PathLike[str], expected: str, triangles_only: bool = False,
+    threads: int | None = None,
+) -> Any:  # fmt: skip
     """Read a file, in its order, as a mesh or scene of trimesh, or as a `Surface`.
 
-    If only its triangles are needed (`whole`), formats of READERS give a `Surface`, without parts
-    and colours. `wanted` names what the file should be in error messages.
+    With `triangles_only`, formats of READERS give a `Surface`, without parts and colours. Errors
+    say that the file is not `expected`.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -62,7 +62,15 @@ def read_file(
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
-        return _read_mesh(name, allowance, whole, threads)
+        if ending in PACKED:
+            raise ValueError("it is compressed: unpack it first, or make it an archive .zip")
+        if ending == ".zip":
+            return _read_archive(unzipped(name, allowance), allowance, triangles_only, threads)
+        named = NamedFiles(name, allowance)
+        read = _read_one(name, None, named, allowance, triangles_only, threads)
+        if named.refused is not None:
+            raise named.refused
+        return read
     except ImportError as error:
         # For some modules, trimesh keeps only the message.
         missing = error.name or "".join(re.findall("No module named '([^']+)'", str(error)))
@@ -73,10 +81,10 @@ def read_file(
             what = f"to read {ending} files, trimesh needs {missing}: pip install {missing}"
             raise ImportError(what, name=missing) from error
         why = "its text is not UTF-8, and charset_normalizer, which knows others, is not installed"
-        raise ValueError(f"cannot read {name} as {wanted}: {why}") from error
+        raise ValueError(f"cannot read {name} as {expected}: {why}") from error
     except (Exception, SystemExit) as error:
         # Readers raise any exception on damaged files; meshio even exits.
-        raise ValueError(f"cannot read {name} as {wanted}: {error}") from error
+        raise ValueError(f"cannot read {name} as {expected}: {error}") from error
 
 
 def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Surface:
@@ -119,26 +127,13 @@ def check_flattened(read: object, name: str, allowance: Allowance | None = None)
             allowance.take(size, f"{name}: its instances as one mesh")
 
 
-def _read_mesh(name: str, allowance: Allowance, *how: Any) -> object:
-    """Read a file that we or trimesh read, or an archive; `how` is as in `_read_one`."""
-    named: Any = untrusted_files.NamedFiles(name, allowance)
-    if name.lower().endswith(PACKED):
-        raise ValueError("it is compressed: unpack it first, or make it an archive .zip")
-    if name.lower().endswith(".zip"):
-        return _read_archive(untrusted_files.unzipped(name, allowance), allowance, *how)
-    read = _read_one(name, None, named, allowance, *how)
-    if named.refused is not None:
-        raise named.refused
-    return read
-
-
 def _read_one(
-    name: str, data: bytes | None, resolver: Any, allowance: Allowance, whole: bool,
+    name: str, data: bytes | None, resolver: Any, allowance: Allowance, triangles_only: bool,
     threads: int | None,
 ) -> object:  # fmt: skip
     """Read a file, or its `data`, with a resolver of trimesh for the files that it names.
 
-    `whole` and `threads` are as in `read_file`.
+    `triangles_only` and `threads` are as in `read_file`.
     """
     import trimesh
 
@@ -149,7 +144,7 @@ def _read_one(
         with np.errstate(invalid="ignore"):
             mesh = READERS[ending](data, resolver)
         surface = cut(mesh.points, mesh.corners, mesh.offsets, threads=threads)
-        if whole and len(mesh.offsets) > 1:
+        if triangles_only and len(mesh.offsets) > 1:
             return surface
         return as_trimesh(mesh, surface.faces, surface.face_ids, os.path.basename(name))
     # A file in an archive is read as a scene, as by trimesh, if that has a function for it.
@@ -166,7 +161,7 @@ def _read_one(
 
 
 def _read_archive(
-    files: dict[str, bytes], allowance: Allowance, whole: bool, threads: int | None
+    files: dict[str, bytes], allowance: Allowance, triangles_only: bool, threads: int | None
 ) -> object:
     """Return the meshes in an archive as one scene; those that cannot be read are left out."""
     import trimesh
@@ -179,15 +174,15 @@ def _read_archive(
         if ending not in READERS and ending[1:] not in formats:
             continue
         try:
-            read = _read_one(name, data, resolver, allowance, whole, threads)
-            if whole:
+            read = _read_one(name, data, resolver, allowance, triangles_only, threads)
+            if triangles_only:
                 check_flattened(read, name, allowance)
             meshes.append(read)
-        except untrusted_files.TooLarge:
+        except TooLarge:
             raise
         except Exception as error:
             warn_caller(f"{name}, which is in an archive, is left out: {error}")
-    if whole:
+    if triangles_only:
         is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in meshes]
         return joined([surface_of(read) for read in itertools.compress(meshes, is_mesh)])
     append: Any = trimesh.scene.scene.append_scenes
@@ -204,7 +199,10 @@ def _made_safe(
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":
-        _warn_of_collada(Path(name).read_bytes() if data is None else data)
+        text = Path(name).read_bytes() if data is None else data
+        lost = sorted({element.decode() for element in re.findall(LOST, text)})
+        if lost:
+            warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")
     if ending in ENDINGS:
         data = Path(name).read_bytes() if data is None else data
         text, files = plain(data, ending == ".glb", named, allowance)
@@ -214,19 +212,12 @@ def _made_safe(
         import zipfile
 
         if zipfile.is_zipfile(file):
-            held = untrusted_files.unzipped(file, allowance)
+            held = unzipped(file, allowance)
             held = with_one_model(held) if ending == ".3mf" else held
-            return untrusted_files.stored(held), ending[1:], named
+            return stored(held), ending[1:], named
     if data is None:
         return name, None, named
     return io.BytesIO(data), ending[1:], named
-
-
-def _warn_of_collada(data: bytes) -> None:
-    """Warn of elements of a COLLADA file that trimesh leaves out."""
-    lost = sorted({name.decode() for name in re.findall(LOST, data)})
-    if lost:
-        warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")
 
 
 def _read_meshio(name: str, ending: str) -> Surface:
@@ -252,13 +243,13 @@ def _check_arrays_of(name: str) -> None:
         for path in (given, of_hdf) if item.get("Format") != "XML" else ():
             if os.path.exists(path) and not os.path.isfile(path):
                 what = f"{given!r}, which it names, is something else than a file"
-                raise untrusted_files.NoFile(what)
+                raise NoFile(what)
 
 
 def _read_npz(name: str, allowance: Allowance) -> Surface:
     """Read a file of the arrays vertices and faces."""
     keys = "vertices", "faces"
-    files = untrusted_files.unzipped(name, allowance, [f"{key}.npy" for key in keys])
+    files = unzipped(name, allowance, [f"{key}.npy" for key in keys])
     if len(files) < len(keys):
         with np.load(name) as archive:
             names = ", ".join(map(repr, archive.files)) or "nothing"

@@ -160,23 +160,18 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
                     raise ValueError(f"face {bad} has a vertex that is out of range")
             elif not isinstance(primitives, Custom):
                 part = type(primitives)(primitives.points[start:stop])
-                _survey_boxes(part, start, valid[start:stop], bounds[start // CHUNK])
+                bad, flaw = shape_of(part).flaw(part.points)
+                if bad >= 0:
+                    raise ValueError(flaw.format(start + bad))
+                with np.errstate(all="ignore"):
+                    lower, upper, sound = world_bounds(part)
+                valid[start:stop], box = sound, bounds[start // CHUNK]
+                box[:3] = lower[sound].min(axis=0, initial=np.inf)
+                box[3:] = upper[sound].max(axis=0, initial=-np.inf)
 
     share(count, CHUNK, work, threads)
     low = bounds[:, :3].min(axis=0, initial=np.inf)
     return valid, np.stack([low, bounds[:, 3:].max(axis=0, initial=-np.inf)])
-
-
-def _survey_boxes(primitives: Primitives, first: int, valid: Marks, bounds: Corners) -> None:
-    """Set `valid` and `bounds` for primitives with boxes, of which `first` is the first number."""
-    bad, flaw = shape_of(primitives).flaw(primitives.points)
-    if bad >= 0:
-        raise ValueError(flaw.format(first + bad))
-    with np.errstate(all="ignore"):
-        lower, upper, sound = world_bounds(primitives)
-    valid[:] = sound
-    bounds[:3] = lower[sound].min(axis=0, initial=np.inf)
-    bounds[3:] = upper[sound].max(axis=0, initial=-np.inf)
 
 
 def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:

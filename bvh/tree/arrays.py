@@ -123,10 +123,8 @@ def _tree_pointers(arrays):
     )  # fmt: skip
 
 
-@inlined
-def pointers_at(row, primitives):
-    """Return the pointers of a tree at a row, with its primitives."""
-    return _pointers_with(row, rows.groups(row), primitives)
+# The pointers of a tree at a row, with its primitives.
+pointers_at = inlined(lambda row, primitives: _pointers_with(row, rows.groups(row), primitives))
 
 
 @inlined

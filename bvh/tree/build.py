@@ -171,18 +171,13 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     return Prepared(records, used, frame, bounds, joined.max(axis=0))
 
 
-def check_quality(quality: str) -> None:
-    """Raise a ValueError unless it is the name of a builder."""
-    check_option("quality", quality, QUALITIES)
-
-
 def build(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None,
     lanes: DTypeLike = np.float32,
 ) -> tuple[TreeArrays, NDArray[np.float64]]:  # fmt: skip
     """Build a tree over primitives; return it and its bounds in the world, shape (2, 3)."""
     # `lanes` is the type of the numbers in triangle groups.
-    check_quality(quality)
+    check_option("quality", quality, QUALITIES)
     binary, frame, bounds = build_binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))

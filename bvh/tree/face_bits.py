@@ -29,7 +29,5 @@ def sharing_lanes(bits, group, mask):
     return shared != np.int32(0)
 
 
-@inlined
-def sharing(bits, group, mask):
-    """Return the lanes of a triangle group whose faces share a bit with a mask, as bits."""
-    return np.int64(mask_bits(sharing_lanes(bits, group, mask)))
+# The same lanes, as bits.
+sharing = inlined(lambda bits, group, mask: np.int64(mask_bits(sharing_lanes(bits, group, mask))))

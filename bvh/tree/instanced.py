@@ -11,6 +11,7 @@ what it cannot hit, with bounds of the errors of the transform.
 """
 
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple, TypeAlias
 
@@ -135,14 +136,20 @@ def primitives_class(tree: Any) -> type:
     return kinds.get("primitives", tree).instance_class  # type: ignore[no-any-return]
 
 
-def by_scene(in_tree: Callable[..., Any], in_scene: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of a tree, or of its primitives, that compiles to one of two by type."""
+def one_of_two(
+    takes_second: Callable[[Any], bool], first: Callable[..., Any], second: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a function that compiles to one of two by the type of its first argument."""
 
-    def choose(tree: Any, *_: Any) -> Any:
-        return in_scene if primitives_class(tree) is Instanced else in_tree
+    def choose(kind: Any, *_: Any) -> Any:
+        return second if takes_second(kind) else first
 
-    choose.__signature__ = signature(in_tree)  # type: ignore[attr-defined]
+    choose.__signature__ = signature(first)  # type: ignore[attr-defined]
     return by_type(inline=True)(choose)
+
+
+# A function of a tree, or of its primitives, that compiles to one of two: in a tree, in a scene.
+by_scene = partial(one_of_two, lambda tree: primitives_class(tree) is Instanced)
 
 
 def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:

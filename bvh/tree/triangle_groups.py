@@ -62,9 +62,7 @@ Copies: the filter is also in `compact_groups` (of int16), and in Warp for devic
 (distances; bounds of `traversal.points.point_bounds`). A test holds their constants to those here.
 """
 
-from collections.abc import Callable
-from inspect import signature
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -72,10 +70,11 @@ from bvh.geometry.arithmetic import vectors
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import by_type, inlined, types
+from bvh.runtime.jit import inlined, types
 from bvh.runtime.simd import WIDTH
 from bvh.tree import compact_groups
 from bvh.tree.frame import bound, centre, scale
+from bvh.tree.instanced import one_of_two
 from bvh.tree.primitives import Triangles
 
 ROWS = 12
@@ -181,16 +180,8 @@ def _put_nothing(groups, at, ids):
     simd.store_ints(groups, at + IDS * WIDTH, ids)
 
 
-def _by_kind(full: Callable[..., Any], compact: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of groups that compiles to one of two by their type."""
-
-    def choose(groups: Any, *_: Any) -> Any:
-        return compact if groups.dtype == types.int16 else full
-
-    choose.__signature__ = signature(full)  # type: ignore[attr-defined]
-    return by_type(inline=True)(choose)
-
-
+# A function of groups that compiles to one of two: of full groups, of compact ones.
+_by_kind = partial(one_of_two, lambda groups: groups.dtype == types.int16)
 _put_triangles = _by_kind(_put, _put_compact)
 _put_none = _by_kind(_put_nothing, compact_groups.put_nothing.py_func)
 

@@ -28,9 +28,9 @@ from bvh.tree.frame import into_frame, scale
 from bvh.tree.multipoles import LOWER_SLOTS, ORDER, SERIES_SIZE, SLOTS
 from bvh.tree.nodes import is_leaf
 from bvh.tree.primitives import Primitives, corners
+from bvh.tree.wide_nodes import LEAF_BITS, MAX_LEAF_ROWS, leaf_code, leaf_rows
 
-LEAF_BITS = 3
-LANES = 1 << LEAF_BITS
+LANES = MAX_LEAF_ROWS
 
 # Rows of a node's terms, a lane a child: centre, the square of the radius about it (-1 where there
 # is no child), and its multipoles.
@@ -49,8 +49,8 @@ MARGIN = 1.05
 class WindingTerms(NamedTuple):
     """The tree of a surface for its winding numbers."""
 
-    # LANES a node: the number of the child, 0 for none, or ~(first * LANES + count - 1) of a leaf,
-    # which has the faces from `first` on.
+    # LANES a node: the number of the child, 0 for none, or the code of a leaf (see `wide_nodes`),
+    # whose rows are faces.
     codes: NDArray[np.int64]
     terms: NDArray[np.float32]  # in the local frame
     # Leaf by leaf, CORNERS rows of `count` numbers, times the power of two of the frame. A row can
@@ -90,13 +90,6 @@ def _new_sums(count: int) -> Sums:
 
 
 @inlined
-def leaf_faces(code):
-    """Return (first, count) of a leaf's faces."""
-    at = ~code
-    return at >> LEAF_BITS, (at & (LANES - 1)) + 1
-
-
-@inlined
 def _size(bounds, i):
     """Return the square of the diagonal of a box."""
     x = np.float64(bounds[i, 3]) - bounds[i, 0]
@@ -132,7 +125,7 @@ def _widen(bounds, links, order, pending, codes):
             if lane >= n:
                 codes[at + lane] = 0
             elif is_leaf(links, child):
-                codes[at + lane] = ~(np.int64(links[child, 0]) * LANES + links[child, 1] - 1)
+                codes[at + lane] = leaf_code(np.int64(links[child, 0]), links[child, 1])
             else:
                 codes[at + lane] = nodes
                 pending[waiting, 0], pending[waiting, 1] = child, nodes
@@ -167,9 +160,7 @@ def _set_centre(total, centre):
         )
 
 
-@inlined
-def _area_vector(a, b, c):
-    return scaled(cross(minus(b, a), minus(c, a)), 0.5)
+_area_vector = inlined(lambda a, b, c: scaled(cross(minus(b, a), minus(c, a)), 0.5))
 
 
 @kernel
@@ -235,7 +226,7 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
                 for k in range(SLOTS):
                     part[i, k] = sums.poles[code, i, k] if code > 0 else 0.0
             if code < 0:
-                first, count = leaf_faces(code)
+                first, count = leaf_rows(code)
                 one = parts.poles[LANES]
                 _sum_leaf(triangles, frame, order, first, count, shape, part, one, away)
                 _pack_leaf(triangles, frame, order, first, count, faces)

@@ -14,7 +14,6 @@ import pytest
 import trimesh
 
 import bvh
-from bvh.compat.geometries import Geometries
 from bvh.compat.open3d import RaycastingScene
 from tests.cases.stand_ins import StandInMesh, Tensor
 from tests.children import answer, fork
@@ -256,15 +255,14 @@ print(json.dumps([name for name in sys.modules if name.startswith("open3d")]))
 
 def test_everything_is_documented_and_annotated() -> None:
     """As `tests/promises/test_public.py` asks of what the package exports, or as in Open3D."""
-    for owner in (RaycastingScene, Geometries):
-        assert owner.__doc__ and "nthreads" in owner.__doc__
-        for name, thing in inspect.getmembers(owner, inspect.isroutine):
-            if name.startswith("_"):
-                continue
-            doc = inspect.getdoc(thing) or ""
-            assert "as in Open3D" in doc, name
-            signature = inspect.signature(thing)
-            assert signature.return_annotation is not inspect.Signature.empty, name
-            for parameter in signature.parameters.values():
-                if parameter.name not in ("self", "args", "kwargs"):
-                    assert parameter.annotation is not inspect.Parameter.empty, name
+    assert RaycastingScene.__doc__ and "nthreads" in RaycastingScene.__doc__
+    for name, thing in inspect.getmembers(RaycastingScene, inspect.isroutine):
+        if name.startswith("_"):
+            continue
+        doc = inspect.getdoc(thing) or ""
+        assert "as in Open3D" in doc, name
+        signature = inspect.signature(thing)
+        assert signature.return_annotation is not inspect.Signature.empty, name
+        for parameter in signature.parameters.values():
+            if parameter.name not in ("self", "args", "kwargs"):
+                assert parameter.annotation is not inspect.Parameter.empty, name

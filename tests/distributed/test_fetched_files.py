@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import itertools
 import os
 import shutil
 import sys
@@ -18,7 +19,6 @@ import pytest
 import bvh
 from bvh.distributed import fetched_files
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.runtime.cache import plain_files
 from tests.cases.families import sphere
 from tests.cases.forged_files import forgeable_sphere, forged
 from tests.cases.partitions import parts_of
@@ -50,6 +50,11 @@ def files(copies: Path) -> Any:
     memory.rm("/city", recursive=True)
 
 
+def visible(folder: Path) -> list[Path]:
+    """Return the copies in a folder, without locks and what is being fetched."""
+    return [path for path in folder.iterdir() if not path.name.startswith(".")]
+
+
 def same(target: Any, wanted: Any) -> None:
     """Check a query that needs all parts."""
     found = target.all_hits(*RAY)
@@ -61,7 +66,7 @@ def test_partition_to_memory(copies: Path, wanted: Any) -> None:
     parts = bvh.partition(sphere(2), "memory://town")
     for target in (parts, bvh.load("memory://town"), bvh.load("memory://town/")):
         same(target, wanted)
-    assert len(list(copies.iterdir())) == 2
+    assert len(visible(copies)) == 2
     with pytest.raises(FileExistsError):
         bvh.partition(sphere(2), "memory://town")
     fsspec.filesystem("memory").rm("/town", recursive=True)
@@ -181,7 +186,7 @@ def test_a_server_that_sends_more_than_was_announced(
         parts.all_hits(*RAY)
     record = parts.records[1]
     assert sent.found == (record.tree_bytes if ending == "bvh" else record.ids_bytes) + 1
-    assert not list(copies.glob(".*"))
+    assert not [path for path in copies.glob(".*") if path.stat().st_size]
 
 
 @pytest.mark.parametrize("make", [os.symlink, os.link])
@@ -193,11 +198,12 @@ def test_links_in_the_folder_of_copies(
     copies.mkdir()
     parts = Parts(URL)
     for record in parts.records:
-        make(tmp_path / "precious", copies / f".{record.tree_digest}.bvh")
-        make(tmp_path / "precious", copies / f".{record.ids_digest}.npy")
+        for name in (f"{record.tree_digest}.bvh", f"{record.ids_digest}.npy"):
+            make(tmp_path / "precious", copies / f".{name}.lock")
+            make(tmp_path / "precious", copies / f".part-{name}")
     same(parts, wanted)
     assert (tmp_path / "precious").read_text() == "precious"
-    assert len([path for path in copies.iterdir() if not path.name.startswith(".")]) == 6
+    assert len(visible(copies)) == 6
 
 
 def test_a_relative_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +233,7 @@ def test_a_damaged_copy_is_fetched_again(
         path.write_bytes(b"" if how == "emptied" else content)
     same(Parts(URL), wanted)
     assert path.read_bytes() == good
-    assert len(list(copies.iterdir())) == 6
+    assert len(visible(copies)) == 6
 
 
 def test_each_file_is_fetched_by_one_of_many(
@@ -256,7 +262,7 @@ def test_each_file_is_fetched_by_one_of_many(
         thread.join()
     assert [hits.t.tolist() for hits in found] == [wanted.t.tolist()] * 6
     assert len(fetched) == len(set(fetched)) == 6
-    assert len(list(copies.iterdir())) == 6
+    assert len(visible(copies)) == 6
 
 
 def test_what_a_killed_process_was_fetching(files: Any, copies: Path, wanted: Any) -> None:
@@ -264,41 +270,41 @@ def test_what_a_killed_process_was_fetching(files: Any, copies: Path, wanted: An
     pytest.importorskip("fcntl")
     copies.mkdir()
     for record in Parts(URL).records:
-        (copies / f".{record.tree_digest}.bvh").write_bytes(b"half")
+        (copies / f".part-{record.tree_digest}.bvh").write_bytes(b"half")
     same(Parts(URL), wanted)
-    assert len(list(copies.iterdir())) == 6
+    assert len(visible(copies)) == 6 and not list(copies.glob(".part-*"))
 
 
-def test_a_child_of_the_process_that_fetched(copies: Path) -> None:
-    """It still has the file open, and locked, for which another process waits."""
-    pytest.importorskip("fcntl")
-    copies.mkdir()
-    first = fetched_files._locked(copies / ".part")
-    assert first is not None
-    of_child, found = os.dup(first), list[int | None]()
-    waiting = threading.Thread(
-        target=lambda: found.append(fetched_files._locked(copies / ".part")), daemon=True
-    )
-    waiting.start()
-    time.sleep(3 * fetched_files.POLL_SECONDS)
-    (copies / ".part").rename(copies / "part")
-    os.close(first)
-    waiting.join(10.0)
-    os.close(of_child)
-    assert not waiting.is_alive() and found[0] is not None
-    os.close(found[0])
+def test_a_child_of_the_process_that_fetched(
+    files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may still hold the lock; the copy is there."""
+    monkeypatch.setattr(fetched_files, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(fetched_files, "lock_file", lambda file: False)
+    turns = itertools.count()
+    good = fetched_files.WantedFile.is_good
+
+    def fetched_by_another(self: Any, path: Path) -> bool:
+        if next(turns) % 4 == 3:
+            with open(path, "wb") as file:
+                self.fetch(file)
+        return good(self, path)
+
+    monkeypatch.setattr(fetched_files.WantedFile, "is_good", fetched_by_another)
+    same(Parts(URL), wanted)
+    assert len(visible(copies)) == 6
+
+
+def no_locks(file: int) -> bool:
+    raise OSError(errno.ENOLCK, "no locks")
 
 
 def test_a_disk_without_locks(
     files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
-    def refuse(file: int) -> None:
-        raise OSError(errno.ENOLCK, "no locks")
-
-    monkeypatch.setattr(plain_files, "_lock", refuse)
+    monkeypatch.setattr(fetched_files, "lock_file", no_locks)
     same(Parts(URL), wanted)
-    assert len(list(copies.iterdir())) == 6
+    assert len(visible(copies)) == 6
 
 
 def test_copies_that_are_open_and_cannot_be_replaced(
@@ -314,10 +320,10 @@ def test_copies_that_are_open_and_cannot_be_replaced(
             raise PermissionError(13, "Access is denied")
         replace(source, target)
 
-    monkeypatch.setattr(fetched_files, "_locked", lambda path: None)
+    monkeypatch.setattr(fetched_files, "lock_file", no_locks)
     monkeypatch.setattr(os, "replace", put)
     same(Parts(URL), wanted)
-    assert len(list(copies.iterdir())) == 6
+    assert len(visible(copies)) == 6
 
     def refuse(source: Any, target: Any) -> None:
         raise PermissionError(13, "Access is denied")
@@ -340,7 +346,7 @@ def test_a_home_that_cannot_be_written_to(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     same(Parts(URL), wanted)
     folder = fetched_files.temporary_folder(os.getpid())
-    assert len(list(folder.iterdir())) == 6
+    assert len(visible(folder)) == 6
 
 
 def test_copies_in_a_folder_that_is_only_read(

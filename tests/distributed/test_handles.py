@@ -59,8 +59,10 @@ def test_a_mapped_tree_travels_as_path_and_checksum(
     assert handle.open() is handle.open()
     assert len(pickle.dumps(handle)) < 300
     opened: list[str] = []
-    load = tree_handles.load
-    monkeypatch.setattr(tree_handles, "load", lambda *a, **k: opened.append(a[0]) or load(*a, **k))
+    load = tree_handles.loaded_from
+    monkeypatch.setattr(
+        tree_handles, "loaded_from", lambda *a, **k: opened.append(a[0]) or load(*a, **k)
+    )
     first, second = there(handle).open(), there(handle).open()
     assert first is second and opened == [str(path)]
     np.testing.assert_array_equal(first.closest_hit(*RAYS).t, tree.closest_hit(*RAYS).t)

@@ -1,7 +1,8 @@
-"""Partitions that do not finish: refused by `bvh.load`, used again by `bvh.partition`."""
+"""Partitions that do not finish: their folders are refused by `bvh.load`, and left empty."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -70,7 +71,11 @@ def test_a_killed_process(tmp_path: Path) -> None:
         child.kill()
         child.communicate()
     assert "00000.bvh" in before
-    refused_and_used_again(folder)
+    with pytest.raises(FileExistsError, match="killed: then remove them"):
+        bvh.partition(sphere(3), folder)
+    assert sorted(os.listdir(folder)) == before
+    with pytest.raises(ValueError, match="has not finished"):
+        bvh.load(folder)
 
 
 def meshes(error: BaseException) -> Iterator[Any]:
@@ -120,87 +125,48 @@ def test_a_full_disk(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     refused_and_used_again(folder)
 
 
-def test_what_a_killed_process_may_leave(tmp_path: Path) -> None:
-    """At any time: parts, a part or an index that is being written, and the mark of a run."""
-    for names in (
-        ["unfinished/lock"],
-        ["unfinished/lock", "unfinished/all"],
-        ["unfinished/lock", "unfinished/all-0-12", "00000.bvh", "00000.npy", "00001.bvh"],
-        ["unfinished/lock", "unfinished/index.json", "00000.bvh", "00000.npy"],
-    ):
-        folder = tmp_path / str(len(names)) / names[-1].replace("/", "-")
-        (folder / "unfinished").mkdir(parents=True)
-        for name in names:
-            (folder / name).write_bytes(b"half")
-        refused_and_used_again(folder)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mine.npy",
-        "unfinished/mine.txt",
-        "unfinished/all/mine",
-        "trees.bvh",
-        "index.json",
-        ".hidden",
-        "00000.npy/mine",
-    ],
-)
+@pytest.mark.parametrize("name", ["mine.npy", "index.json", ".hidden", "unfinished/all/mine"])
 def test_files_of_somebody_else_are_kept(name: str, tmp_path: Path) -> None:
-    """Also beside a folder that has the name of the mark of a run."""
-    (tmp_path / "unfinished").mkdir()
-    (tmp_path / "00001.bvh").write_bytes(b"a part")
-    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
     (tmp_path / name).write_text("mine")
-    with pytest.raises(OSError):
+    with pytest.raises(FileExistsError, match="folder has files in it"):
         bvh.partition(sphere(1), tmp_path)
     assert (tmp_path / name).read_text() == "mine"
 
 
-@pytest.mark.parametrize("checked", [True, False])
-@pytest.mark.parametrize(
-    ("name", "make"),
-    [("unfinished", os.symlink)]
-    + [
-        (name, make)
-        for name in ("unfinished/lock", "unfinished/all", "00000.bvh")
-        for make in (os.symlink, os.link)
-    ],
-)
+@pytest.mark.parametrize("name", ["unfinished", "unfinished/all", "00000.bvh", "index.json"])
+@pytest.mark.parametrize("make", [os.symlink, os.link])
 def test_links_in_the_folder(
-    name: str, make: Any, checked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is written or removed through them, even if they come after they were looked for."""
+    """Nothing is written through them, even if they come after the folder was looked at."""
     other, folder = tmp_path / "other", tmp_path / "parts"
-    for place in (other, folder / "unfinished"):
-        place.mkdir(parents=True)
-    for precious in ("all", "lock", "index.json", "precious"):
+    other.mkdir()
+    for precious in ("all", "index.json", "precious"):
         (other / precious).write_text("precious")
-    if name == "unfinished":
-        (folder / name).rmdir()
-        make(other, folder / name)
-    else:
-        make(other / "precious", folder / name)
-    if not checked:
-        monkeypatch.setattr(part_folder, "_demand_ours", lambda path: None)
-    elif make is os.symlink:
-        with pytest.raises(FileExistsError, match="has files in it"):
-            bvh.partition(sphere(1), folder)
-        assert (folder / name).is_symlink()
-    try:
+    source = other if name == "unfinished" and make is os.symlink else other / "precious"
+    made = Path.mkdir
+
+    def mkdir(path: Path, *args: Any, **options: Any) -> None:
+        """Make the link before the folder of a run, or just after it."""
+        begins = path.name == "unfinished"
+        if begins and "/" not in name:
+            make(source, folder / name)
+        made(path, *args, **options)
+        if begins and "/" in name:
+            make(source, folder / name)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with contextlib.suppress(FileExistsError):
         bvh.partition(sphere(1), folder)
-    except OSError:
-        assert checked or name in ("unfinished", "unfinished/lock")
     assert {path.read_text() for path in other.iterdir()} == {"precious"}
-    assert len(list(other.iterdir())) == 4
+    assert len(list(other.iterdir())) == 3
 
 
 def test_a_finished_folder_with_the_mark_of_a_run(tmp_path: Path) -> None:
     """A process was killed after its last step but one: the index was written."""
     wanted = bvh.partition(sphere(1), tmp_path / "parts").closest_hit(*RAY)
     (tmp_path / "parts" / "unfinished").mkdir()
-    (tmp_path / "parts" / "unfinished" / "lock").touch()
     assert bvh.load(tmp_path / "parts").closest_hit(*RAY).t == wanted.t
     with pytest.raises(FileExistsError):
         bvh.partition(sphere(1), tmp_path / "parts")

@@ -68,8 +68,10 @@ def test_a_mapped_scene_travels_as_path_and_checksum(
     again: Any = bvh.load(scene_path, mmap=True)
     assert tokenize(handle) == tokenize(handle_of(again)) == tokenize(there(handle))
     opened: list[str] = []
-    load = tree_handles.load
-    monkeypatch.setattr(tree_handles, "load", lambda *a, **k: opened.append(a[0]) or load(*a, **k))
+    load = tree_handles.loaded_from
+    monkeypatch.setattr(
+        tree_handles, "loaded_from", lambda *a, **k: opened.append(a[0]) or load(*a, **k)
+    )
     first, second = there(handle).open(), there(handle).open()
     assert first is second and opened == [str(scene_path)]
     for one in (first, handle.open()):

@@ -105,8 +105,7 @@ def partition_command(
 ) -> None:  # fmt: skip
     """Cut meshes that are larger than memory into parts, for info, cast and render.
 
-    If interrupted, it leaves an incomplete folder, which other commands refuse and the next run
-    uses again.
+    If killed, it leaves an incomplete folder, which other commands refuse; remove its files.
     """
     with console.bar("partitioning") as tell:
         parts = partition(

@@ -5,6 +5,5 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `contact_data.py` | Contacts and distances of two meshes, as `trimesh.collision` returns them, and their points |
-| `managed_meshes.py` | Meshes of a collision manager: trees in a scene, which are solid, and where they touch |
 | `trimesh_collisions.py` | Collisions and distances of many meshes, with the interface of `trimesh.collision` |
 """

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from trimesh.util import append_faces
 
 from bvh.compat.embreex.rtcore import EmbreeDevice
 from bvh.queries.hierarchy import BVH
@@ -40,16 +41,10 @@ class EmbreeScene:
     def tree(self) -> BVH:
         """The tree over all meshes, whose faces follow each other."""
         if self._tree is None:
-            points, faces, count = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0
-            for vertices, triangles in self._meshes:
-                points.append(vertices)
-                faces.append(triangles + count)
-                count += len(vertices)
-            sizes = [len(triangles) for _, triangles in self._meshes]
-            self._begins = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-            self._tree = BVH.from_triangles(
-                np.concatenate(points), np.concatenate(faces), warn=False
-            )
+            vertices, faces = ([mesh[k] for mesh in self._meshes] for k in (0, 1))
+            points, triangles = append_faces(vertices, faces)
+            self._begins = np.cumsum([0, *map(len, faces)], dtype=np.int64)
+            self._tree = BVH.from_triangles(points.reshape(-1, 3), triangles, warn=False)
         return self._tree
 
     def add_mesh(self, vertices: ArrayLike, faces: ArrayLike) -> int:

@@ -41,12 +41,8 @@ class Window(NamedTuple):
     groups: NDArray[np.uint32] | None = None
 
 
-class _Rows(NamedTuple):
-    """Where a binary PLY file has its vertices and faces: (offset, count, layout of a row)."""
-
-    path: str
-    vertex: tuple[int, int, np.dtype[np.void]]
-    face: tuple[int, int, np.dtype[np.void]]
+# Where rows are in a file: (offset, count, layout of a row).
+_Rows = tuple[int, int, np.dtype[np.void]]
 
 
 def windows_of(source: Any) -> Iterator[Window]:
@@ -107,8 +103,8 @@ def _file_windows(path: str) -> Iterator[Piece]:
     if ending == ".stl" and (count := _stl_triangles(path)) is not None:
         return _stl_windows(path, count)
     if ending == ".ply" and (rows_of_ply := _ply_rows(path)) is not None:
-        return _ply_windows(rows_of_ply)
-    read = read_file(path, "a mesh", whole=True)
+        return _ply_windows(path, *rows_of_ply)
+    read = read_file(path, "a mesh", triangles_only=True)
     check_flattened(read, path)
     return _mesh_windows(read)
 
@@ -148,7 +144,7 @@ def _row_windows(
         yield begin, found
 
 
-def _ply_rows(path: str) -> _Rows | None:
+def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
     """Return where a binary PLY file has vertices and triangles; None if it must be read whole."""
     # Elements before the faces must have rows of one size, and a face one list and plain numbers.
     # No count of the header is believed before the size of the file is compared with it.
@@ -167,7 +163,7 @@ def _ply_rows(path: str) -> _Rows | None:
         return None
     # Where the next element begins; None after one whose rows differ in size.
     end: int | None = header.size
-    places: dict[str, tuple[int, int, np.dtype[np.void]]] = {}
+    places: dict[str, _Rows] = {}
     for (name, count, _), row in zip(header.elements, layouts, strict=True):
         if end is None or row is None:
             end = None
@@ -179,27 +175,29 @@ def _ply_rows(path: str) -> _Rows | None:
     corner, face = places["vertex"][2].names or (), places["face"][2].names or ()
     if not {"x", "y", "z"} <= set(corner) or CORNERS not in face:
         return None
-    rows_of_ply = _Rows(path, places["vertex"], places["face"])
-    return rows_of_ply if _are_triangles(rows_of_ply, end) else None
+    found = places["vertex"], places["face"]
+    return found if _are_triangles(path, *found[1], end) else None
 
 
-def _are_triangles(file: _Rows, end: int | None) -> bool:
+def _are_triangles(
+    path: str, offset: int, count: int, row: np.dtype[np.void], end: int | None
+) -> bool:
     """Return whether all faces are triangles, or raise a ValueError if the file is cut off."""
     # If they are, the size of the file must be `end`, unless that is None.
-    size, (offset, count, row) = os.path.getsize(file.path), file.face
+    size = os.path.getsize(path)
     cut_off = ValueError(f"is cut off: {size} bytes do not hold its {count} faces")
     # Even faces without corners would need this many bytes.
     if size < offset + count * (row.itemsize - row[CORNERS].itemsize):
         raise cut_off
     complete = min(count, (size - offset) // row.itemsize)
-    for _, faces in _row_windows(file.path, offset, complete, row):
+    for _, faces in _row_windows(path, offset, complete, row):
         if (faces[LENGTH] != 3).any():
             return False
     if complete < count:
         # The rows end too early: the next face may have less than three corners.
         assert row.fields is not None
         kind, at = row.fields[LENGTH][:2]
-        length = np.fromfile(file.path, kind, 1, offset=offset + complete * row.itemsize + at)
+        length = np.fromfile(path, kind, 1, offset=offset + complete * row.itemsize + at)
         if len(length) and length[0] != 3:
             return False
         raise cut_off
@@ -221,10 +219,10 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
     return np.dtype(fields)
 
 
-def _ply_windows(file: _Rows) -> Iterator[Piece]:
+def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
     """Read the triangles of a binary PLY file."""
-    vertex_offset, vertex_count, vertex_row = file.vertex
-    for begin, faces in _row_windows(file.path, *file.face):
+    vertex_offset, vertex_count, vertex_row = vertex
+    for begin, faces in _row_windows(path, *face):
         if len(faces) == 0:
             yield np.empty((0, 3, 3)), np.empty((0, 3), np.int64), vertex_count
             return
@@ -235,7 +233,7 @@ def _ply_windows(file: _Rows) -> Iterator[Piece]:
             wrong = f"got {index[bad[0]].tolist()} in row {begin + bad[0]}"
             raise ValueError(f"faces must index the {vertex_count} vertices, {wrong}")
         # A new map for each window, as closing it frees the pages that were read.
-        vertices = np.memmap(file.path, vertex_row, "r", vertex_offset, (vertex_count,))
+        vertices = np.memmap(path, vertex_row, "r", vertex_offset, (vertex_count,))
         used, inverse = np.unique(index, return_inverse=True)
         some = vertices[used]
         points = np.stack([some[axis] for axis in "xyz"], axis=1).astype(np.float64)

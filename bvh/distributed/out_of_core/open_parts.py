@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from bvh.distributed import part_index
 from bvh.distributed.fetched_files import WantedFile, fetched, reject
-from bvh.distributed.part_index import Index, PartRecord, file_digest, file_names, is_url
+from bvh.distributed.part_index import Index, file_digest, file_names, is_url
 from bvh.queries.hierarchy import BVH
-from bvh.scene.files.loading import load
+from bvh.scene.files.loading import load, prefixed
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -130,23 +130,26 @@ class OpenParts:
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
         """Map files of a part whose sizes and headers have been checked."""
-        record, label = self._index.parts[number], f"{self._place}: part {number}"
+        record, count = self._index.parts[number], self._index.triangles
+        label = f"{self._place}: part {number}"
         tree_name, ids_name = file_names(number)
         files = {path: _state(path) for path in (tree_path, ids_path)}
-        checks = files[tree_path], record.tree_header, record.groups
-        try:
-            tree = load(tree_path, mmap=True, verify=checks not in _checked)
+        checks = *files.values(), record.tree_header, record.ids_digest, record.groups, count
+        is_new = checks not in _checked
+        with prefixed(f"{label} ({tree_name})"):
+            tree = load(tree_path, mmap=True, verify=is_new)
             if not isinstance(tree, BVH):
                 raise ValueError("is not a tree over triangles")
-            if checks not in _checked and part_index.bits_of(tree) != record.groups:
+            if is_new and part_index.bits_of(tree) != record.groups:
                 raise ValueError("has other groups than the index says")
-        except ValueError as error:
-            raise ValueError(f"{label} ({tree_name}): {error}") from None
+        with prefixed(f"{label} ({ids_name})"):
+            if is_new and file_digest(ids_path) != record.ids_digest:
+                raise ValueError("is damaged: its checksum is wrong")
+            ids = _mapped_ids(ids_path, record.triangles)
+            in_order = not is_new or (ids[1:] > ids[:-1]).all()
+            if len(ids) and not (ids[0] >= 0 and ids[-1] < count and in_order):
+                raise ValueError(f"holds ids that are not ascending in 0..{count - 1}")
         _checked.add(checks)
-        try:
-            ids = _mapped_ids(ids_path, files[ids_path], record, self._index.triangles)
-        except ValueError as error:
-            raise ValueError(f"{label} ({ids_name}): {error}") from None
         return OpenPart(tree, ids, files)
 
 
@@ -177,11 +180,8 @@ def _state(path: Path) -> State:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _mapped_ids(path: Path, state: State, record: PartRecord, count: int) -> NDArray[np.int64]:
-    """Map the ids of a part; the first time in a process, after a check of all bytes."""
-    checks, digest = (state, record.ids_digest, count), record.ids_digest
-    if checks not in _checked and file_digest(path) != digest:
-        raise ValueError("is damaged: its checksum is wrong")
+def _mapped_ids(path: Path, count: int) -> NDArray[np.int64]:
+    """Map the ids of a part with `count` triangles."""
     try:
         ids: NDArray[np.int64] = open_memmap(path, mode="r")
     except Exception as error:
@@ -189,12 +189,8 @@ def _mapped_ids(path: Path, state: State, record: PartRecord, count: int) -> NDA
         raise ValueError(f"holds no ids: {error!r}") from None
     if ids.dtype != np.int64 or ids.ndim != 1:
         raise ValueError("holds no ids")
-    if len(ids) != record.triangles:
-        raise ValueError(f"has {len(ids)} ids for {record.triangles} triangles")
-    if checks not in _checked:
-        if len(ids) and not (ids[0] >= 0 and ids[-1] < count and (ids[1:] > ids[:-1]).all()):
-            raise ValueError(f"holds ids that are not ascending in 0..{count - 1}")
-        _checked.add(checks)
+    if len(ids) != count:
+        raise ValueError(f"has {len(ids)} ids for {count} triangles")
     return ids
 
 

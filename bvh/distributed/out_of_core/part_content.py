@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +16,7 @@ from bvh.distributed.part_index import Index, PartRecord, Source, is_url, read_i
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, CountResult, integers, number_of, shaped
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
-
-Self = TypeVar("Self", bound="PartContent")
+from bvh.scene.files.loading import prefixed
 
 
 class PartContent:
@@ -48,7 +47,7 @@ class PartContent:
         bits = [ALL_BITS if part.groups is None else part.groups for part in index.parts]
         self._visits = PartVisits(self.opened, self._boxes, np.array(bits, np.uint32))
 
-    def groups(self: Self) -> list[Self]:
+    def groups(self) -> list[Self]:
         """Return the parts in groups that fit into `memory`, as one object each.
 
         A group has the ids and the bounds of all parts, and answers for its parts alone.
@@ -72,10 +71,9 @@ class PartContent:
             used += size
         if len(groups) == 1:
             return [self]
-        found = []
-        for group in groups:
-            found.append(object.__new__(type(self)))
-            found[-1]._set(self._place, self._index, self._memory, tuple(group))
+        found = [object.__new__(type(self)) for _ in groups]
+        for each, group in zip(found, groups, strict=True):
+            each._set(self._place, self._index, self._memory, tuple(group))
         return found
 
     @property
@@ -118,11 +116,8 @@ class PartContent:
         """
         for number in range(self.part_count):
             self.opened.check_content(number)
-            with self.opened.part(number) as part:
-                try:
-                    part.tree.validate()
-                except ValueError as error:
-                    raise ValueError(f"{self._place}: part {number}: {error}") from None
+            with self.opened.part(number) as part, prefixed(f"{self._place}: part {number}"):
+                part.tree.validate()
 
     @property
     def nbytes(self) -> int:

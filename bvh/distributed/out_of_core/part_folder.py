@@ -10,8 +10,7 @@ index.json version, number of triangles, sources, of each part its box, counts, 
 ========== ==================================================================================
 
 The index is written last, so that a folder without one is not finished. A folder may be a URL of
-fsspec (see `fetched_files`). Links in a folder are refused, and none is followed: every file is a
-new one.
+fsspec (see `fetched_files`).
 """
 
 import contextlib
@@ -33,15 +32,12 @@ from bvh.distributed.part_index import INDEX, PartRecord, Source, file_names, fi
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, write_pieces
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import file_of
-from bvh.runtime.cache.plain_files import PlainFolder, lock_file
 from bvh.runtime.threads import pool
 
 SCRATCH = "unfinished"
 
 # Names of files of parts.
 OURS = re.compile(r"\d{5,}\.(bvh|npy)")
-# Files of a run, in the folder SCRATCH.
-SCRATCH_FILES = re.compile(r"lock|all(-\d+)*|index\.json")
 
 
 class NewFolder:
@@ -94,9 +90,7 @@ class NewFolder:
 
 @contextlib.contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
-    """Prepare a folder for parts; after an exception, remove the files."""
-    # FileExistsError if there are files in it, other than of a run that was interrupted, or if
-    # another process writes to it.
+    """Prepare an empty folder for parts; after an exception, remove the files."""
     place = os.fspath(folder)
     if is_url(place):
         files, root = file_system(place)
@@ -113,70 +107,18 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
         return
     path = Path(place)
     path.mkdir(parents=True, exist_ok=True)
+    if left := os.listdir(path):
+        hint = "; of another process, or of one that was killed: then remove them"
+        raise FileExistsError(f"folder has files in it: {path}{hint if SCRATCH in left else ''}")
     target = NewFolder(place, path)
-    _demand_ours(path)
-    target.scratch.mkdir(exist_ok=True)
-    with contextlib.closing(PlainFolder(target.scratch)) as scratch, _locked(scratch):
-        # Another process may have finished the folder before the lock was taken.
-        _demand_ours(path)
-        _clear(path, scratch)
-        try:
-            yield target
-        except BaseException:
-            # Without locks, another process may have finished: then its files must stay.
-            if not (path / INDEX).exists():
-                _clear(path, scratch)
-                shutil.rmtree(target.scratch, ignore_errors=True)
-            raise
-    shutil.rmtree(target.scratch, ignore_errors=True)
-
-
-def _demand_ours(path: Path) -> None:
-    """Raise a FileExistsError unless a folder is empty, or left by a run that was interrupted."""
-    files = _files(path, OURS, SCRATCH)
-    ours = all(files.values()) and (SCRATCH in files or not files)
-    if ours and files:
-        ours = all(_files(path / SCRATCH, SCRATCH_FILES).values())
-    if not ours:
-        raise FileExistsError(f"folder has files in it: {path}")
-
-
-def _files(path: Path, pattern: re.Pattern[str], folder: str = "") -> dict[str, bool]:
-    """Return of each name in a folder whether it fits `pattern`, as a file, or is that of `folder`.
-
-    Links are neither.
-    """
-    found = {}
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if entry.name == folder:
-                # A junction is a link to a folder, on Windows.
-                is_link = getattr(entry, "is_junction", bool)()
-                found[folder] = entry.is_dir(follow_symlinks=False) and not is_link
-            else:
-                is_file = entry.is_file(follow_symlinks=False)
-                found[entry.name] = is_file and pattern.fullmatch(entry.name) is not None
-    return found
-
-
-@contextlib.contextmanager
-def _locked(scratch: PlainFolder) -> Iterator[None]:
-    """Keep other processes from writing to a folder, if its file system supports locks."""
-    with open(scratch.open("lock", os.O_RDWR | os.O_CREAT), "r+b") as file:
-        locked = True
-        with contextlib.suppress(OSError):
-            locked = lock_file(file.fileno())
-        if not locked:
-            place = scratch.path.parent
-            raise FileExistsError(f"folder is being written to by another process: {place}")
-        yield
-
-
-def _clear(path: Path, scratch: PlainFolder) -> None:
-    """Remove the files of an interrupted run, except the mark that it was interrupted."""
-    for name in os.listdir(path):
-        if OURS.fullmatch(name):
-            (path / name).unlink()
-    for name in scratch.names():
-        if SCRATCH_FILES.fullmatch(name) and name != "lock":
-            scratch.remove(name)
+    # By one process alone; all files are new ones, so no link is followed.
+    target.scratch.mkdir()
+    try:
+        yield target
+    except BaseException:
+        if not (path / INDEX).exists():
+            for name in filter(OURS.fullmatch, os.listdir(path)):
+                (path / name).unlink()
+        raise
+    finally:
+        shutil.rmtree(target.scratch, ignore_errors=True)

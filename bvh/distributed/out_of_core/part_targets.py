@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.merging import Columns, Floats, MergedAnswers, MergedLists, Rows, in_shape
+from bvh.distributed.merging import Columns, Floats, Kinds, MergedAnswers, MergedLists, Rows
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
@@ -23,9 +23,9 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.targets import point_target, ray_target, region_target
-from bvh.queries.verbs import Verb, verb_of
+from bvh.queries.verbs import Merge, Verb, verb_of
 from bvh.runtime import arguments
-from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult, shaped
+from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 from bvh.tree.primitives import Triangles
@@ -34,8 +34,8 @@ from bvh.tree.primitives import Triangles
 if TYPE_CHECKING:
     from bvh.traversal.regions.regions import Regions
 
-# Function of a part's target, some rays and options: it returns the columns of answers.
-Search = Callable[[RaySearch, RayBatch, RayOptions], Columns]
+# The column of hits by which `HitParts` finds their faces.
+PART: Kinds = {"part": np.int32}
 
 
 class HitParts(NamedTuple):
@@ -75,67 +75,57 @@ class PartRays(NamedTuple):
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
         """Return the closest hit of each ray."""
         refuse(counters=counters)
-        found = MergedAnswers(declared(BVH.closest_hit), (batch.size,), {"part": np.int32})
-        self._cast(batch, options, found, lambda of, *some: vars(of.closest_hits(*some, False)))
-        part = found.columns.pop("part")
-        hits = Hits(**in_shape(found.columns, batch.shape))
-        vars(hits)["_source"] = HitParts(self.opened), 0, (part.reshape(*batch.shape, 1),)
+        hits: Hits = self._answer(BVH.closest_hit, RaySearch.closest_hits, batch, options, False)
         return hits
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
         """Return for each ray whether it hits anything."""
-        return self._numbers("any_hit", batch, options, lambda of, *some: of.any_hits(*some))
+        return self._answer(BVH.any_hit, RaySearch.any_hits, batch, options)
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has; `once` counts faces at a shared edge as one."""
-        count = lambda of, *some: of.count_hits(*some, once)  # noqa: E731
-        return self._numbers("count_hits", batch, options, count)
+        return self._answer(BVH.count_hits, RaySearch.count_hits, batch, options, once)
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
     ) -> AllHits:
         """Return all hits of each ray, or the `limit` closest; `once` is as in `count_hits`."""
-        kinds = declared(BVH.all_hits).columns(ids=np.int64)
-        kinds |= {"ray_id": np.int64, "part": np.int32}
-        found = MergedLists(("ray_id", "t", "prim_id"), kinds, batch.size, limit)
-
-        def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
-            hits: AllHits = target.all_hits(some, options, once, limit)
-            return {"ray_id": hits.ray_id, **vars(hits)}
-
-        self._cast(batch, options, found, search, found.finish)
-        columns, offsets = found.lists()
-        part = columns.pop("part")
-        hits = AllHits(**columns, offsets=offsets, shape=batch.shape)
-        vars(hits)["_source"] = HitParts(self.opened), 0, (part,)
+        hits: AllHits = self._answer(BVH.all_hits, RaySearch.all_hits, batch, options, once, limit)
         return hits
 
-    def _numbers(
-        self, name: str, batch: RayBatch, options: RayOptions, search: Callable[..., Any]
-    ) -> Any:
-        """Return the result of a query that has one number, or truth value, for each ray."""
-        found = MergedAnswers(declared(getattr(BVH, name)), (batch.size,))
-        self._cast(batch, options, found, lambda *some: {name: search(*some)})
-        return shaped(batch.shape, found.columns[name])[0]
-
-    def _cast(
-        self, batch: RayBatch, options: RayOptions, found: MergedAnswers | MergedLists,
-        search: Search, finish: Callable[[], None] | None = None,
-    ) -> None:  # fmt: skip
-        """Cast rays into the parts that may change the answers `found`, near to far."""
-        # `search` queries a part, and `finish` is called after all parts for some of the rays.
-        inside = options._replace(progress=None)
+    def _answer(
+        self, query: Callable[..., Any], search: Callable[..., Any], batch: RayBatch,
+        options: RayOptions, *rest: Any,
+    ) -> Any:  # fmt: skip
+        """Return the result of a query, by a search of each part that may change it."""
+        verb, inside = declared(query), options._replace(progress=None)
+        has_parts, lists = PART if verb.record else {}, None
+        if verb.merge is Merge.LISTS:
+            keys = "ray_id", "t", "prim_id"
+            lists = MergedLists(verb, keys, batch.size, rest[-1], has_parts)
+        found = lists or MergedAnswers(verb, (batch.size,), has_parts)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
             # The range includes its end, so that a tie is found, and decided by the id.
             some = rays_of(batch, rows, found.reach(rows))
-            answer = search(ray_target(part.tree), some, inside)
-            if "prim_id" in answer:
-                ids = part.ids_of(answer["prim_id"])
-                answer = answer | {"prim_id": ids, "part": np.full(len(ids), number, np.int32)}
-            found.take(answer, rows)
+            answer = search(ray_target(part.tree), some, inside, *rest)
+            columns: Columns = {verb.name: answer}
+            if verb.record is not None:
+                parts = np.full(len(answer.prim_id), number, np.int32)
+                columns = vars(answer) | {"prim_id": part.ids_of(answer.prim_id), "part": parts}
+            if lists is not None:
+                columns["ray_id"] = answer.ray_id
+            found.take(columns, rows)
 
-        self.visits.of_rays(batch, options, visit, found.open_rows, finish)
+        self.visits.of_rays(batch, options, visit, found.reach, lists.finish if lists else None)
+        columns = found.result(batch.shape)
+        if verb.record is None:
+            return columns[verb.name]
+        of_hits = np.asarray(columns.pop("part"), np.int32)
+        hits = verb.record(**columns)
+        of_hits = of_hits if lists else of_hits[..., None]
+        vars(hits)["_source"] = HitParts(self.opened), 0, (of_hits,)
+        return hits
 
 
 class PartPoints(NamedTuple):
@@ -149,11 +139,6 @@ class PartPoints(NamedTuple):
     query: str
     mask: int
 
-    @property
-    def _bits(self) -> int | None:
-        """The mask as queries take it."""
-        return None if self.mask == -1 else self.mask & ALL_BITS
-
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
     ) -> ClosestPoints:
@@ -166,7 +151,7 @@ class PartPoints(NamedTuple):
             return vars(near) | {"prim_id": part.ids_of(near.prim_id)}
 
         self._measure(batch, found, search, progress, count)
-        return ClosestPoints(**in_shape(found.columns, batch.shape))
+        return ClosestPoints(**found.result(batch.shape))
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
@@ -197,7 +182,7 @@ class PartPoints(NamedTuple):
         for begin in range(0, len(points), POINTS_AT_ONCE):
             some = slice(begin, begin + POINTS_AT_ONCE)
             directions[some] = ways_out(box.arrays, points[some])
-        batch = ray_batch(points, directions, SMALLEST, mask=self._bits)
+        batch = ray_batch(points, directions, SMALLEST, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
         return np.asarray(self.rays.count_hits(batch, options, once=True))
 
@@ -207,7 +192,7 @@ class PartPoints(NamedTuple):
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
             direction = np.roll(ASIDE, turn)
-            batch = ray_batch(points, direction, 0.0, 0.0, self._bits)
+            batch = ray_batch(points, direction, 0.0, 0.0, _bits_of(self.mask))
             found |= self.rays.any_hits(batch, RayOptions(threads=threads))
         return found
 
@@ -239,11 +224,11 @@ class PartPoints(NamedTuple):
             some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
             found.take(search(part, some), rows)
 
-        self.rays.visits.of_points(batch, visit, progress, found.open_rows, count, self.mask)
+        self.rays.visits.of_points(batch, visit, progress, found.reach, count, self.mask)
 
     def _target_of(self, part: OpenPart) -> Any:
         """Return the faces of a part that count."""
-        return point_target(part.tree, self.query, self._bits)
+        return point_target(part.tree, self.query, _bits_of(self.mask))
 
 
 class PartRegions(NamedTuple):
@@ -260,9 +245,8 @@ class PartRegions(NamedTuple):
     ) -> Overlaps:  # fmt: skip
         """Return the overlaps of each region, of a batch of this leading shape."""
         size, workers = len(regions[0]), arguments.thread_count(threads)
-        kinds = declared(BVH.overlap_box).columns(ids=np.int64) | {"query_id": np.int64}
-        found = MergedLists(("query_id", "prim_id"), kinds, size, None)
-        bits = None if self.mask == -1 else self.mask & ALL_BITS
+        found = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
+        bits = _bits_of(self.mask)
 
         def visit(part: OpenPart, rows: Rows) -> None:
             target = region_target(part.tree, self.query, bits, (Triangles,))
@@ -274,8 +258,7 @@ class PartRegions(NamedTuple):
 
         self.visits.in_order(size, partial(_may_meet, regions), visit, progress, self.mask)
         found.finish()
-        columns, offsets = found.lists()
-        return Overlaps(**columns, offsets=offsets, shape=shape)
+        return Overlaps(**found.result(shape))
 
 
 def refuse(filter: object = None, counters: bool = False) -> None:
@@ -291,6 +274,11 @@ def declared(query: Callable[..., object]) -> Verb:
     verb = verb_of(query)
     assert verb is not None
     return verb
+
+
+def _bits_of(mask: int) -> int | None:
+    """Return a mask, an int32, as queries take it."""
+    return None if mask == -1 else mask & ALL_BITS
 
 
 def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:

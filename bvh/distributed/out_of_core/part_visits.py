@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.merging import Chosen, Column, Floats, Rows
+from bvh.distributed.merging import Column, Floats, Rows
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
@@ -31,8 +31,8 @@ Near = tuple[Rows, Floats]
 Group = tuple[int, Rows, Floats]
 # Function that queries a part for the rows of a batch; the number is that of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
-# Function of rows, and where they enter a part: it returns which still need to visit the part.
-OpenRows = Callable[[Rows, Floats], Chosen]
+# Function of rows: it returns the distances up to which parts may change their answers.
+Reach = Callable[[Rows], Floats | None]
 
 
 class PartVisits:
@@ -48,7 +48,7 @@ class PartVisits:
         self._box_tree: BVH | None = None
 
     def of_rays(
-        self, batch: RayBatch, options: RayOptions, visit: Visit, open_rows: OpenRows,
+        self, batch: RayBatch, options: RayOptions, visit: Visit, reach: Reach,
         finish: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
@@ -56,7 +56,7 @@ class PartVisits:
         inside = RayOptions(threads=options.threads)
         for rows in _blocks(batch.size, options.progress, TOGETHER):
             for some in _runs(rows, len(self._valid), partial(self._crowd, batch, inside)):
-                self._visit_parts(self._met(batch, inside, some), visit, open_rows)
+                self._visit_parts(self._met(batch, inside, some), visit, reach)
                 if finish is not None:
                     finish()
 
@@ -83,7 +83,7 @@ class PartVisits:
         return _grouped(part, of, entry)
 
     def of_points(
-        self, batch: PointBatch, visit: Visit, progress: Progress | None, open_rows: OpenRows,
+        self, batch: PointBatch, visit: Visit, progress: Progress | None, reach: Reach,
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
         """Visit the parts near points, near to far, with a bound of the distance."""
@@ -105,7 +105,7 @@ class PartVisits:
                 found = list(near(rows))
                 part = np.repeat(valid, [len(row) for row, _ in found])
                 row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
-                self._visit_parts(_grouped(part, rows[row], least), visit, open_rows)
+                self._visit_parts(_grouped(part, rows[row], least), visit, reach)
 
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
@@ -153,12 +153,13 @@ class PartVisits:
         if progress is not None:
             progress(size, size)
 
-    def _visit_parts(self, groups: list[Group], visit: Visit, open_rows: OpenRows) -> None:
+    def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]
-            rows = rows[open_rows(rows, entry)]
+            far = reach(rows)
+            rows = rows if far is None else rows[entry <= far]
             if len(rows):
                 with self._open.part(number) as opened:
                     visit(opened, rows, number)

@@ -18,11 +18,11 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import PartRecord, Source
 from bvh.io.given_groups import GroupWindows
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, thread_count
+from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, check_option, thread_count
 from bvh.runtime.cache.plain_files import open_plain
 from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.tree.build import check_quality
+from bvh.tree.build import QUALITIES
 
 # A triangle between passes: its corners, the numbers of its vertices, its id and its groups.
 TRIANGLE = np.dtype(
@@ -91,8 +91,8 @@ def partition(
     -----
     Until it is done, it takes up to 220 bytes of disk for each triangle in `folder`, where parts
     of some 100 bytes for each remain; for a URL, both in the folder for temporary files. Triangles
-    that no grid tells apart, such as copies of one, are cut by their ids. Interrupted at any time,
-    it leaves a folder that `bvh.load` refuses and `partition` uses again.
+    that no grid tells apart, such as copies of one, are cut by their ids. An exception leaves an
+    empty folder, a process that is killed one that `bvh.load` refuses, with files to be removed.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def partition(
     if budget < SMALLEST_MEMORY:
         least = f"{SMALLEST_MEMORY // 10**6}MB"
         raise ValueError(f"memory must be at least {least}, got {memory!r}")
-    check_quality(quality)
+    check_option("quality", quality, QUALITIES)
     thread_count(threads)
     bits = None if groups is None else GroupWindows(groups)
     with heard(progress) as report, new_folder(folder) as target:

@@ -206,10 +206,8 @@ def _close_side(o, d, floor, near, a, b):
     return floats.sign(value[0]) if decided else triple_sign(o, d, a, b)
 
 
-@inlined
-def passes_through(o, d, v):
-    """Return whether a ray's line surely passes exactly through a point."""
-    return is_zero(o, d, v, (1.0, 1.0, 1.0))
+# Whether a ray's line surely passes exactly through a point.
+passes_through = inlined(lambda o, d, v: is_zero(o, d, v, (1.0, 1.0, 1.0)))
 
 
 @kernel

@@ -8,7 +8,14 @@ product of four), needs no scaling and never fails; filters make its use rare.
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum, scale_by
+from bvh.geometry.arithmetic.floats import (
+    LARGEST,
+    SMALLEST,
+    bits,
+    fast_two_sum,
+    power_of_two,
+    scale_by,
+)
 from bvh.runtime.compiler.code_types import Operation, TypingContext
 from bvh.runtime.compiler.lazy_modules import cgutils, ir, types
 from bvh.runtime.jit import kernel, llvm_operation, stay_outlined
@@ -292,12 +299,14 @@ def leading(total):
 
 
 @kernel
-def rounded(total):
-    """Return the sum as a double, rounded as by `divide`; it is overwritten."""
+def rounded(total, k):
+    """Return the sum over 2**k as a double, rounded as by `divide`; it is overwritten."""
     stay_outlined()
-    one = new_sum()
-    add_product(one, 1.0, 1.0, 1.0, 1.0, 1.0)
-    return divide(total, one)
+    unit = new_sum()
+    p = power_of_two
+    # A quarter of k each: the four factors make 2**k, and none leaves the range of doubles.
+    add_product(unit, 1.0, p(k >> 2), p((k + 1) >> 2), p((k + 2) >> 2), p((k + 3) >> 2))
+    return divide(total, unit)
 
 
 @kernel

@@ -13,7 +13,6 @@ from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, leading,
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST
 from bvh.geometry.arithmetic.vectors import dot, scaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import sqrt
 
 # Cross products of double-doubles, and dot products with them, lose less than 2**-98 of the sizes
 # of their terms. A result of at least 2**-45 of these is accurate to 2**-53, with a wide margin.
@@ -28,16 +27,8 @@ def as_double(d, e):
     return min(max(floats.scale_by(d, e), SMALLEST), LARGEST) if d > 0.0 else 0.0
 
 
-@inlined
-def root_of(x):
-    """Return the square root of a double-double, rounded to a double."""
-    r = sqrt(x[0])
-    if r == 0.0:
-        return 0.0
-    p, e = floats.two_product(r, r)
-    return r + (((x[0] - p) - e) + x[1]) / (2.0 * r)
-
-
+# The square root of a double-double, rounded to a double.
+root_of = inlined(lambda x: floats.dd_sqrt(x)[0] if x[0] != 0.0 else 0.0)
 # A double-double, or a vector of them, times a power of two.
 _times = inlined(lambda x, s: (x[0] * s, x[1] * s))
 _all_times = inlined(lambda v, s: (_times(v[0], s), _times(v[1], s), _times(v[2], s)))

@@ -11,7 +11,7 @@ import numpy as np
 from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
 from bvh.runtime.compiler.lazy_modules import ir, types
 from bvh.runtime.jit import by_type, emits, inlined, llvm_operation
-from bvh.runtime.simd import HAS_FMA, as_floats, as_ints, fused, peek
+from bvh.runtime.simd import HAS_FMA, as_floats, as_ints, fused, peek, sqrt
 
 INF = np.inf
 NAN = np.nan
@@ -43,6 +43,8 @@ lose_nan_min = inlined(lambda a, b: b if b < a else a)
 sign = inlined(lambda x: (1 if x > 0 else 0) - (1 if x < 0 else 0))
 # floor(log2(abs(x))) of a normal double; -1023 for zero and denormals.
 exponent = inlined(lambda x: ((bits(x) >> 52) & 0x7FF) - 1023)
+# The exponent of the power of two above a size, in the normal range.
+power_above = inlined(lambda size: min(max(exponent(size) + 1, -1022), 1022))
 # 2.0**k, with k clamped to the normal range -1022..1023.
 power_of_two = inlined(lambda k: from_bits((min(max(k, -1022), 1023) + 1023) << 52))
 
@@ -168,6 +170,14 @@ def dd_div(a, b):
     ph, pl = fast_two_sum(p, e + th * b[1])
     delta = (a[0] - ph) + (a[1] - pl)
     return fast_two_sum(th, delta / b[0])
+
+
+@inlined
+def dd_sqrt(a):
+    """Return the square root of a positive double-double (one step of Newton's method)."""
+    s = sqrt(a[0])
+    p, e = two_product(s, s)
+    return fast_two_sum(s, (((a[0] - p) - e) + a[1]) / (2.0 * s))
 
 
 @inlined

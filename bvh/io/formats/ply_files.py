@@ -61,7 +61,11 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
     if face_count:
         given = lists[named[0]]
         corners, offsets = _indices(given.values, given.offsets, count, "face"), given.offsets
-    uv = _texture(vertex, lists, corners, offsets)
+    uv, texture = _of_vertices(vertex, corners, *COORDINATES), lists.get("texcoord")
+    if texture is not None and np.array_equal(texture.offsets, 2 * offsets):
+        # A list of a pair for each corner.
+        pairs = texture.values.reshape(-1, 2).astype(np.float64)
+        uv = OfCorners(pairs, np.arange(len(corners)))
     strips = elements.get("tristrips", (0, {}))[1]
     for column in strips.values():
         if isinstance(column, _List):
@@ -102,14 +106,6 @@ def _unrolled(corners: NDArray[np.int32], column: _List) -> NDArray[np.int32]:
     valid = (first[2:] <= at) & (triples >= 0).all(axis=1)
     odd = ((at - first[2:]) % 2 == 1)[:, None]
     return np.asarray(np.where(odd, triples[:, [1, 0, 2]], triples)[valid].reshape(-1))
-
-
-def _texture(vertex: Columns, lists: Columns, corners: Any, offsets: Ints) -> OfCorners | None:
-    """Return the texture coordinates of corners, from lists of pairs, or of vertices."""
-    given = lists.get("texcoord")
-    if given is not None and np.array_equal(given.offsets, 2 * offsets):
-        return OfCorners(given.values.reshape(-1, 2).astype(np.float64), np.arange(len(corners)))
-    return _of_vertices(vertex, corners, *COORDINATES)
 
 
 def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCorners | None:

@@ -4,7 +4,6 @@ trimesh gives an object of another model all meshes there, once for each compone
 """
 
 import re
-from collections.abc import Iterator
 from xml.etree import ElementTree
 
 
@@ -22,7 +21,9 @@ def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
         for element in models[path].iter():
             if element.tag not in (core + "component", core + "item"):
                 continue
-            other = _path_of(element, path)
+            # The attribute, if any, names the model of the object.
+            named = [key for key in element.attrib if key.endswith("}path")]
+            other = element.attrib.pop(named[0]).lstrip("/") if named else path
             if other not in models:
                 data = files.get(other, files.get(f"/{other}"))
                 if data is None:
@@ -34,22 +35,10 @@ def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
     resources = root.find(core + "resources")
     if resources is None:
         raise ValueError("its model has no resources")
-    resources.extend(_objects(models, home, core))
-    return files | {name: ElementTree.tostring(root)}
-
-
-def _path_of(element: ElementTree.Element, usual: str) -> str:
-    """Return the model of the object that an element names, and remove the attribute for it."""
-    keys = [key for key in element.attrib if key.endswith("}path")]
-    return element.attrib.pop(keys[0]).lstrip("/") if keys else usual
-
-
-def _objects(
-    models: dict[str, ElementTree.Element], home: str, core: str
-) -> Iterator[ElementTree.Element]:
-    """Yield the objects of other models, with ids that contain the path of the model."""
+    # The objects of other models get ids that contain the path of the model.
     for path, model in models.items():
-        for one in model.iter(core + "object") if path != home else ():
+        for one in model.findall(f".//{core}object") if path != home else ():
             one.set("name", one.get("name", one.get("id", "")))
             one.set("id", f"{path}#{one.get('id')}")
-            yield one
+            resources.append(one)
+    return files | {name: ElementTree.tostring(root)}

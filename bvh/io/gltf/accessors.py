@@ -1,6 +1,7 @@
 """Accessors of glTF files as arrays: ranges checked, sparse values applied, integers normalized."""
 
 import base64
+import math
 from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -198,7 +199,9 @@ class Accessors:
         points = self.floats(k, ("VEC3",), may_be_empty)
         accessor = self.content["accessors"][k]
         given = accessor.get("min"), accessor.get("max")
-        if len(points) == 0 or not all(_is_point(corner) for corner in given):
+        if len(points) == 0 or not all(
+            are_numbers(corner) and len(corner) == 3 for corner in given
+        ):
             return points
         # The bounds of normalized integers are integers, but some writers normalize them, too.
         kinds = [points, self.raw(k, ("VEC3",))] if accessor.get("normalized") else [points]
@@ -216,8 +219,8 @@ class Accessors:
         return points
 
 
-def _is_point(value: object) -> bool:
-    """Return whether a value is three numbers."""
-    return (
-        isinstance(value, list) and len(value) == 3 and all(type(x) in (int, float) for x in value)
+def are_numbers(value: object) -> bool:
+    """Return whether a value is a list of finite numbers."""
+    return isinstance(value, list) and all(
+        type(x) in (int, float) and math.isfinite(x) for x in value
     )

@@ -5,6 +5,7 @@ features; it reads materials, images and the graph. It also calls an unnamed nod
 whatever the name of its mesh, and finds the transform of a node by walking up to the root.
 """
 
+import itertools
 import json
 import struct
 from typing import Any
@@ -190,15 +191,12 @@ def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
 def numbered(names: list[str | None], given: set[str]) -> list[str | None]:
     """Return unique names: repeated ones get a number that makes none of `given`; None stays."""
     used: set[str | None] = set()
-    next_of: dict[str, int] = {}
+    numbers: dict[str, itertools.count[int]] = {}
     unique: list[str | None] = []
     for name in names:
         if name is not None and name in used:
-            k = next_of.get(name, 1)
-            while f"{name}_{k}" in used or f"{name}_{k}" in given:
-                k += 1
-            next_of[name] = k + 1
-            name = f"{name}_{k}"
+            numbered = (f"{name}_{k}" for k in numbers.setdefault(name, itertools.count(1)))
+            name = next(one for one in numbered if one not in used and one not in given)
         used.add(name)
         unique.append(name)
     return unique

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.gltf.accessors import Accessors, Json, item, natural
+from bvh.io.gltf.accessors import Accessors, Json, are_numbers, item, natural
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import number_of
 from bvh.runtime.caller_warnings import warn_caller
@@ -152,7 +152,7 @@ class Meshes:
         mesh = item(self._content, "meshes", number)
         where = f"mesh {mesh.get('name', number)!r:.99}"
         chosen = mesh.get("weights", []) if given is None else given
-        if not _are_numbers(chosen):
+        if not are_numbers(chosen):
             raise ValueError(f"{where} has weights that are not numbers: {chosen!r:.99}")
         weights = tuple(chosen) if any(chosen) else ()
         key = "mesh", number, weights
@@ -178,7 +178,7 @@ class Meshes:
         for k, node in enumerate(given):
             plain = {key: node[key] for key in ("children", "name", *TRANSFORM) if key in node}
             for name, size in TRANSFORM.items():
-                if name in plain and not (_are_numbers(plain[name]) and len(plain[name]) == size):
+                if name in plain and not (are_numbers(plain[name]) and len(plain[name]) == size):
                     got = f"got {plain[name]!r:.99}"
                     raise ValueError(f"{name} of node {k} must be {size} numbers, {got}")
             _check_rotation(plain.get("rotation", UNIT), f"node {k}")
@@ -242,12 +242,6 @@ def _check_rotation(turn: list[float], where: str) -> None:
     """Check that a quaternion is about 1 long: what readers make of others differs."""
     if not abs(math.hypot(*turn) - 1.0) < ROUGH:
         raise ValueError(f"{where} has a rotation that is not a unit quaternion: {turn}")
-
-
-def _are_numbers(value: object) -> bool:
-    return isinstance(value, list) and all(
-        type(x) in (int, float) and math.isfinite(x) for x in value
-    )
 
 
 def _label(node: Json, k: int) -> str:

@@ -58,12 +58,12 @@ def load(
 ) -> BVH | Scene:  # fmt: skip
     """Return the tree or scene of a file that was saved; see `bvh.load`."""
     workers, name = thread_count(threads), os.fspath(path)
-    with _prefixed(name), opened(name) as file:
+    with prefixed(name), opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
         header = _header_of(start, size)
         content = np.memmap(file, np.uint8, "r", 0, size) if mmap else _read(file, start, size)
-    with _prefixed(name):
+    with prefixed(name):
         loaded, trees = _loaded(name, header, content, workers, mmap, verify)
         for tree in trees if audit else ():
             tree.validate()
@@ -72,7 +72,7 @@ def load(
 
 def loaded_from(name: str, content: NDArray[np.uint8]) -> BVH | Scene:
     """Return the tree or scene in a file, or in a part of one, that is mapped."""
-    with _prefixed(name):
+    with prefixed(name):
         header = _header_of(content[:HEADER_SIZE].tobytes(), len(content))
         return _loaded(name, header, content, thread_count(None), True, True)[0]
 
@@ -193,7 +193,7 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
 
 
 @contextlib.contextmanager
-def _prefixed(prefix: str) -> Iterator[None]:
+def prefixed(prefix: str) -> Iterator[None]:
     """Begin the message of a ValueError with a prefix, such as the file's name, once."""
     try:
         yield
@@ -251,7 +251,7 @@ class _SavedTree:
         entries = file_formats.entries_of(header)
         assert len(self.content) == end_of(entries)
         digests = header.digests if verify else None
-        with _prefixed(self.name):
+        with prefixed(self.name):
             stored = read_arrays(self.content, entries, digests, self.threads)
             face_ids, bits = stored.get("face_ids"), stored.get("face_bits")
             if verify and face_ids is not None and (face_ids < 0).any():
@@ -266,10 +266,10 @@ class _SavedTree:
                 nodes = WideNodes(stored["blocks"], rows)
                 arrays = frozen(TreeArrays(nodes, groups, primitives, stored["frame"]))
                 if verify:
-                    with _prefixed("is not valid"):
+                    with prefixed("is not valid"):
                         check_tree(arrays, np.array(header.bounds).reshape(2, 3), self.threads)
             else:
-                with _prefixed("is not valid"):
+                with prefixed("is not valid"):
                     check_primitives(primitives, self.threads)
                 # Copies: the rest of the file is not needed any more.
                 primitives = frozen_primitives(kind(*(array.copy() for array in points)))

@@ -21,7 +21,8 @@ from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.points.point_bounds import local_point
 from bvh.tree import frame as frames
-from bvh.tree.winding_moments import CENTRE, CORNERS, LANES, RADIUS, SERIES, TERMS_SIZE, leaf_faces
+from bvh.tree.wide_nodes import leaf_rows
+from bvh.tree.winding_moments import CENTRE, CORNERS, LANES, RADIUS, SERIES, TERMS_SIZE
 
 F = np.float32
 # At points further away, in the local frame, the winding number is 0. The sum over all faces has a
@@ -194,7 +195,7 @@ def _winding(tree, x, p, beta):
         top -= 1
         code = simd.peek(stack, top)
         if code < 0:
-            first, count = leaf_faces(code)
+            first, count = leaf_rows(code)
             re, im, around = _turn(re, im, around, faces, first, count, p)
             seen += 1
             continue
