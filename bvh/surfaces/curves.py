@@ -81,7 +81,7 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     rest = np.flatnonzero(~generic)
     exact = _exact_pairs(own, other, pairs[rest])
     thin, point_numbers = _thin_edges((own, other), exact, itself), dict[Row, int]()
-    ends, points, edges = _crossings(own, other, pairs[which[pair]], event, itself)
+    ends, points, edges = _segment_ends(own, other, pairs[which[pair]], event, itself)
     if thin:
         _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, point_numbers)
     found = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
@@ -129,7 +129,7 @@ def _events(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool
     return generic, crossed
 
 
-def _crossings(
+def _segment_ends(
     own: Mesh, other: Mesh, pairs: Ids, event: Whole, itself: bool
 ) -> tuple[Whole, Reals, Ids]:
     """Return for each crossing the row that identifies it, its point, rounded, and its edge.
