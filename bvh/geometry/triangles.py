@@ -285,11 +285,6 @@ def ray_triangle(
     u, v : float or ndarray, shape (...)
         Weights of v1 and v2: the hit is (1-u-v) v0 + u v1 + v v2. NaN for a miss.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has the wrong shape or type; the message names it.
-
     Examples
     --------
     >>> import bvh

@@ -134,7 +134,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             rights = count - lefts
             middle = begin + lefts + (limit - end) * lefts // count
             low = record.lane_of(waiting_boxes, row + 1, axis)
-            split = binning.BinSplit(axis, last, low, record.lane4(scale, axis))
+            split = axis, last, low, record.lane4(scale, axis)
             binning.move(
                 records, shift + begin, shift + end, split, other + begin, other + middle, halves
             )

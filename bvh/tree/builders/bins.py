@@ -4,8 +4,6 @@ Records move back and forth between the two halves of one array and keep their o
 the boxes of both sides; the move itself bounds the centres, which the next split needs.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
@@ -111,18 +109,11 @@ def bound_halves(bins, used, axis, last, boxes):
     record.store(boxes, RIGHT, box)
 
 
-class BinSplit(NamedTuple):
-    """A split between two bins."""
-
-    axis: int
-    last: int  # the last bin on the left
-    low: float  # minus twice the lowest centre on the axis
-    scale: float  # bins in a unit of the axis
-
-
 @kernel
 def move(records, begin, end, split, left, right, boxes):
     """Move records to the rows from `left` or `right` on; bound the centres of both sides."""
+    # The split: the axis, the last bin on the left, minus twice the lowest centre on the axis, and
+    # the number of bins in a unit of it.
     axis, last, low, scale = split
     lefts, rights = record.nothing(), record.nothing()
     for i in range(begin, end):

@@ -6,8 +6,6 @@ moves each record to its range. Level by level, each record would be counted and
 A cell with too many records for one thread gets a grid of its own.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,10 +31,8 @@ CHUNK = 32768
 
 def _bits_of_axes(box: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """Return how often nearly cubic cells, 2**count in all, are halved across each axis."""
-    sizes, bits = (
-        (box[record.UPPER : record.UPPER + 3].astype(np.float64) + box[:3]).tolist(),
-        [0] * 3,
-    )
+    sizes = (box[record.UPPER : record.UPPER + 3].astype(np.float64) + box[:3]).tolist()
+    bits = [0] * 3
     for _ in range(count):
         axis = max(range(3), key=lambda a: sizes[a] if bits[a] < AXIS_BITS else -1.0)
         sizes[axis] *= 0.5
@@ -171,20 +167,14 @@ def _bound_ranges(records, ends, begin, end, boxes):
         bound(records, ends[i - 1] if i > 0 else 0, ends[i], boxes, 2 * i, 2 * i + 1)
 
 
-class _Ranges(NamedTuple):
-    """Ranges that some records were split into, and the nodes above them."""
-
-    links: NDArray[np.int32]  # (nodes, 2); 0 is the root
-    columns: NDArray[np.int64]  # see `subtrees`; rows count from that of the first record
-    boxes: NDArray[np.float32]  # (ranges, 2, 8): of the records and of their centres
-
-
 def _split_by_cells(
     records: NDArray[np.float32], out: NDArray[np.float32], boxes: NDArray[np.float32],
     limits: tuple[int, int, int, int], threads: int,
-) -> _Ranges | None:  # fmt: skip
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]] | None:  # fmt: skip
     """Split records, whose box and that of their centres are `boxes`, and move them to `out`."""
-    # Returns None, and moves nothing, if there is no split. For the limits see `_split_cells`.
+    # Returns the links of nodes, of which 0 is the root; the ranges below them (see `subtrees`),
+    # whose rows count from that of the first record; and the records of the box of each and that of
+    # its centres. None, and nothing moves, if there is no split. For limits see `_split_cells`.
     n = len(records)
     bits = _bits_of_axes(boxes[1], min(n.bit_length() - RECORD_BITS, MOST_BITS))
     size = 1 << int(bits.sum())
@@ -232,7 +222,7 @@ def _split_by_cells(
         ranges, ranges // (4 * threads) + 1,
         lambda begin, end: _bound_ranges(out, ends, begin, end, flat), threads,
     )  # fmt: skip
-    return _Ranges(links[:used], columns, range_boxes)
+    return links[:used], columns, range_boxes
 
 
 def _new_cells(size: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
@@ -267,13 +257,12 @@ def split_top(
             task_boxes.append(boxes)
             continue
         # The root of the ranges is the node of the task; their other nodes come after all others.
-        shift = len(links) - 1
-        below = np.where(ranges.links > 0, ranges.links + shift, 0).astype(np.int32)
+        (range_links, columns, range_boxes), shift = ranges, len(links) - 1
+        below = np.where(range_links > 0, range_links + shift, 0).astype(np.int32)
         links[task[NODE]] = below[0]
         links = np.concatenate([links, below[1:]])
-        columns = ranges.columns
         columns[:, NODE] += shift
         columns[:, [BEGIN, END]] += begin
         columns[:, LIMIT], columns[:, SIDE] = columns[:, END], 1 - side
-        waiting.extend(zip(columns[::-1], ranges.boxes[::-1], strict=True))
+        waiting.extend(zip(columns[::-1], range_boxes[::-1], strict=True))
     return links, np.array(tasks), np.array(task_boxes)
