@@ -126,7 +126,7 @@ def _functions() -> Iterator[Function]:
         for name, entry in sorted(vars(module).items()):
             if isinstance(entry, Entry) and entry.__module__ == place:
                 for kernel in sorted(entry.specialisations, key=lambda kernel: kernel.structure):
-                    compiled: Any = kernel.kept
+                    compiled: Any = kernel.compiled
                     yield Function(
                         place, name, compiled._cache._kinds, kernel.structure, kernel.results,
                         kernel.in_tuple, **_code_of(compiled),
@@ -138,9 +138,9 @@ def _functions() -> Iterator[Function]:
 
 def _methods(module: Any) -> Iterator[tuple[str, Any]]:
     """Yield the methods of a module, and those in its dictionaries, with their names."""
-    from bvh.runtime.cache.kernel_cache import KernelCache
     from bvh.runtime.calls.linked import method_name
     from bvh.runtime.compiler.deferred import Deferred
+    from bvh.runtime.compiler.kernel_cache import KernelCache
 
     for value in vars(module).values():
         for method in value.values() if isinstance(value, dict) else (value,):

@@ -7,7 +7,7 @@ from threading import RLock
 from typing import Any
 
 # Records the working directory at import.
-from bvh.runtime.cache import starting_folder as starting_folder
+from bvh.runtime.cache import plain_files as plain_files
 from bvh.runtime.registry import enrol
 
 __version__ = "0.2.0"
@@ -28,9 +28,7 @@ _MODULES = _modules_of(__spec__)
 __all__ = sorted(_MODULES)
 
 # Functions of upper folders that lower ones call; each is imported at its first use.
-enrol("compilers of kernels", f"{__name__}.runtime.compiler.dispatchers", "compiled")
 enrol("modules of kernels", f"{__name__}.kernels", "FAMILIES")
-enrol("warnings at the line of the caller", f"{__name__}.runtime.caller_warnings", "warn_caller")
 enrol("queries of lazy arrays", f"{__name__}.distributed.lazy_queries", "answer")
 enrol("queries of other arrays", f"{__name__}.queries.answers.other_libraries", "answer")
 enrol("trees on devices", f"{__name__}.devices.trees", "on_device")

@@ -57,15 +57,15 @@ Hit, Near = rays.Hit, points.Near
 
 
 @wp.func
-def _asked(t_min: wp.float64, t_max: wp.float64, goal: wp.int32):
+def _query(t_min: wp.float64, t_max: wp.float64, goal: wp.int32, once: wp.int32):
     """Return the mode and the range of a ray, for all faces."""
-    asked = rays.Range()
-    asked.t_min = t_min
-    asked.t_max = t_max
-    asked.mask = -1
-    asked.goal = goal
-    asked.once = 1
-    return asked
+    query = rays.Range()
+    query.t_min = t_min
+    query.t_max = t_max
+    query.mask = -1
+    query.goal = goal
+    query.once = once
+    return query
 
 
 @wp.func
@@ -73,9 +73,8 @@ def closest_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return the closest hit of a ray: t, prim_id, u, v, front, leaf, state."""
-    asked = _asked(t_min, t_max, rays.CLOSEST)
-    asked.once = 0
-    return rays.trace(target, origin, direction, asked, rays.Listing())
+    query = _query(t_min, t_max, rays.CLOSEST, 0)
+    return rays.trace(target, origin, direction, query, rays.Listing())
 
 
 @wp.func
@@ -83,9 +82,8 @@ def any_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return whether a ray hits anything."""
-    asked = _asked(t_min, t_max, rays.ANY)
-    asked.once = 0
-    return rays.trace(target, origin, direction, asked, rays.Listing()).prim_id >= 0
+    query = _query(t_min, t_max, rays.ANY, 0)
+    return rays.trace(target, origin, direction, query, rays.Listing()).prim_id >= 0
 
 
 @wp.func
@@ -93,8 +91,8 @@ def count_hits(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return how often a ray crosses a surface, shared edges once."""
-    asked = _asked(t_min, t_max, rays.COUNT)
-    return rays.trace(target, origin, direction, asked, rays.Listing()).count
+    query = _query(t_min, t_max, rays.COUNT, 1)
+    return rays.trace(target, origin, direction, query, rays.Listing()).count
 
 
 @wp.func

@@ -10,9 +10,9 @@ import numba
 import numpy as np
 
 import bvh
-from bvh.runtime.cache.kernel_cache import cache_directory, notice
+from bvh.runtime.compiler.kernel_cache import cache_directory
 from bvh.runtime.compiler.warming import compile_together
-from bvh.runtime.jit import all_recipes, families
+from bvh.runtime.jit import all_recipes, families, notice
 
 # A cache that has fewer kernels is that of a first run.
 FEW = 60

@@ -4,8 +4,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `tensors.py` | Arguments as in Open3D, arrays or Tensors; results are of the kind of the input |
-| `geometries.py` | Geometries of a RaycastingScene under one tree, with Open3D's ids and normals |
+| `open3d_results.py` | Arguments and results as in Open3D: arrays or Tensors, ids and normals of its geometries |
 | `open3d.py` | Drop-in replacement for Open3D's RaycastingScene: the same methods, keys, shapes and types |
 | `followed_meshes.py` | Trees over meshes of other libraries, which may change between queries |
 | `trimesh_points.py` | Trees of trimesh meshes, and point queries with the interface of `trimesh.proximity` |

@@ -118,7 +118,7 @@ class tree:
         check_all: bool = True,
     ) -> tuple[Clash, ...]:  # fmt: skip
         """Return the pairs of solids that are in each other by more than a tolerance."""
-        found = []
+        result = []
         for a, b in self._pairs(set_a, set_b, 0.0):
             first, second, how = self._solids[a], self._solids[b], self._relation(a, b)
             if how in ("disjoint", "touching"):
@@ -135,14 +135,14 @@ class tree:
                 ends = first.distance_to(second).position
             if depth > tolerance:
                 pair = (b, a) if swapped else (a, b)
-                found.append(self._clash(kind, *pair, depth, *ends))
-        return tuple(found)
+                result.append(self._clash(kind, *pair, depth, *ends))
+        return tuple(result)
 
     def clash_collision_many(
         self, set_a: Iterable[Any], set_b: Iterable[Any], allow_touching: bool = False
     ) -> tuple[Clash, ...]:
         """Return the pairs whose interiors meet or, with `allow_touching`, whose surfaces touch."""
-        found = []
+        result = []
         for a, b in self._pairs(set_a, set_b, 0.0):
             near = self._solids[a].distance_to(self._solids[b])
             # Surfaces that touch are enough if that is allowed, or if one mesh is not closed.
@@ -150,20 +150,20 @@ class tree:
             if (self._closed[a] and self._closed[b] and not allow_touching) or not meets:
                 meets = self._relation(a, b) not in ("disjoint", "touching")
             if meets:
-                found.append(self._clash(2, a, b, 0.0, *near.position))
-        return tuple(found)
+                result.append(self._clash(2, a, b, 0.0, *near.position))
+        return tuple(result)
 
     def clash_clearance_many(
         self, set_a: Iterable[Any], set_b: Iterable[Any], clearance: float = 0.05,
         check_all: bool = False,
     ) -> tuple[Clash, ...]:  # fmt: skip
         """Return the pairs of elements whose surfaces are nearer than a clearance."""
-        found = []
+        result = []
         for a, b in self._pairs(set_a, set_b, clearance):
             near = self._solids[a].distance_to(self._solids[b])
             if near.distance < clearance or near.distance == 0.0:
-                found.append(self._clash(3, a, b, float(near.distance), *near.position))
-        return tuple(found)
+                result.append(self._clash(3, a, b, float(near.distance), *near.position))
+        return tuple(result)
 
     def select(self, value: Any, **options: Any) -> list[Any]:
         """Return the elements at a point, or those that meet an element, within `extend` of it."""

@@ -103,11 +103,11 @@ class BVHTree:
         if not len(ids):
             return []
         near = BVH.from_triangles(tree.vertices, tree.faces[ids]).closest_point(at, k=len(ids))
-        found: dict[int, Found] = {}
+        result: dict[int, Found] = {}
         for k, d, p in zip(near.prim_id, near.distance, near.position, strict=True):
             prim = int(ids[k])
-            found.setdefault(int(tree.face_of(prim)), self._found(p, prim, d))
-        return [found[face] for face in sorted(found)]
+            result.setdefault(int(tree.face_of(prim)), self._found(p, prim, d))
+        return [result[face] for face in sorted(result)]
 
     def overlap(self, other_tree: BVHTree) -> list[tuple[int, int]]:
         """Return the pairs of polygons that meet, touching included, each once, ascending."""

@@ -11,8 +11,17 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bvh.compat.geometries import INVALID_ID, CastSurface, Geometry
-from bvh.compat.tensors import Given, InputRows, given_like, narrowed, plain, thread_limit
+from bvh.compat.open3d_results import (
+    INVALID_ID,
+    CastSurface,
+    Geometry,
+    Given,
+    InputRows,
+    given_like,
+    narrowed,
+    plain,
+    thread_limit,
+)
 from bvh.io.meshes import surface_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import ClosestPoints, Hits
@@ -159,11 +168,11 @@ class RaycastingScene:
         Those of ray i, of n flattened ones, are ``ray_splits[i] : ray_splits[i + 1]``.
         """
         given, surface, hits = self._cast(BVH.all_hits, rays, nthreads, edges="once")
-        found = surface.details(hits, given, normals=False)
-        found["ray_splits"] = hits.offsets.astype(np.uint32)
-        found["ray_ids"] = hits.ray_id.astype(np.uint32)
-        found["t_hit"] = narrowed(hits.t, given.dtype)
-        return {name: given.give(array) for name, array in found.items()}
+        result = surface.details(hits, given, normals=False)
+        result["ray_splits"] = hits.offsets.astype(np.uint32)
+        result["ray_ids"] = hits.ray_id.astype(np.uint32)
+        result["t_hit"] = narrowed(hits.t, given.dtype)
+        return {name: given.give(array) for name, array in result.items()}
 
     def compute_closest_points(self, query_points: Given, nthreads: int = 0) -> Arrays:
         """Find the closest point of the scene for each point, as in Open3D.
@@ -258,9 +267,9 @@ class RaycastingScene:
         return given.reals(query(self.tree, given.flat, threads=given.threads))
 
 
-def _details(surface: CastSurface, found: Hits | ClosestPoints, given: InputRows) -> Arrays:
+def _details(surface: CastSurface, result: Hits | ClosestPoints, given: InputRows) -> Arrays:
     """Return the details of hits or closest points in the shape of the input."""
-    return {name: given.shaped(array) for name, array in surface.details(found, given).items()}
+    return {name: given.shaped(array) for name, array in surface.details(result, given).items()}
 
 
 def _rays_of_matrices(

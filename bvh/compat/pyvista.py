@@ -67,17 +67,17 @@ class Accessor:
 
     def deviation_from(self, other: Any) -> NDArray[np.float64]:
         """Return the signed distance of each point from another mesh, also as "deviation"."""
-        found = np.asarray(_tree_of(other).signed_distance(np.asarray(self._mesh.points, float)))
-        self._mesh.point_data["deviation"] = found
-        return found
+        result = np.asarray(_tree_of(other).signed_distance(np.asarray(self._mesh.points, float)))
+        self._mesh.point_data["deviation"] = result
+        return result
 
     def thickness(self, method: Method = "ray") -> NDArray[np.float64]:
         """Return the least thickness of each cell, as of `BVH.thickness`, also as "thickness"."""
         tree = self.tree
-        each, found = tree.thickness(method=method), np.full(self._mesh.n_cells, np.nan)
-        np.fmin.at(found, tree.face_of(np.arange(len(tree))), each)
-        self._mesh.cell_data["thickness"] = found
-        return found
+        each, result = tree.thickness(method=method), np.full(self._mesh.n_cells, np.nan)
+        np.fmin.at(result, tree.face_of(np.arange(len(tree))), each)
+        self._mesh.cell_data["thickness"] = result
+        return result
 
     @staticmethod
     def _written(points: Any, name: str, query: Any, options: dict[str, Any]) -> Any:
@@ -133,29 +133,29 @@ class Accessor:
         if check_surface and not tree.is_closed:
             raise RuntimeError("surface is not closed: pass check_surface=False, or repair it")
         inside = np.asarray(tree.contains(np.asarray(self._mesh.points, np.float64)))
-        found = self._mesh.copy()
-        found.point_data["selected_points"] = inside ^ inside_out
-        found.set_active_scalars("selected_points")
-        return found
+        result = self._mesh.copy()
+        result.point_data["selected_points"] = inside ^ inside_out
+        result.set_active_scalars("selected_points")
+        return result
 
     def select_enclosed_points(
         self, surface: Any, tolerance: float = 0.001, inside_out: bool = False,
         check_surface: bool = True, progress_bar: bool = False,
     ) -> Any:  # fmt: skip
         """As `pyvista.DataSet.select_enclosed_points`: a copy with "SelectedPoints", 0 or 1."""
-        found = self.select_interior_points(
+        result = self.select_interior_points(
             surface, inside_out=inside_out, check_surface=check_surface
         )
-        inside = found.point_data.pop("selected_points")
-        found.point_data["SelectedPoints"] = inside.astype(np.uint8)
-        return found
+        inside = result.point_data.pop("selected_points")
+        result.point_data["SelectedPoints"] = inside.astype(np.uint8)
+        return result
 
     def compute_implicit_distance(self, surface: Any, inplace: bool = False) -> Any:
         """As `pyvista.DataSet.compute_implicit_distance`: negative inside of the surface."""
-        found = self._mesh if inplace else self._mesh.copy()
+        result = self._mesh if inplace else self._mesh.copy()
         distance = _tree_of(surface).signed_distance(np.asarray(self._mesh.points, np.float64))
-        found.point_data["implicit_distance"] = distance
-        return found
+        result.point_data["implicit_distance"] = distance
+        return result
 
 
 def _tree_of(other: Any) -> BVH:

@@ -196,10 +196,10 @@ def _replacement(caster: Any) -> object:
     if kind is None:
         return caster
     mesh = caster.mesh
-    found = _casters.get(id(mesh))
-    if type(found) is not kind or found.mesh is not mesh:
-        found = _casters[id(mesh)] = kind(mesh, getattr(caster, "_scale_to_box", True))
-    return found
+    result = _casters.get(id(mesh))
+    if type(result) is not kind or result.mesh is not mesh:
+        result = _casters[id(mesh)] = kind(mesh, getattr(caster, "_scale_to_box", True))
+    return result
 
 
 def _set_ray(mesh: trimesh.Trimesh, value: object) -> None:

@@ -204,8 +204,8 @@ class ProximityQuery:
 
     def vertex(self, points: ArrayLike) -> tuple[Floats, Ids]:
         """Find the nearest vertex for each point, by trimesh's own k-d tree: as in trimesh."""
-        found: tuple[Floats, Ids] = self._mesh.kdtree.query(points)
-        return found
+        results: tuple[Floats, Ids] = self._mesh.kdtree.query(points)
+        return results
 
     def signed_distance(self, points: ArrayLike) -> Floats:
         """Return the distance of each point, positive inside; as in `signed_distance`."""
@@ -227,13 +227,13 @@ def _nearest_facing(
     # Coplanar faces differ by rounding only; the first of them is the lowest.
     best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
     chosen = np.arange(len(points)), best
-    found = near.position[chosen], near.distance[chosen], near.prim_id[chosen]
+    results = near.position[chosen], near.distance[chosen], near.prim_id[chosen]
     # If all `count` faces are equally near, there may be more of them.
     more = np.flatnonzero(equal[:, -1])
     if len(more) and count < MANY:
-        for old, new in zip(found, _nearest_facing(tree, points[more], 8 * count), strict=True):
+        for old, new in zip(results, _nearest_facing(tree, points[more], 8 * count), strict=True):
             old[more] = new
-    return found
+    return results
 
 
 def _signed_by_faces(mesh: trimesh.Trimesh, tree: BVH, points: Floats) -> Floats:

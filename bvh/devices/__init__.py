@@ -14,9 +14,7 @@ Each file imports only from those above it.
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
 | `ray_kernels.py` | The kernels of ray queries |
 | `point_kernels.py` | The kernels of point queries |
-| `calls.py` | Calls of kernels, whose undecided rays and points the CPU answers |
-| `ray_calls.py` | Ray queries: arguments, kernels, and answers |
-| `point_calls.py` | Point queries, likewise |
+| `calls.py` | Queries: arguments, kernels, and answers; the CPU answers what kernels leave open |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |
 | `camera_rays.py` | Rays of cameras, made on a device |
 """

@@ -1,16 +1,47 @@
-"""Calls of kernels, whose undecided rays and points the CPU answers."""
+"""Queries on a device: arguments, kernels, and answers; the CPU answers what kernels leave open."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from bvh.devices.exchange import KINDS, library_of, stream_of
+from bvh.devices.exchange import KINDS, given, is_on_device, library_of, read, stream_of
+from bvh.devices.point_kernels import Places, find_closest_points, find_inside, negate_inside
+from bvh.devices.ray_kernels import Columns, Rays, trace_rays
+from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, Range
+from bvh.queries.answers.locations import source_of
+from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
+from bvh.queries.results import AllHits, ClosestPoints, Hits
+from bvh.queries.targets import point_target
+from bvh.runtime.arguments import (
+    ALL_BITS,
+    Cull,
+    EdgeRule,
+    bit_masks,
+    cull_code,
+    thread_count,
+    whole_number,
+)
+from bvh.tree.frame import FrameView
 
+Answer = TypeVar("Answer")
 Kinds = dict[str, type[np.generic]]
+# Arrays of rays: their types, and the width of their rows.
+RAYS = (
+    ("origins", np.float64, 3), ("directions", np.float64, 3), ("t_min", np.float64, 0),
+    ("t_max", np.float64, 0), ("mask", np.int32, 0),
+)  # fmt: skip
+HIT_COLUMNS: Kinds = {
+    "t": np.float64, "prim_id": np.int32, "u": np.float64, "v": np.float64, "front": np.bool_,
+}  # fmt: skip
+SCENE_COLUMNS: Kinds = HIT_COLUMNS | {"instance_id": np.int32, "leaf": np.int32}
+PLACE_COLUMNS: Kinds = {
+    "distance": np.float64, "position": np.float64, "prim_id": np.int32, "u": np.float64,
+    "v": np.float64,
+}  # fmt: skip
 
 
 class Call:
@@ -20,7 +51,8 @@ class Call:
     argument whose library the answers are in, None for numpy.
     """
 
-    # The number of rays or points.
+    # The leading shape of the rays or points, and their number.
+    shape: tuple[int, ...]
     count: int
 
     def __init__(self, owner: Any, *given: Any) -> None:
@@ -60,3 +92,192 @@ class Call:
                 column = getattr(found, name)
                 fresh = wp.array(np.asarray(values), dtype=column.dtype, device=self.device)
                 wp.copy(column[where], fresh)
+
+    def given(self, found: Any, name: str) -> Any:
+        """Return a column in the shape of the rays or points and the library of the arguments."""
+        return given(getattr(found, name), self.shape, self.like, 3 if name == "position" else 0)
+
+
+class RayCall(Call):
+    """A ray query: its arguments on the device, and its results.
+
+    `rays` are (origins, directions, t_min, t_max, mask), as the caller gave them.
+    """
+
+    def __init__(
+        self, owner: Any, rays: tuple[Any, ...], cull: Cull | None, edges: EdgeRule = "closed"
+    ) -> None:
+        super().__init__(owner, *rays)
+        self.cull, self.edges = cull, edges
+        self.names = SCENE_COLUMNS if owner.is_scene else HIT_COLUMNS
+        self.query = Range()
+        self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
+        if self.like is None:
+            rays, self.shape = ray_batch(*rays)
+        elif not is_on_device(rays[4]):
+            mask = bit_masks("mask", ALL_BITS if rays[4] is None else rays[4])
+            rays = (*rays[:4], mask.view(np.int32))
+        self.rays, shapes = Rays(), {}
+        with stream_of(self.like, self.device):
+            for (name, kind, width), value in zip(RAYS, rays, strict=True):
+                array, shapes[name] = read(name, value, self.device, kind, width)
+                setattr(self.rays, name, array)
+        if self.like is not None:
+            self.shape = _shape_of(shapes)
+        self.count = int(np.prod(self.shape))
+
+    def closest(self) -> Hits:
+        """Return the closest hits."""
+        found = self._traced(CLOSEST, self.names)
+        return self._located(Hits, {name: self.given(found, name) for name in self.names})
+
+    def any(self) -> Any:
+        """Return whether each ray hits anything."""
+        return self.given(self._traced(ANY, {"truth": np.bool_}), "truth")
+
+    def counts(self) -> Any:
+        """Return the number of hits of each ray."""
+        return self.given(self._traced(COUNT, {"counts": np.int64}), "counts")
+
+    def _traced(self, goal: int, kinds: Kinds) -> Any:
+        """Trace the rays; return the columns of the result."""
+        self.query.goal = int(goal)
+        found = self._empty(kinds, self.count)
+        which = self.run(trace_rays, found, self.rays, self.query)
+        if len(which):
+            rays = self._some(which)
+            if goal == COUNT:
+                answers = {"counts": self.host.count_hits(**rays, edges=self.edges)}
+            elif goal == ANY:
+                answers = {"truth": self.host.any_hit(**rays)}
+            else:
+                hits = self.host.closest_hit(**rays)
+                answers = {name: getattr(hits, name) for name in self.names}
+            self.write(found, which, answers)
+        return found
+
+    def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
+        """Return hits, an object of class `kind`, which can compute positions and normals."""
+        hits = kind(**columns)
+        arrays, of = self.owner._searched()
+        vars(hits)["_source"] = source_of(arrays, of, None)
+        return hits
+
+    def _empty(self, kinds: Kinds, count: int) -> Any:
+        # Kernels need the leaf of each hit, by which hits are sorted, even if no result has it.
+        leaf: Kinds = {"leaf": np.int32} if "t" in kinds else {}
+        return self.empty(Columns(), kinds | leaf, count)
+
+    def _some(self, which: NDArray[np.int32]) -> dict[str, Any]:
+        """Return some of the rays, as arguments of a query on the CPU."""
+        names = ("origins", "directions", "t_min", "t_max")
+        rays: dict[str, Any] = {name: self.rows(getattr(self.rays, name), which) for name in names}
+        rays["origins"] = np.broadcast_to(rays["origins"], (len(which), 3))
+        # Without a mask, if all bits are set, a query is faster.
+        bits = self.rows(self.rays.mask, which).view(np.uint32)
+        return rays | {"mask": None if (bits == ALL_BITS).all() else bits, "cull": self.cull}
+
+    def listed(self, limit: int | None) -> AllHits:
+        """Return all hits of the rays, or the first `limit` of each: count first, then list."""
+        most = None if limit is None else whole_number("max_hits", limit)
+        counts = self._traced(COUNT, {"counts": np.int64}).counts.numpy()
+        if most is not None:
+            counts = np.minimum(counts, most)
+        offsets = np.r_[0, np.cumsum(counts)]
+        found = self._empty(self.names, int(offsets[-1]))
+        found.offsets = wp.array(offsets, dtype=wp.int64, device=self.device)
+        self.query.goal = int(LIST)
+        which = self.run(trace_rays, found, self.rays, self.query)
+        if len(which):
+            hits = self.host.all_hits(**self._some(which), max_hits=limit, edges=self.edges)
+            places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in which])
+            if len(places):
+                self.write(found, places, {name: getattr(hits, name) for name in self.names})
+        total = (int(offsets[-1]),)
+        fields = {name: given(getattr(found, name), total, self.like) for name in self.names}
+        fields["offsets"] = given(found.offsets, (len(offsets),), self.like)
+        return self._located(AllHits, fields | {"shape": self.shape})
+
+
+def _shape_of(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the leading shape of rays; arrays of one item are for all."""
+    several = {name: shape for name, shape in shapes.items() if np.prod(shape) != 1}
+    shape = max(several.values() or shapes.values(), key=len)
+    for name, own in several.items():
+        if own != shape:
+            raise ValueError(
+                f"{name} must have the leading shape {shape} of other rays or be one for all, "
+                f"got {own}"
+            )
+    return shape
+
+
+class PointCall(Call):
+    """A point query: its arguments on the device, and its results."""
+
+    def __init__(self, owner: Any, points: Any, limits: Any, mask: int | None) -> None:
+        super().__init__(owner, points, limits)
+        self.mask, self.bits = mask, one_mask(mask)
+        if self.like is None:
+            batch = point_batch(points, limits)
+            points, limits = batch.points, batch.limits
+        with stream_of(self.like, self.device):
+            self.points, lead = read("points", points, self.device, np.float64, 3)
+            self.limits, wide = read("max_distance", limits, self.device, np.float64)
+        self.shape = batch.shape if self.like is None else lead
+        if self.like is not None and wide not in (lead, ()):
+            raise ValueError(f"max_distance must have shape {lead} or be one number, got {wide}")
+        self.count = int(np.prod(self.shape))
+
+    def _some(self, which: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return some of the points, with a leading axis."""
+        found: NDArray[np.float64] = self.rows(self.points, which).reshape(-1, 3)
+        return found
+
+    def closest(self) -> ClosestPoints:
+        """Return the closest points."""
+        found = self._nearest(PLACE_COLUMNS)
+        return ClosestPoints(**{name: self.given(found, name) for name in PLACE_COLUMNS})
+
+    def distances(self) -> Any:
+        """Return distances."""
+        return self.given(self._nearest({"distance": np.float64}), "distance")
+
+    def signed(self) -> Any:
+        """Return signed distances."""
+        found = self._nearest({"distance": np.float64})
+        # Undecided points of both kernels are counted.
+        first = self.owner.undecided
+        within = self._inside(surface=False)
+        self.owner.undecided += first
+        with stream_of(self.like, self.device):
+            columns = [found.distance, within.inside]
+            wp.launch(negate_inside, self.count, inputs=columns, device=self.device)
+        return self.given(found, "distance")
+
+    def inside(self) -> Any:
+        """Return which points are inside or on the surface."""
+        return self.given(self._inside(surface=True), "inside")
+
+    def _nearest(self, kinds: Kinds) -> Any:
+        """Return a struct with columns `kinds` of closest points."""
+        found = self.empty(Places(), kinds, self.count)
+        which = self.run(find_closest_points, found, self.points, self.limits, self.bits)
+        if len(which):
+            points, limits = self._some(which), self.rows(self.limits, which)
+            near = self.host.closest_point(points, limits, mask=self.mask)
+            self.write(found, which, {name: getattr(near, name) for name in kinds})
+        return found
+
+    def _inside(self, surface: bool) -> Any:
+        """Return a struct with the column of points inside or, with `surface`, on the surface."""
+        found = self.empty(Places(), {"inside": np.bool_}, self.count)
+        # The box of the mesh in the world, by which kernels choose directions of rays.
+        frame = FrameView(self.host.arrays.frame)
+        corners = (wp.vec3d(*row) for row in frame.centre + frame.box * 2.0**-frame.exponent)
+        which = self.run(find_inside, found, *corners, self.points, self.bits, int(surface))
+        if len(which):
+            target = point_target(self.host, "contains", self.mask)
+            within = target.inside(self._some(which), thread_count(None), surface=surface)
+            self.write(found, which, {"inside": within})
+        return found

@@ -72,21 +72,21 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
     if not array.is_contiguous:
         array = array.contiguous()
     shape = (*array.shape, size) if size > 1 else tuple(array.shape)
-    flat = wp.array(ptr=array.ptr, dtype=scalar, shape=(int(np.prod(shape)),), device=device,
-                    copy=False)  # fmt: skip
-    # A view of memory must keep its owner alive.
-    flat._keep = array
+    flat = _view(array, scalar, int(np.prod(shape)))
     if scalar != KINDS[kind]:
         cast = wp.empty(flat.shape, dtype=KINDS[kind], device=device)
         wp.utils.array_cast(flat, cast)
         flat = cast
     leading = _leading(name, shape, width)
-    if not width:
-        return flat, leading
-    rows = wp.array(ptr=flat.ptr, dtype=WIDE[width], shape=(flat.shape[0] // width,),
-                    device=device, copy=False)  # fmt: skip
-    rows._keep = flat
-    return rows, leading
+    return _view(flat, WIDE[width], flat.shape[0] // width) if width else flat, leading
+
+
+def _view(array: Any, dtype: Any, count: int) -> Any:
+    """Return the memory of an array as `count` items of a type."""
+    view = wp.array(ptr=array.ptr, dtype=dtype, shape=(count,), device=array.device, copy=False)
+    # A view of memory must keep its owner alive.
+    view._keep = array
+    return view
 
 
 def _imported(name: str, value: Any) -> Any:
@@ -114,10 +114,7 @@ def given(array: Any, shape: tuple[int, ...], like: Any, width: int = 0) -> Any:
     With a `width` it is an array of vectors, which become rows in other libraries than Warp.
     """
     if width and not isinstance(like, wp.array):
-        flat = wp.array(ptr=array.ptr, dtype=wp.float64, shape=(array.shape[0] * width,),
-                        device=array.device, copy=False)  # fmt: skip
-        flat._keep = array
-        array, shape = flat, (*shape, width)
+        array, shape = _view(array, wp.float64, array.shape[0] * width), (*shape, width)
     if like is None:
         found: NDArray[Any] = array.numpy().reshape(shape)
         return found if shape else found[()].item()

@@ -49,9 +49,8 @@ class Part:
     root: wp.int32  # a node, or the first triangle if it is a leaf
     count: wp.int32  # of triangles if the root is a leaf, else 0
     first_face: wp.int32
-    has_bits: wp.int32  # whether its faces have groups
     is_empty: wp.int32
-    is_deep: wp.int32  # deeper than stacks
+    depth: wp.int32  # levels of nodes
     nodes: wp.int32  # their number
 
 
@@ -68,7 +67,7 @@ class Target:
     # (n, 3): v0 and tolerance; e1 and size; e2, and 1 if the triangle is in several leaves, else 0.
     triangles: wp.array2d(dtype=wp.vec4)
     ids: wp.array(dtype=wp.int32)  # the face of each triangle, or the leaf in the top
-    bits: wp.array(dtype=wp.int32)  # of each triangle
+    bits: wp.array(dtype=wp.int32)  # groups of each triangle, all bits without groups
     vertices: wp.array(dtype=wp.vec3d)
     faces: wp.array(dtype=wp.vec3i)
     parts: wp.array(dtype=Part)
@@ -89,6 +88,15 @@ class Packed(NamedTuple):
     boxes: Floats  # (nodes, 3, 4)
     children: Ints  # (nodes, 4)
     root: tuple[int, int]  # (code, count), as of children
+
+
+NOTHING = Packed(np.empty((0, 3, 4), np.float32), np.empty((0, 4), np.int32), (0, 0))
+COLUMN_KINDS: dict[str, Any] = {
+    "boxes": (wp.vec4, (3, 4), np.float32), "children": (wp.vec4i, (4,), np.int32),
+    "triangles": (wp.vec4, (3, 4), np.float32), "ids": (wp.int32, (), np.int32),
+    "bits": (wp.int32, (), np.int32), "vertices": (wp.vec3d, (3,), np.float64),
+    "faces": (wp.vec3i, (3,), np.int32),
+}  # fmt: skip
 
 
 def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
@@ -173,10 +181,7 @@ class Pool:
     def __init__(self, **before: int) -> None:
         self.before = before
         self.parts: list[Any] = []
-        self.columns: dict[str, list[NDArray[Any]]] = {
-            "boxes": [], "children": [], "triangles": [], "ids": [], "bits": [], "vertices": [],
-            "faces": [],
-        }  # fmt: skip
+        self.columns: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMN_KINDS}
 
     def _size(self, name: str) -> int:
         return self.before.get(name, 0) + sum(map(len, self.columns[name]))
@@ -187,10 +192,10 @@ class Pool:
         used = rows >= 0
         starts = np.r_[0, np.cumsum(used.sum(axis=1))]
         ids = np.ascontiguousarray(rows[used])
-        view, part = FrameView(arrays.frame), Part()
+        view, part, bits = FrameView(arrays.frame), Part(), arrays.face_bits
         part.is_empty = int(not arrays.nodes.size)
         packed = NOTHING if part.is_empty else packed_nodes(lanes_of(arrays.nodes.data), starts)
-        part.is_deep = int(depth_of(packed.children, packed.root) >= STACK)
+        part.depth = depth_of(packed.children, packed.root)
         part.nodes = len(packed.boxes)
         # Codes of children become indices in the arrays of all trees; counts remain.
         nodes, first, vertices = self._size("boxes"), self._size("ids"), self._size("vertices")
@@ -198,13 +203,12 @@ class Pool:
         children[:, [1, 3]] = packed.children[:, [1, 3]]
         part.root = packed.root[0] + (first if packed.root[1] else nodes)
         part.count, part.first_face = packed.root[1], self._size("faces")
-        part.has_bits = int(len(arrays.face_bits) > 0)
         part.centre = wp.vec3d(*view.centre)
         part.lower, part.upper = (wp.vec3d(*row) for row in view.box)
         part.exponent, part.bound, part.farthest = view.exponent, view.bound, view.farthest
         given = {
             "boxes": packed.boxes, "children": children, "ids": ids,
-            "bits": arrays.face_bits[used] if part.has_bits else np.full(len(ids), -1, np.int32),
+            "bits": bits[used] if len(bits) else np.full(len(ids), -1, np.int32),
         }  # fmt: skip
         if isinstance(primitives, Triangles):
             given["triangles"] = packed_triangles(arrays, used)
@@ -225,15 +229,6 @@ class Pool:
         target.parts = wp.array(self.parts, dtype=Part, device=device)
         target.top = self.parts[-1]
         return target
-
-
-NOTHING = Packed(np.empty((0, 3, 4), np.float32), np.empty((0, 4), np.int32), (0, 0))
-COLUMN_KINDS: dict[str, Any] = {
-    "boxes": (wp.vec4, (3, 4), np.float32), "children": (wp.vec4i, (4,), np.int32),
-    "triangles": (wp.vec4, (3, 4), np.float32), "ids": (wp.int32, (), np.int32),
-    "bits": (wp.int32, (), np.int32), "vertices": (wp.vec3d, (3,), np.float64),
-    "faces": (wp.vec3i, (3,), np.int32),
-}  # fmt: skip
 
 
 def tree_on(arrays: TreeArrays, device: Any) -> Any:
@@ -259,18 +254,15 @@ def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
     """Write the top of a scene and its leaves as they are now; return False if they do not fit."""
     # The top is the last tree in all arrays. A binary tree over boxes has one node less than boxes,
     # whatever its shape, so usually the new top fits.
-    count = len(view.tlas.arrays.nodes.ids)
-    places = {"boxes": target.boxes.shape[0], "ids": target.ids.shape[0]}
-    nodes = int(target.top.nodes)
-    places = {"boxes": places["boxes"] - nodes, "ids": places["ids"] - count}
+    nodes, count = int(target.top.nodes), len(view.tlas.arrays.nodes.ids)
+    begin = target.boxes.shape[0] - nodes
+    places = {"boxes": begin, "children": begin, "ids": target.ids.shape[0] - count}
     pool = Pool(**places, faces=int(target.top.first_face))
     top = pool.add(view.tlas.arrays)
     if int(top.nodes) != nodes or pool.columns["ids"][0].shape != (count,):
         return False
-    for name in ("boxes", "children", "ids"):
-        dtype, _, _ = COLUMN_KINDS[name]
-        first = places["ids" if name == "ids" else "boxes"]
-        fresh = wp.array(pool.columns[name][0], dtype=dtype, device=device)
+    for name, first in places.items():
+        fresh = wp.array(pool.columns[name][0], dtype=COLUMN_KINDS[name][0], device=device)
         if len(fresh):
             wp.copy(getattr(target, name)[first : first + len(fresh)], fresh)
     target.top = top

@@ -94,25 +94,25 @@ def find_inside(
     i = wp.tid()
     p = points[i]
     d = way_out(p, lower, upper)
-    asked, nowhere = Range(), Listing()
-    asked.t_min = SMALLEST
-    asked.t_max = INF
-    asked.mask = mask
-    asked.goal = COUNT
-    asked.once = 1
+    query, nowhere = Range(), Listing()
+    query.t_min = SMALLEST
+    query.t_max = INF
+    query.mask = mask
+    query.goal = COUNT
+    query.once = 1
     inside, state, turns = bool(False), int(SURE), wp.where(surface != 0, 4, 1)
     # First parity; then, by rays of length 0, whether the point is on a face. Such a ray misses a
     # face that it lies in, but no face contains three directions.
     for turn in range(turns):
         if not inside and state == SURE:
-            hit = trace(target, p, d, asked, nowhere)
+            hit = trace(target, p, d, query, nowhere)
             inside = (hit.count & 1) == 1 or hit.prim_id >= 0
             state = wp.int32(hit.state)
         if turn == 0:
-            asked.t_min = ZERO
-            asked.t_max = ZERO
-            asked.goal = ANY
-            asked.once = 0
+            query.t_min = ZERO
+            query.t_max = ZERO
+            query.goal = ANY
+            query.once = 0
         else:
             d = wp.vec3d(d[2], d[0], d[1])
     found.inside[i] = inside

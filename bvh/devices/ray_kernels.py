@@ -47,27 +47,27 @@ def _row(i: int, size: int):
 
 @wp.kernel
 def trace_rays(
-    target: Target, rays: Rays, asked: Range, found: Columns, lost: wp.array(dtype=wp.int32),
+    target: Target, rays: Rays, query: Range, found: Columns, lost: wp.array(dtype=wp.int32),
     which: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Trace each ray; count the undecided ones in `lost`, and list them in `which`."""
     i = wp.tid()
     # Goal, cull and once are given; range and mask are those of the ray.
-    asked.t_min = rays.t_min[_row(i, rays.t_min.shape[0])]
-    asked.t_max = rays.t_max[_row(i, rays.t_max.shape[0])]
-    asked.mask = rays.mask[_row(i, rays.mask.shape[0])]
+    query.t_min = rays.t_min[_row(i, rays.t_min.shape[0])]
+    query.t_max = rays.t_max[_row(i, rays.t_max.shape[0])]
+    query.mask = rays.mask[_row(i, rays.mask.shape[0])]
     o = rays.origins[_row(i, rays.origins.shape[0])]
     d = rays.directions[_row(i, rays.directions.shape[0])]
     here = Listing()
-    if asked.goal == LIST:
+    if query.goal == LIST:
         here.t = found.t
         here.prim_id = found.prim_id
         here.leaf = found.leaf
         here.first = found.offsets[i]
         here.capacity = found.offsets[i + 1] - here.first
-    hit = trace(target, o, d, asked, here)
+    hit = trace(target, o, d, query, here)
     state = wp.int32(hit.state)
-    if asked.goal == LIST:
+    if query.goal == LIST:
         # A list has t, prim_id and leaf; here each hit gets the rest.
         for j in range(wp.int32(here.capacity)):
             k = here.first + wp.int64(j)

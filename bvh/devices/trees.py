@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
+from bvh.devices.calls import PointCall, RayCall
 from bvh.devices.exchange import on_host
 from bvh.devices.layout import move_leaves, scene_on, tree_on
-from bvh.devices.point_calls import PointCall
-from bvh.devices.ray_calls import EdgeRule, RayCall
-from bvh.devices.searches.rays import ANY, COUNT
 from bvh.queries.methods.point_queries import warn_if_open
-from bvh.queries.query_arguments import edge_rule
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.queries.targets import ray_target
-from bvh.runtime.arguments import Cull
+from bvh.runtime.arguments import Cull, EdgeRule
 
 if TYPE_CHECKING:
     from bvh.queries.hierarchy import BVH
@@ -63,17 +60,14 @@ class Device:
         mask: Any = None, cull: Cull | None = None,
     ) -> Any:  # fmt: skip
         """Return for each ray whether it hits anything; as `BVH.any_hit`."""
-        call = RayCall(self, (origins, directions, t_min, t_max, mask), cull)
-        return call.given(call.columns(ANY, {"truth": np.bool_}).truth)
+        return RayCall(self, (origins, directions, t_min, t_max, mask), cull).any()
 
     def count_hits(
         self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
         edges: EdgeRule = "once", mask: Any = None, cull: Cull | None = None,
     ) -> Any:  # fmt: skip
         """Count the hits of each ray; as `BVH.count_hits`."""
-        rays = origins, directions, t_min, t_max, mask
-        call = RayCall(self, rays, cull, edge_rule(edges))
-        return call.given(call.columns(COUNT, {"counts": np.int64}).counts)
+        return RayCall(self, (origins, directions, t_min, t_max, mask), cull, edges).counts()
 
     def all_hits(
         self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
@@ -85,7 +79,7 @@ class Device:
         Rays are traced twice: to count their hits, and to list them.
         """
         rays = origins, directions, t_min, t_max, mask
-        return RayCall(self, rays, cull, edge_rule(edges)).listed(max_hits)
+        return RayCall(self, rays, cull, edges).listed(max_hits)
 
 
 def device_of(device: Any) -> Any:
@@ -189,14 +183,12 @@ class DeviceBVH(Device):
 
     def distance(self, points: Any, max_distance: Any = np.inf, *, mask: int | None = None) -> Any:
         """Return the distance of each point from the surface; as `BVH.distance`."""
-        call = PointCall(self, points, max_distance, mask)
-        return call.given(call.nearest({"distance": np.float64}), "distance")
+        return PointCall(self, points, max_distance, mask).distances()
 
     def contains(self, points: Any, *, mask: int | None = None) -> Any:
         """Return for each point whether it is inside the surface, by parity; as `BVH.contains`."""
         warn_if_open(self.host, mask, "contains")
-        call = PointCall(self, points, np.inf, mask)
-        return call.given(call.inside(surface=True), "inside")
+        return PointCall(self, points, np.inf, mask).inside()
 
     def signed_distance(self, points: Any, *, mask: int | None = None) -> Any:
         """Return the distance of each point, negative inside; as `BVH.signed_distance`."""

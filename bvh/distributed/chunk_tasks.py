@@ -189,25 +189,25 @@ class _ChunkQuery:
         with task_threads(options["threads"]):
             if "rays" in given:
                 return self._of_blocks(given["rays"], target.open(), options)
-            found = getattr(target.open(), self._verb)(**given, **options)
-        return found if self._kinds is None else self._columns(found)
+            answer = getattr(target.open(), self._verb)(**given, **options)
+        return answer if self._kinds is None else self._columns(answer)
 
-    def _columns(self, found: object) -> tuple[Column, ...]:
+    def _columns(self, answer: object) -> tuple[Column, ...]:
         """Return the columns of a result; those of a single query become arrays, too."""
         assert self._kinds is not None
         if len(self._kinds) == 1:
-            return (np.asarray(found),)
-        return tuple(np.asarray(getattr(found, k), kind) for k, kind in self._kinds.items())
+            return (np.asarray(answer),)
+        return tuple(np.asarray(getattr(answer, k), kind) for k, kind in self._kinds.items())
 
     def _of_blocks(self, rays: RayBlocks, target: Searched, options: Options) -> tuple[Column, ...]:
         """Return the columns of the results of all blocks of a chunk."""
         columns: tuple[Column, ...] = ()
         for within, _, result in rays.cast(target, self._verb, options):
-            found = self._columns(result)
-            if found[0].shape == rays.shape:
-                return found
-            columns = columns or tuple(np.empty(rays.shape, column.dtype) for column in found)
-            for column, some in zip(columns, found, strict=True):
+            answer = self._columns(result)
+            if answer[0].shape == rays.shape:
+                return answer
+            columns = columns or tuple(np.empty(rays.shape, column.dtype) for column in answer)
+            for column, some in zip(columns, answer, strict=True):
                 column[within] = some
         return columns
 

@@ -15,15 +15,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
 from bvh.io.container import PIECE
-from bvh.runtime.cache.plain_files import lock_file, open_plain
-from bvh.runtime.cache.starting_folder import absolute
+from bvh.runtime.cache.plain_files import absolute, lock_file, open_plain
 
 # Interval at which a waiting process tests whether another one is done.
 POLL_SECONDS = 0.02
@@ -32,80 +30,75 @@ POLL_SECONDS = 0.02
 _rejected: set[Path] = set()
 
 
-@dataclass(frozen=True)
-class WantedFile:
-    """A file to be fetched."""
+def fetched(
+    name: str, size: int, digest: str, label: str,
+    opened: Callable[[], AbstractContextManager[BinaryIO]], check: Callable[[Path], None],
+) -> Path:  # fmt: skip
+    """Return the local copy of a file, fetched unless there is one; ValueError if it differs.
 
-    # Name of the copy: the digest, and an ending.
-    name: str
-    # Number of bytes; at most one more is read.
-    size: int
-    # BLAKE2b of the content.
-    digest: str
-    # Beginning of error messages.
-    label: str
-    # Opens the file to read.
-    opened: Callable[[], AbstractContextManager[BinaryIO]]
-    # Raises a ValueError unless a path is the file, by its size and header.
-    check: Callable[[Path], None]
-
-    def fetch(self, file: BinaryIO) -> None:
-        """Write the content to `file`; raise a ValueError if its size or digest is not right."""
-        found, digest = 0, blake2b(digest_size=len(self.digest) // 2)
-        with self.opened() as source:
-            # One byte more than expected detects a longer file.
-            while piece := source.read(min(PIECE, self.size - found + 1)):
-                found += len(piece)
-                digest.update(piece)
-                file.write(piece)
-        if found != self.size:
-            number = "more" if found > self.size else found
-            raise ValueError(f"{self.label} has {number} bytes, the index says {self.size}")
-        if digest.hexdigest() != self.digest:
-            raise ValueError(f"{self.label} is not the file of the index")
-
-    def is_good(self, path: Path) -> bool:
-        """Return whether there is a good copy at `path`, which was not rejected."""
-        try:
-            self.check(path)
-        except ValueError:
-            return False
-        return path not in _rejected
-
-
-def fetched(wanted: WantedFile) -> Path:
-    """Return the local copy of a file, fetched unless there is one; ValueError if it differs."""
-    path = cache_folder() / wanted.name
-    if wanted.is_good(path):
+    The copy has this `name`; `size` and `digest`, a BLAKE2b, are those of the content. `label`
+    begins messages. `opened` opens the file to read, and `check` raises a ValueError unless a path
+    is the file, by its size and header.
+    """
+    path = cache_folder() / name
+    if _is_good(path, check):
         return path
     folder = _writable_folder()
     # The folder may be a temporary one now.
-    path = folder / wanted.name
+    path = folder / name
     with contextlib.ExitStack() as stack:
-        temporary = folder / f".{secrets.token_hex(8)}-{wanted.name}"
+        temporary = folder / f".{secrets.token_hex(8)}-{name}"
         # Without locks, or where the name is a link, each process writes to a name of its own.
         with contextlib.suppress(OSError):
-            lock = open_plain(folder / f".{wanted.name}.lock", os.O_RDWR | os.O_CREAT)
+            lock = open_plain(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT)
             stack.callback(os.close, lock)
             # A child of a process that has finished may still hold the lock.
-            while not lock_file(lock) and not wanted.is_good(path):
+            while not lock_file(lock) and not _is_good(path, check):
                 time.sleep(POLL_SECONDS)
-            temporary = folder / f".part-{wanted.name}"
-        if not wanted.is_good(path):
+            temporary = folder / f".part-{name}"
+        if not _is_good(path, check):
             # Of a process that was killed.
             temporary.unlink(missing_ok=True)
             stack.callback(temporary.unlink, missing_ok=True)
             with open(temporary, "xb", opener=open_plain) as file:
-                wanted.fetch(file)
-            wanted.check(temporary)
+                _copy(file, size, digest, label, opened)
+            check(temporary)
             try:
                 os.replace(temporary, path)
             except PermissionError:
                 # Windows does not replace an open file, which another process has fetched.
-                if not wanted.is_good(path):
+                if not _is_good(path, check):
                     raise
             _rejected.discard(path)
     return path
+
+
+def _copy(
+    file: BinaryIO, size: int, digest: str, label: str,
+    opened: Callable[[], AbstractContextManager[BinaryIO]],
+) -> None:  # fmt: skip
+    """Write content to `file`; raise a ValueError if its size or digest is not right."""
+    size_read, content = 0, blake2b(digest_size=len(digest) // 2)
+    with opened() as source:
+        # One byte more than expected detects a longer file.
+        while piece := source.read(min(PIECE, size - size_read + 1)):
+            size_read += len(piece)
+            content.update(piece)
+            file.write(piece)
+    if size_read != size:
+        number = "more" if size_read > size else size_read
+        raise ValueError(f"{label} has {number} bytes, the index says {size}")
+    if content.hexdigest() != digest:
+        raise ValueError(f"{label} is not the file of the index")
+
+
+def _is_good(path: Path, check: Callable[[Path], None]) -> bool:
+    """Return whether there is a good copy at `path`, which was not rejected."""
+    try:
+        check(path)
+    except ValueError:
+        return False
+    return path not in _rejected
 
 
 def reject(paths: Iterable[Path]) -> None:

@@ -91,8 +91,8 @@ class LazyLists:
         >>> tree.all_hits(origins, [0.0, 0.0, -1.0]).compute().counts
         array([1, 0, 1])
         """
-        found: ChunkLists = self.joined().compute(**options)
-        return found
+        result: ChunkLists = self.joined().compute(**options)
+        return result
 
     def __repr__(self) -> str:
         return f"LazyLists({number_of(self.chunks.size, 'chunks')})"
@@ -138,17 +138,17 @@ def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array
 
     rest = {name: given for name, given in options.items() if name != "method"}
 
-    def found(query: Callable[..., object]) -> Array:
+    def column_of(query: Callable[..., object]) -> Array:
         other = declared(query)
         return _columns(parts, other, arrays, rest)[other.name]
 
     if options["method"] == "winding":
-        inside = found(parts.winding_number) > 0.5
+        inside = column_of(parts.winding_number) > 0.5
     else:
-        inside = found(parts._crossings) % 2 == 1
+        inside = column_of(parts._crossings) % 2 == 1
     if verb.name == "contains":
-        return inside if options["method"] == "winding" else inside | found(parts._touched)
-    near = found(parts.distance)
+        return inside if options["method"] == "winding" else inside | column_of(parts._touched)
+    near = column_of(parts.distance)
     return da.where(inside & (near > 0.0) & (near < np.inf), -near, near)
 
 
@@ -159,8 +159,8 @@ def _merged(
     # `merge` takes columns with a single leading axis, and writes to the first.
     assert how is not None
     groups = [
-        {n: c.reshape(-1, *c.shape[rank:]) for n, c in zip(names, found, strict=True)}
-        for found in results
+        {n: c.reshape(-1, *c.shape[rank:]) for n, c in zip(names, result, strict=True)}
+        for result in results
     ]
     first = {name: column.copy() for name, column in groups[0].items()}
     for other in groups[1:]:

@@ -166,9 +166,9 @@ class RaySource:
         target : BVH, Scene or Parts
             A task queries all parts, one after another.
         function : callable
-            ``function(found, *slices) -> number or ndarray``, with the result of a block, and where
-            its rays are in the source. All that it returns is added; of booleans that is "or". It
-            is pickled.
+            ``function(result, *slices) -> number or ndarray``, with the result of a block, and
+            where its rays are in the source. All that it returns is added; of booleans that is
+            "or". It is pickled.
         verb : {"closest_hit", "any_hit", "count_hits", "all_hits"}
         **options
             Options of the query, without `progress`.
@@ -198,8 +198,8 @@ class RaySource:
         _, options = _checked(target, verb, options)
         task = partial(_sum_of_chunk, verb=verb, options=options)
         keys = {"target": held_target(target), "function": held("function", function)}
-        found = chunk_tasks.blockwise(task, [(self._blocks(), len(self.shape))], **keys)
-        sums = found.to_delayed().reshape(-1).tolist()
+        chunks = chunk_tasks.blockwise(task, [(self._blocks(), len(self.shape))], **keys)
+        sums = chunks.to_delayed().reshape(-1).tolist()
         while len(sums) > 1:
             groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]
             sums = [delayed(_sum, pure=True)(group) for group in groups]
@@ -266,7 +266,7 @@ def _sum_of_chunk(
     """Return the sum of a user's function of the results of a chunk."""
     with task_threads(options["threads"]):
         results = rays.cast(target.open(), verb, options)
-        return _sum(function(found, *where) for _, where, found in results)
+        return _sum(function(result, *where) for _, where, result in results)
 
 
 def _sum(values: Iterable[ArrayLike]) -> ArrayLike:

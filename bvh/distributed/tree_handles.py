@@ -172,7 +172,7 @@ def _map_of(path: str) -> Any:
     with opened(path) as file:
         status = os.fstat(file.fileno())
         key = path, status.st_ino, status.st_size, status.st_mtime_ns
-        found = _maps.get(key)
-        if found is None and status.st_size:
-            found = _maps[key] = np.memmap(file, np.uint8, "r", shape=(status.st_size,))
-        return np.empty(0, np.uint8) if found is None else found
+        mapped = _maps.get(key)
+        if mapped is None and status.st_size:
+            mapped = _maps[key] = np.memmap(file, np.uint8, "r", shape=(status.st_size,))
+        return np.empty(0, np.uint8) if mapped is None else mapped

@@ -25,9 +25,8 @@ class KernelPlugin(WorkerPlugin):
     """Plugin of workers that prepares kernels before tasks, and reuses memory for arrays.
 
     A worker loads the kernels from its cache, or compiles those that are not there. Workers that
-    share a home directory share a cache, and compile each kernel once. Where a home cannot be
-    written to, the cache is a temporary folder of the machine. Workers that join later do the same
-    before they take tasks.
+    share a home directory share a cache. Where a home cannot be written to, the cache is a
+    temporary folder of the machine. Workers that join later do the same before they take tasks.
 
     Parameters
     ----------

@@ -100,17 +100,17 @@ def _bounded(formula):
     """Bound the arguments and results of a formula, so that its derivatives are in range."""
 
     @wraps(formula)
-    def call(lib, start, corners, found, hit, slopes, **options):
+    def call(lib, start, corners, results, hit, slopes, **options):
         def bound(value):
             if isinstance(value, tuple):
                 return tuple(map(bound, value))
             return lib.bounded(value, len(value.shape) - len(hit.shape))
 
         # An infinite t or distance has no derivative.
-        hit = hit & lib.xp.isfinite(found[0])
+        hit = hit & lib.xp.isfinite(results[0])
         if lib.recorded():
-            start, corners, found = bound((start, corners, found))
-        return bound(formula(lib, start, corners, found, hit, bound(slopes), **options))
+            start, corners, results = bound((start, corners, results))
+        return bound(formula(lib, start, corners, results, hit, bound(slopes), **options))
 
     return call
 
@@ -137,8 +137,8 @@ def push_hit(lib, directions, corners, hits, hit, tangents):
     ray = tangents[0] + _times(t, tangents[1])
     r = weighted(rates.faces.weights, tangents[2]) - ray
     position = ray + _times(_dot(r, rates.advance), rates.heading)
-    found = _dot(r, rates.t), _dot(r, rates.u), _dot(r, rates.v), position
-    return tuple(_only(lib, rates.usable, x) for x in found)
+    results = _dot(r, rates.t), _dot(r, rates.u), _dot(r, rates.v), position
+    return tuple(_only(lib, rates.usable, x) for x in results)
 
 
 def hit_rates(lib, directions, corners, hits, hit):
@@ -161,11 +161,11 @@ def hit_rates(lib, directions, corners, hits, hit):
 
 
 @_bounded
-def pull_point(lib, points, corners, found, hit, gradients, signed):
+def pull_point(lib, points, corners, results, hit, gradients, signed):
     """Return gradients of points and corners from those of distance, u, v and position."""
-    # `found` are the distance, signed or not, u and v. (h1, h2) is the gradient by (x, y) in
+    # `results` are the distance, signed or not, u and v. (h1, h2) is the gradient by (x, y) in
     # `push_point`, and (k1, k2) that by (b1, b2).
-    rates = point_rates(lib, points, corners, found, hit, signed)
+    rates = point_rates(lib, points, corners, results, hit, signed)
     by_distance = _only(lib, rates.usable, gradients[0])
     by_u, by_v, by_position = (_only(lib, rates.movable, x) for x in gradients[1:])
     faces = rates.faces
@@ -182,9 +182,9 @@ def pull_point(lib, points, corners, found, hit, gradients, signed):
 
 
 @_bounded
-def push_point(lib, points, corners, found, hit, tangents, signed):
+def push_point(lib, points, corners, results, hit, tangents, signed):
     """Return tangents of distance, u, v and position from those of points and corners."""
-    rates = point_rates(lib, points, corners, found, hit, signed)
+    rates = point_rates(lib, points, corners, results, hit, signed)
     faces, by_corners = rates.faces, tangents[1]
     moved = weighted(faces.weights, by_corners)
     rel = tangents[0] - moved
@@ -214,10 +214,10 @@ POINT_RULES = [
 ]
 
 
-def point_rates(lib, points, corners, found, hit, signed):
-    """Return the `PointRates` of closest points; `found` are their distances, u and v."""
+def point_rates(lib, points, corners, results, hit, signed):
+    """Return the `PointRates` of closest points; `results` are their distances, u and v."""
     xp = lib.xp
-    distance, u, v = found
+    distance, u, v = results
     faces = _faces(lib, corners, u, v, hit)
     e1, e2 = faces.e1, faces.e2
     w0, w1, w2 = faces.weights

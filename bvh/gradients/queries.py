@@ -55,8 +55,8 @@ class HitTuple(NamedTuple, Generic[Array]):
     @property
     def mask(self) -> Array:
         """True where there is a hit."""
-        found: Array = self.prim_id >= 0
-        return found
+        result: Array = self.prim_id >= 0
+        return result
 
 
 @plain_tuple
@@ -84,8 +84,8 @@ class PointTuple(NamedTuple, Generic[Array]):
     @property
     def mask(self) -> Array:
         """True where there is a closest point."""
-        found: Array = self.prim_id >= 0
-        return found
+        result: Array = self.prim_id >= 0
+        return result
 
 
 class DifferentiableQueries(ABC, Generic[Array]):
@@ -120,8 +120,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     def summable(self, rows: Array) -> Array:
         """Return rows of three whose gradients, sums over all queries, stay in range."""
-        found: Array = self.library.bounded(rows, 1)
-        return found
+        result: Array = self.library.bounded(rows, 1)
+        return result
 
     def returned(
         self, results: Sequence[Array], given: Sequence[Array | ArrayLike | None]
@@ -317,10 +317,10 @@ class DifferentiableQueries(ABC, Generic[Array]):
         if moved is not None and tuple(moved.shape) != tree.vertices.shape:
             expected = f"the shape of the tree's, {tree.vertices.shape}"
             raise ValueError(f"vertices must have {expected}, got {tuple(moved.shape)}")
-        *found, corners = self.search(search, [moved, *ends, *limits], shape)
+        *result, corners = self.search(search, [moved, *ends, *limits], shape)
         # With vertices, these are indices: the library records how it finds corners by them.
         if moved is not None and len(moved):
             corners = self.summable(moved)[corners]
         elif moved is not None:
             corners = xp.zeros((*corners.shape, 3), dtype=xp.float64)
-        return *found, *(xp.broadcast_to(self.summable(x), (*shape, 3)) for x in ends), corners
+        return *result, *(xp.broadcast_to(self.summable(x), (*shape, 3)) for x in ends), corners

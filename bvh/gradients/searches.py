@@ -65,13 +65,13 @@ class TreeSearch:
                 raise ValueError(f"vertices must have the values of the tree's: {hint}")
             shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
         pairs = zip(self._found(tree, *queries), self.types(), strict=False)
-        found = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
-        prim_id = found[1]
+        result = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
+        prim_id = result[1]
         # Face 0 stands in for misses, and one of zeros if there is none.
         if len(faces) == 0:
             faces, points = np.zeros((1, 3), np.int32), np.zeros((1, 3))
         rows = faces[np.maximum(prim_id, 0)].astype(np.int64)
-        return (*found, rows if self.moving else points[rows])
+        return (*result, rows if self.moving else points[rows])
 
     @property
     def vectors(self) -> int:

@@ -107,18 +107,18 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        start, corners, *found, hit = ctx.saved_tensors
-        result = ctx.rule.pull(LIBRARY, start, corners, tuple(found), hit, gradients)
+        start, corners, *answers, hit = ctx.saved_tensors
+        result = ctx.rule.pull(LIBRARY, start, corners, tuple(answers), hit, gradients)
         return (None, *result, None, None, None, None, None)
 
     @staticmethod
     def jvp(ctx, _, *tangents):
-        start, corners, *found, hit = ctx.saved_tensors
+        start, corners, *answers, hit = ctx.saved_tensors
         # A tangent of None is zero, with the shape of its argument.
         like = (*[start] * (ctx.moving - 1), corners)
         pairs = zip(tangents, like, strict=False)
         slopes = tuple(torch.zeros_like(y) if x is None else x for x, y in pairs)
-        return ctx.rule.push(LIBRARY, start, corners, tuple(found), hit, slopes)
+        return ctx.rule.push(LIBRARY, start, corners, tuple(answers), hit, slopes)
 
 
 class TorchQueries(DifferentiableQueries[Tensor]):

@@ -10,6 +10,7 @@ import _thread
 import os
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 from bvh.runtime.interrupts import deferred_interrupts
@@ -19,20 +20,8 @@ PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 
 
-class Activation:
-    """A re-entrant lock for the import of Numba, which two threads cannot import together."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-
-activation = Activation()
+# Owner of a re-entrant lock for the import of Numba, which two threads cannot import together.
+activation: Any = SimpleNamespace(_lock=threading.RLock())
 # Owners of the locks that forks take: `activation`, and those of Numba and llvmlite after their
 # import. In the order in which threads take them: a user's function, which is compiled with Numba's
 # lock, may contain a kernel that activates this package.
@@ -70,8 +59,12 @@ class Refusal:
             "call bvh.warmup() before forking, or start processes with the method 'spawn'"
         )
 
-    def release(self) -> None:
+    __enter__ = acquire
+
+    def release(self, *_: object) -> None:
         """Do nothing: it is never acquired."""
+
+    __exit__ = release
 
     def _is_owned(self) -> bool:
         return False

@@ -7,7 +7,6 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, TypeVar, cast
 
-from bvh.runtime.cache import starting_folder
 from bvh.runtime.caller_warnings import BVHWarning
 from bvh.runtime.compiler.code_types import (
     CodeGenerator,
@@ -25,16 +24,14 @@ from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
 
-__all__ = [
-    "BVHWarning", "Dispatcher", "notice", "typeof", "types",
-]  # fmt: skip
-
-# Imported early, because it stores the working directory at its import.
-assert starting_folder
+__all__ = ["BVHWarning", "Dispatcher", "notice", "typeof", "types"]
 
 F = TypeVar("F", bound=Callable[..., object])
 Function = Callable[..., object]
 Options = dict[str, object]
+
+# Makers of dispatchers are imported when Numba is, before other threads can import them.
+at_activation(lambda: import_module("bvh.runtime.compiler.dispatchers"))
 
 # error_model="numpy": a division by zero gives inf or NaN instead of a test and an exception.
 # nogil: threads of the batch runner work side by side.
@@ -155,23 +152,20 @@ def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) ->
 
 
 def address_of(compiled: Dispatcher, signature: Signature) -> int:
-    """Compile a function for a signature; return the address of its machine code."""
-    # The code has Numba's calling convention, not that of C. Returns 0 if this version of Numba
-    # does not give the address.
-    compiled.compile(signature)
-    try:
-        result = compiled.overloads[signature.args]
-        return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
-    except AttributeError:
-        return 0
+    """Compile a function for a signature; return its address, which Numba's convention calls."""
+    return _address(compiled, signature, signature.args, "llvm_func_name")
 
 
 def c_address(compiled: Dispatcher, arguments: tuple[Type, ...]) -> int:
     """Compile a method for types of arguments; return the address at which C calls it."""
+    return _address(compiled, arguments, arguments, "llvm_cfunc_wrapper_name")
+
+
+def _address(compiled: Dispatcher, signature: Any, arguments: tuple[Type, ...], name: str) -> int:
     with raise_lost_interrupts():
-        compiled.compile(arguments)
+        compiled.compile(signature)
     result = compiled.overloads[arguments]
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
+    return int(result.library.get_pointer_to_function(getattr(result.fndesc, name)))
 
 
 # Functions that compile the package, by the name of the part that each compiles.
@@ -218,7 +212,7 @@ def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = N
     >>> import bvh
     >>> bvh.warmup(progress=True)  # doctest: +SKIP
     """
-    from bvh.runtime.cache.kernel_cache import prune_cache
+    from bvh.runtime.compiler.kernel_cache import prune_cache
 
     notice.silence()
     parts = all_recipes()

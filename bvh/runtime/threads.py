@@ -8,7 +8,6 @@ report progress and raise KeyboardInterrupt.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import mmap
 import os
 import threading
@@ -31,13 +30,6 @@ except ImportError:  # Windows
 
 Progress = Callable[[int, int], object]
 Scratch = TypeVar("Scratch")
-
-# Numba's dispatcher allocates some bytes to describe arguments that are tuples, and does not check
-# the result (`string_writer_ensure` in numba/_typeof.cpp): out of memory, it would crash.
-DESCRIPTION_BYTES, DESCRIPTIONS = 161, 4
-_allocate, _free = ctypes.pythonapi.PyMem_RawMalloc, ctypes.pythonapi.PyMem_RawFree
-_allocate.argtypes, _allocate.restype = [ctypes.c_size_t], ctypes.c_void_p
-_free.argtypes, _free.restype = [ctypes.c_void_p], None
 
 # Memory that a thread may need to start, in addition to its stack; the size of unlimited stacks.
 START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
@@ -99,16 +91,6 @@ def _check_address_space(threads: int) -> None:
         ).close()
     except OSError:
         raise MemoryError(f"no memory to start {threads} threads") from None
-
-
-def reserve_call_memory() -> None:
-    """Raise a MemoryError unless there is memory for calls of Numba's (see `DESCRIPTIONS`)."""
-    # The memory that has just been freed is what the same thread allocates next.
-    blocks = [_allocate(DESCRIPTION_BYTES) for _ in range(DESCRIPTIONS)]
-    for block in blocks:
-        _free(block)
-    if None in blocks:
-        raise MemoryError("no memory to call a kernel")
 
 
 def _forget_pool() -> None:

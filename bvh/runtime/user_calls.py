@@ -3,39 +3,20 @@
 A user's function is compiled alone, into one of a fixed signature that reads its data from memory.
 A kernel takes the addresses of that function and of its data, and so comes from the cache for any
 function. The call follows Numba's own convention, and exceptions of the function reach Python.
-
-Data of other types, such as lists and random generators, is not stored in memory as plain numbers.
-It is passed together with its function, and the kernel is compiled for the two.
 """
 
+import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bvh.runtime.calls.words import read
-from bvh.runtime.compiler.code_types import (
-    Builder,
-    Context,
-    Dispatcher,
-    Operation,
-    Signature,
-    Type,
-    TypingContext,
-    Value,
-    Values,
-)
+from bvh.runtime.calls.words import is_stored, read, words_of
+from bvh.runtime.compiler.code_types import Dispatcher, Operation, Signature, Type, TypingContext
 from bvh.runtime.compiler.deferred import activate, real_of
-from bvh.runtime.compiler.lazy_modules import (
-    cgutils,
-    ir,
-    numpy_support,
-    type_of_kind,
-    typeof,
-    types,
-)
+from bvh.runtime.compiler.lazy_modules import cgutils, ir, type_of_kind, typeof, types
 from bvh.runtime.jit import address_of, alone, llvm_operation
 
 # Compiled functions cached for the next query, one for each type of data.
@@ -63,10 +44,10 @@ class Interface(NamedTuple):
 
 
 class UserCall(NamedTuple):
-    """A user's function and its data as kernels take them; `kept` must outlive their calls."""
+    """Addresses of a user's function and its data; `kept` must outlive their calls."""
 
-    function: int | Dispatcher  # an address, 0 for no function; or the function itself
-    data: object  # an address; or the data itself
+    function: int  # 0 for no function
+    data: int
     kept: object
 
 
@@ -113,45 +94,18 @@ INTERSECT = Interface(
 
 
 def user_call(function: Dispatcher, data: object, interface: Interface) -> UserCall:
-    """Return a user's function and its data as kernels take them: as addresses, if possible."""
-    kind = typeof(data)
-    if not _is_flat(kind):
-        return UserCall(function, data, None)
-    address, code = _compiled(function, interface, kind)
-    if address == 0:
-        return UserCall(function, data, None)
+    """Return a user's function and its data as kernels take them."""
+    address, code = _compiled(function, interface, typeof(data))
     # At least one word, which has an address.
-    words = np.frombuffer(b"".join(_words(data, kind)) or bytes(8), np.int64)
+    words = np.frombuffer(words_of(data) or bytes(8), np.int64)
     return UserCall(address, words.ctypes.data, (code, words, data))
 
 
 @lru_cache(maxsize=MAX_KEPT)
 def _compiled(function: Dispatcher, interface: Interface, kind: Type) -> tuple[int, Dispatcher]:
-    """Compile a user's function for data of a type; return its address, or 0, and its owner."""
+    """Compile a user's function for data of a type; return its address, and its owner."""
     compiled = alone(interface.around(function, _loader(kind)))
     return address_of(compiled, interface.signature()), compiled
-
-
-def _is_flat(kind: Type) -> bool:
-    """Return whether words hold data of a type: arrays, numbers, None, functions, or tuples."""
-    if isinstance(kind, types.BaseTuple):
-        return all(_is_flat(part) for part in kind)
-    numbers = types.Integer | types.Float | types.Complex | types.Boolean
-    empty = types.NoneType | types.Dispatcher
-    return type(kind) is types.Array or isinstance(kind, numbers | empty)
-
-
-def _words(value: Any, kind: Type) -> Iterator[bytes]:
-    """Yield what `_loader` reads: words of 8 bytes, in the layout of `calls.words`."""
-    if isinstance(kind, types.BaseTuple):
-        for part, part_kind in zip(value, kind, strict=True):
-            yield from _words(part, part_kind)
-    elif isinstance(kind, types.Array):
-        strides = () if kind.layout == "C" else value.strides
-        yield np.array((value.ctypes.data, *value.shape, *strides), np.int64).tobytes()
-    elif not isinstance(kind, types.NoneType | types.Dispatcher):
-        number = np.array(value, numpy_support.as_dtype(kind)).tobytes()
-        yield number + bytes(-len(number) % 8)
 
 
 def _loader(kind: Type) -> Any:
@@ -168,21 +122,6 @@ def _loader(kind: Type) -> Any:
     return load
 
 
-def _call_at(
-    context: Context, builder: Builder, address: Value, result: Type, kinds: Sequence[Type],
-    values: Values,
-) -> Value:  # fmt: skip
-    """Write a call of the function at an address, which propagates exceptions of the function."""
-    convention = context.call_conv
-    kind = convention.get_function_type(result, kinds).as_pointer()
-    status, value = convention.call_function(
-        builder, builder.inttoptr(address, kind), result, kinds, values
-    )
-    with cgutils.if_unlikely(builder, status.is_error):
-        convention.return_status_propagate(builder, status)
-    return value
-
-
 def _by_address(interface: Interface) -> Any:
     """Return an intrinsic (address, arguments) -> result that calls a function of an interface."""
 
@@ -191,8 +130,16 @@ def _by_address(interface: Interface) -> Any:
         result, kinds = interface.signature().return_type, interface.signature().args
 
         def codegen(context, builder, sig, args):
-            values = cgutils.unpack_tuple(builder, args[1])
-            return _call_at(context, builder, args[0], result, kinds, values)
+            convention = context.call_conv
+            kind = convention.get_function_type(result, kinds).as_pointer()
+            status, value = convention.call_function(
+                builder, builder.inttoptr(args[0], kind), result, kinds,
+                cgutils.unpack_tuple(builder, args[1]),
+            )  # fmt: skip
+            # Exceptions of the function are the caller's.
+            with cgutils.if_unlikely(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
+            return value
 
         return result(types.int64, types.Tuple(kinds)), codegen
 
@@ -225,26 +172,15 @@ def user_function(name: str, function: object, interface: Interface) -> Dispatch
 
 def user_data(data: T) -> T:
     """Return the data of a user's function; raise a TypeError if kernels cannot take it."""
-    try:
-        passable = not _holds_object(typeof(data))
-    except (TypeError, ValueError):
-        # Numba has no type for it.
-        passable = False
-    if not passable:
-        raise TypeError(
-            "data must be an array of numbers, a number, or a tuple of them, got "
-            f"{type(data).__name__}"
-        )
-    return data
+    # Numba has no type for some objects.
+    with contextlib.suppress(TypeError, ValueError):
+        if is_stored(typeof(data), in_order=False):
+            return data
+    raise TypeError(
+        f"data must be an array of numbers, a number, or a tuple of them, got {type(data).__name__}"
+    )
 
 
 def user_filter(function: object, data: object, interface: Interface = FILTER) -> UserCall:
     """Return a filter with its data, as kernels take them."""
     return user_call(user_function("filter", function, interface), user_data(data), interface)
-
-
-def _holds_object(kind: Type) -> bool:
-    """Return whether a type is that of Python objects, or of an array or a tuple of them."""
-    if isinstance(kind, types.BaseTuple):
-        return any(_holds_object(part) for part in kind)
-    return types.pyobject in (kind, getattr(kind, "dtype", None))

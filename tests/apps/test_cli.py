@@ -21,7 +21,7 @@ from bvh.io.mesh_files import read_file
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import SHADES
 from bvh.runtime.arguments import number_of
-from bvh.runtime.cache.kernel_cache import cache_directory
+from bvh.runtime.compiler.kernel_cache import cache_directory
 from meshes.sphere import geodesic_sphere
 from tests.commands import Run
 

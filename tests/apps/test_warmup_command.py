@@ -108,7 +108,7 @@ def test_another_level(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     versions = {folder.name for folder in (tmp_path / "kernels").iterdir()}
     script = """
 import json, bvh
-from bvh.runtime.cache.kernel_cache import fingerprint, tally
+from bvh.runtime.compiler.kernel_cache import fingerprint, tally
 hit = bvh.ray_plane([0, 0, 0], [0, 0, 1], [0, 0, 1], -1.0)
 print(json.dumps([fingerprint(), tally.compiled, tally.loaded > 0]))
 """

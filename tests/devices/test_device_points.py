@@ -9,7 +9,7 @@ import pytest
 import trimesh
 
 import bvh
-from bvh.devices.point_calls import PointCall
+from bvh.devices.calls import PointCall
 from meshes.organic import organic
 from tests.cases.families import FAMILIES, build
 from tests.oracles.devices import DEVICE, assert_same
@@ -71,7 +71,7 @@ def test_one_state(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) ->
     """A refit of the tree between distances and signs is seen by the next query."""
     ball, points = trimesh.creation.icosphere(2), rng.normal(size=(500, 3))
     tree = bvh.BVH.from_mesh(ball)
-    there, before, nearest = tree.to(DEVICE), tree.signed_distance(points), PointCall.nearest
+    there, before, nearest = tree.to(DEVICE), tree.signed_distance(points), PointCall._nearest
 
     def refitted(call: PointCall, wanted: Any) -> Any:
         found = nearest(call, wanted)
@@ -79,7 +79,7 @@ def test_one_state(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) ->
         return found
 
     with monkeypatch.context() as patches:
-        patches.setattr(PointCall, "nearest", refitted)
+        patches.setattr(PointCall, "_nearest", refitted)
         assert_same(there.signed_distance(points), before)
     assert_same(there.signed_distance(points), tree.signed_distance(points))
     assert not np.array_equal(tree.signed_distance(points), before)

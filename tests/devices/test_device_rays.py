@@ -100,7 +100,7 @@ def test_other_trees(rng: np.random.Generator) -> None:
     tree.refit(vertices * [0.5, 1.0, 1.0])
     compare(tree, there, (o, d))
     assert np.array_equal(tree.bounds, bvh.BVH.from_triangles(tree.vertices, faces).bounds)
-    there.target.top.is_deep = 1
+    there.target.top.depth = 1000
     assert compare(tree, there, (o, d)) == len(o)
 
 

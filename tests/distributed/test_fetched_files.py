@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import errno
-import itertools
 import os
 import shutil
 import sys
@@ -279,18 +278,14 @@ def test_a_child_of_the_process_that_fetched(
     files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may still hold the lock; the copy is there."""
-    monkeypatch.setattr(fetched_files, "POLL_SECONDS", 0.0)
-    monkeypatch.setattr(fetched_files, "lock_file", lambda file: False)
-    turns = itertools.count()
-    good = fetched_files.WantedFile.is_good
+    same(Parts(URL), wanted)
+    first = copies.rename(copies.with_name("first"))
 
-    def fetched_by_another(self: Any, path: Path) -> bool:
-        if next(turns) % 4 == 3:
-            with open(path, "wb") as file:
-                self.fetch(file)
-        return good(self, path)
+    def held(file: int) -> bool:
+        shutil.copytree(first, copies, dirs_exist_ok=True)
+        return False
 
-    monkeypatch.setattr(fetched_files.WantedFile, "is_good", fetched_by_another)
+    monkeypatch.setattr(fetched_files, "lock_file", held)
     same(Parts(URL), wanted)
     assert len(visible(copies)) == 6
 

@@ -244,7 +244,7 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(folder: Path) -> None:
     wanted = parts.closest_hit(*RAY).t
 
     def hold() -> None:
-        with parts.opened._lock:
+        with open_parts._guard.lock:
             os.write(held, b"1")
             go_on.wait(60)
 

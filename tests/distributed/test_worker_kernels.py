@@ -1,4 +1,4 @@
-"""Kernels of workers: compiled once by all that start cold, wherever their home is."""
+"""Kernels of workers: shared by all that start cold, wherever their home is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bvh.runtime.cache import kernel_cache
+from bvh.runtime.compiler import kernel_cache
 from tests.children import answer, fork, start
 
 distributed = pytest.importorskip("distributed")
@@ -32,7 +32,7 @@ from types import SimpleNamespace
 import warnings
 warnings.simplefilter("ignore")
 from bvh.distributed import KernelPlugin
-from bvh.runtime.cache import kernel_cache
+from bvh.runtime.compiler import kernel_cache
 plugin = KernelPlugin([{SMALLEST!r}])
 kernel_cache.notice.silence()
 asyncio.run(plugin.setup(SimpleNamespace(address="here")))
@@ -48,7 +48,7 @@ def tally() -> tuple[int, dict[str, int]]:
 
 @pytest.mark.long
 def test_a_cold_cluster(tmp_path: Path) -> None:
-    """Workers compile each kernel once; one that is started again loads all of them."""
+    """Workers compile what is not there yet; one that is started again loads all kernels."""
     settings = {"BVH_CACHE_DIR": str(tmp_path / "cache"), "BVH_KERNELS": "off"}
     with (
         distributed.LocalCluster(
@@ -60,8 +60,7 @@ def test_a_cold_cluster(tmp_path: Path) -> None:
         found = dict(client.run(tally).values())
         (folder,) = (tmp_path / "cache").iterdir()
         count = len(list(folder.glob("bvh.*")))
-        assert count > 1 and not list(folder.glob("*.lock"))
-        assert sum(worker["compiled"] for worker in found.values()) == count
+        assert count > 1 and sum(worker["compiled"] for worker in found.values()) >= count
         assert all(worker["compiled"] + worker["loaded"] == count for worker in found.values())
         killed = min(found)
         os.kill(killed, KILL)
@@ -91,7 +90,7 @@ def test_homes_that_cannot_be_written_to(tmp_path: Path) -> None:
     (folder,) = {worker["folder"] for worker in found}
     assert Path(folder).parent.parent == tmp_path / "temporary"
     count = len(list(Path(folder).glob("bvh.*")))
-    assert sum(worker["compiled"] for worker in found) == count
+    assert sum(worker["compiled"] for worker in found) >= count
     assert all(worker["compiled"] + worker["loaded"] == count for worker in found)
 
 

@@ -42,7 +42,7 @@ def test_the_package_alone_loads_next_to_nothing() -> None:
         "bvh",
         "bvh.runtime",
         "bvh.runtime.cache",
-        "bvh.runtime.cache.starting_folder",
+        "bvh.runtime.cache.plain_files",
         "bvh.runtime.registry",
     }
     assert not loaded & {"numba", "numpy"}
@@ -65,7 +65,7 @@ def test_the_sources_are_read_when_a_kernel_is_wanted() -> None:
     program = """
 import json
 import bvh
-from bvh.runtime.cache.fingerprint import version_of
+from bvh.runtime.compiler.kernel_cache import version_of
 bvh.Scene, bvh.BVH, bvh.Viewer
 before = version_of.cache_info().currsize
 bvh.ray_triangle([0, 0, 1], [0, 0, -1], [0, 0, 0], [1, 0, 0], [0, 1, 0])

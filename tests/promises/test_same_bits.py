@@ -76,7 +76,7 @@ def codes(folder: str = "bvh") -> list[tuple[str, str]]:
         (name, str(compiled.library._get_module_for_linking()))
         for name, entry in sorted(entries().items())
         for specialisation in entry.specialisations
-        for compiled in specialisation.kept.overloads.values()
+        for compiled in specialisation.compiled.overloads.values()
         if name.startswith(f"{folder}.")
     ]
 

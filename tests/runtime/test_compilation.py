@@ -10,7 +10,7 @@ import pytest
 
 from bvh.runtime import jit
 from bvh.runtime.compiler import dispatchers
-from bvh.runtime.compiler.pipelines import own_pipelines
+from bvh.runtime.compiler.dispatchers import own_pipelines
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from tests.children import answer, fork
 
@@ -23,7 +23,7 @@ import json, sys
 {before}
 import numpy as np
 from bvh import ray_triangle
-from bvh.runtime.compiler.pipelines import own_pipelines
+from bvh.runtime.compiler.dispatchers import own_pipelines
 rng = np.random.default_rng(3)
 corners = rng.normal(size=(3, 200, 3))
 hit, t, u, v = ray_triangle(rng.normal(size=(200, 3)), rng.normal(size=(200, 3)), *corners)
@@ -158,8 +158,8 @@ def test_debug_information_changes_no_answer() -> None:
 FAILS = """
 import json, sys, warnings
 import numpy as np
-from bvh.runtime.cache.kernel_cache import tally
-from bvh.runtime.compiler import compilation, pipelines
+from bvh.runtime.compiler.kernel_cache import tally
+from bvh.runtime.compiler import compilation, dispatchers
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
 
@@ -186,7 +186,7 @@ def sums(values):
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     found = [sums(np.arange(n) / 7.0).hex() for n in (3, 4)] + [sums(np.arange(5)).hex()]
-tried, own = pipelines._decided, pipelines.own_pipelines() is not None
+tried, own = dispatchers._decided, dispatchers.own_pipelines() is not None
 counts = {{"own": own, "tried": tried, "compiled": tally.compiled, "found": found}}
 print(json.dumps(counts | {{"told": [str(w.message) for w in told],
                            "files": [w.filename for w in told]}}))

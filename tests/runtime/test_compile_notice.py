@@ -111,9 +111,10 @@ def test_its_clock_stands_still_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_lines_fit_a_terminal() -> None:
     """The longest level is not broken in two."""
-    from bvh.runtime.cache.kernel_cache import KernelCache
     from bvh.runtime.compiler.code_generator import target
+    from bvh.runtime.compiler.dispatchers import own_pipelines
+    from bvh.runtime.compiler.kernel_cache import KernelCache
 
-    cache = KernelCache(test_lines_fit_a_terminal)
+    cache = KernelCache(test_lines_fit_a_terminal, None, own_pipelines)
     for kept in (True, False):
         assert len(cache._line(kept)) - len(target().level) + len("sapphirerapids") < 79

@@ -8,8 +8,7 @@ import llvmlite.binding as llvm
 import pytest
 from numba.core import codegen, config
 
-from bvh.runtime.cache import fingerprint as kernel_sources
-from bvh.runtime.compiler import code_generator, cpu_levels
+from bvh.runtime.compiler import code_generator, cpu_levels, kernel_cache
 from bvh.runtime.compiler.cpu_levels import (
     LEVELS,
     NATIVE,
@@ -30,7 +29,7 @@ import numba
 import numpy as np
 from numba.core import registry
 {before}
-from bvh.runtime.cache.kernel_cache import fingerprint
+from bvh.runtime.compiler.kernel_cache import fingerprint
 from bvh.runtime.compiler.code_generator import target
 from bvh.tree.nodes import _local_boxes, local_boxes
 from bvh.geometry.arithmetic.floats import HAS_FMA, two_product
@@ -43,7 +42,7 @@ def users(values):
     return values
 
 boxes = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
-kept = [found.kept for found in _local_boxes.specialisations]
+kept = [found.compiled for found in _local_boxes.specialisations]
 code = "".join(text for run in kept for text in run.inspect_asm().values())
 generator = registry.cpu_target.target_context.codegen()
 print(json.dumps({{
@@ -233,8 +232,8 @@ def test_fingerprints_do_not_know_the_machine(x86: pytest.MonkeyPatch) -> None:
         x86.setenv("BVH_WIDTH", width)
         x86.setattr(llvm, "get_host_cpu_name", lambda name=name: name)
         x86.setattr(code_generator, "target", wanted_target)
-        x86.setattr(kernel_sources, "chosen_target", wanted_target)
-        found[level, name, width] = kernel_sources.fingerprint({})
+        x86.setattr(kernel_cache, "chosen_target", wanted_target)
+        found[level, name, width] = kernel_cache.fingerprint_of({})
     alike = [
         found["x86-64-v3", *rest] for rest in (("znver3", ""), ("skylake", ""), ("znver3", "8"))
     ]

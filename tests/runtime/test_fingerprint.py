@@ -14,13 +14,12 @@ import pytest
 
 import bvh
 from bvh.runtime import jit
-from bvh.runtime.cache import fingerprint as fingerprints
-from bvh.runtime.cache import kernel_cache
 from bvh.runtime.cache import kernel_sources as sources_of_kernels
-from bvh.runtime.cache.fingerprint import exact_fingerprint, fingerprint
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.cache.kernel_sources import KERNEL_FOLDERS, WITHOUT_KERNELS, kernel_sources
 from bvh.runtime.calls.entries import Entry
+from bvh.runtime.compiler import kernel_cache
+from bvh.runtime.compiler.kernel_cache import exact_fingerprint, fingerprint_of
 from tests.children import answer, fork
 from tests.oracles.kernel_sources import Package
 
@@ -141,7 +140,7 @@ def package(tmp_path: Path, unedited: None) -> Path:
 
 def fingerprint_with(package: Path, text: str) -> str:
     (package / "tree" / "kernel.py").write_text(text)
-    return fingerprint(kernel_sources(package))
+    return fingerprint_of(kernel_sources(package))
 
 
 @pytest.mark.parametrize(
@@ -186,9 +185,9 @@ def test_the_same_meaning_has_the_same_fingerprint(old: str, new: str, package: 
 
 
 def test_names_of_files_have_a_meaning(package: Path) -> None:
-    before = fingerprint(kernel_sources(package))
+    before = fingerprint_of(kernel_sources(package))
     (package / "tree" / "kernel.py").rename(package / "tree" / "other.py")
-    assert fingerprint(kernel_sources(package)) != before
+    assert fingerprint_of(kernel_sources(package)) != before
     # Files with a syntax error count by their bytes.
     assert fingerprint_with(package, "def") != fingerprint_with(package, "def ")
 
@@ -208,13 +207,13 @@ def test_sources_that_were_edited_after_the_import_are_unknown(
 
 
 def test_a_package_without_sources_is_unknown(tmp_path: Path) -> None:
-    assert fingerprints.version_of.__wrapped__(tmp_path / "frozen").exact == ""
+    assert kernel_cache.version_of.__wrapped__(tmp_path / "frozen").exact == ""
 
 
 PROBE = """
 import json
 import numpy as np
-from bvh.runtime.cache import kernel_cache
+from bvh.runtime.compiler import kernel_cache
 from bvh.tree.nodes import local_boxes
 box = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))[0]
 print(json.dumps([round(float(box[3])), kernel_cache.tally.compiled, kernel_cache.tally.loaded]))
@@ -264,12 +263,12 @@ def test_the_exact_fingerprint_finds_the_folder(
     monkeypatch.setenv("BVH_CACHE_DIR", str(tmp_path / "cache"))
     # Without the user's own folders, which may have notes.
     roots = [tmp_path / "cache"]
-    monkeypatch.setattr(fingerprints, "cache_roots", lambda _: roots)
+    monkeypatch.setattr(kernel_cache, "cache_roots", lambda _: roots)
     parsed: list[bool] = []
-    monkeypatch.setattr(fingerprints, "fingerprint", lambda _: parsed.append(True) or "b" * 20)
+    monkeypatch.setattr(kernel_cache, "fingerprint_of", lambda _: parsed.append(True) or "b" * 20)
 
-    def known() -> fingerprints.KernelVersion:
-        return fingerprints.version_of.__wrapped__(PACKAGE)
+    def known() -> kernel_cache.KernelVersion:
+        return kernel_cache.version_of.__wrapped__(PACKAGE)
 
     first = known()
     assert first.fingerprint == "b" * 20 and parsed

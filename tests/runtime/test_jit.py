@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bvh.runtime.cache import kernel_cache
 from bvh.runtime.cache.kernel_folders import KernelFolder
+from bvh.runtime.compiler import kernel_cache
 from tests.children import PACKAGE, answer, fork, start
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
@@ -21,11 +21,11 @@ posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 PROBE = """
 import json
 import numpy as np
-from bvh.runtime.cache.kernel_cache import cache_directory
+from bvh.runtime.compiler.kernel_cache import cache_directory
 from bvh.tree.nodes import _local_boxes, local_boxes
 {before}
 boxes = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
-[stats] = [s.kept.stats for s in _local_boxes.specialisations]
+[stats] = [s.compiled.stats for s in _local_boxes.specialisations]
 print(json.dumps({{
     "upper": round(float(boxes[0, 3])), "folder": str(cache_directory()),
     "loaded": sum(stats.cache_hits.values()), "compiled": sum(stats.cache_misses.values()),

@@ -11,10 +11,11 @@ import numba
 import pytest
 from numba.core.errors import TypingError
 
-from bvh.runtime.cache import kernel_cache, kernel_files
+from bvh.runtime.cache import kernel_files
 from bvh.runtime.cache.kernel_folders import KernelFolder
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import llvm_operation
+from bvh.runtime.compiler import kernel_cache
+from bvh.runtime.jit import llvm_operation, notice
 
 cached = pytest.mark.skipif(kernel_cache.cache_directory() is None, reason="needs a cache")
 
@@ -49,23 +50,20 @@ def _double(x):  # type: ignore[no-untyped-def]
     return 2.0 * x
 
 
-@cached
 @pytest.mark.parametrize(
     "kernel, error",
     [(_fails, TypingError), (_calls_what_fails, TypingError), (_is_interrupted, KeyboardInterrupt)],
 )
-def test_what_fails_to_compile_keeps_no_lock(kernel: Any, error: type[BaseException]) -> None:
-    """Others would wait for it until this process ends, or lose patience."""
+def test_what_fails_to_compile_ends_the_notice(kernel: Any, error: type[BaseException]) -> None:
     for _ in range(2):
         with pytest.raises(error):
             kernel(1.5)
-        assert not kernel_files.locks._files
+        assert not notice.busy
 
 
 @cached
 def test_kernels_of_functions_are_not_kept() -> None:
     assert _asks(_double, 1.5) == 3.0
-    assert not kernel_files.locks._files
     folder = kernel_cache.cache_directory()
     assert folder is not None and not list(folder.glob(f"*{_asks.__name__}*"))
 
@@ -83,7 +81,7 @@ def test_a_folder_stays_where_it_was_when_it_was_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In any working directory later on; and ~ is a home."""
-    monkeypatch.setattr("bvh.runtime.cache.starting_folder._folder", str(tmp_path))
+    monkeypatch.setattr("bvh.runtime.cache.plain_files._starting_folder", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for wanted, root in (("kernels", tmp_path / "kernels"), ("~/k", tmp_path / "home" / "k")):
         monkeypatch.setenv("BVH_CACHE_DIR", wanted)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bvh.runtime.cache import kernel_cache
 from bvh.runtime.cache.kernel_files import KernelFiles
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
+from bvh.runtime.compiler import kernel_cache
 from tests.children import answer, fork
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="descriptors and modes of POSIX")
@@ -28,7 +28,7 @@ class Poison:
     def __reduce__(self):
         return os.mkdir, ({mark!r},)
 payload = pickle.dumps(Poison())
-from bvh.runtime.cache import kernel_cache
+from bvh.runtime.compiler import kernel_cache
 from bvh.runtime.cache.kernel_files import KernelFiles
 folder = Path({folder!r}) / kernel_cache.fingerprint()
 folder.mkdir(parents=True, mode=0o700)

@@ -30,15 +30,6 @@ def locking(file, mode, count):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise PermissionError(errno.EACCES, "Permission denied") from None
-unlink = os.unlink
-def unlink_closed(path, *, dir_fd=None):
-    # Windows removes no file that is open.
-    if any(os.path.samefile(f"/proc/self/fd/{n}", path) for n in opened()):
-        raise PermissionError(errno.EACCES, "in use", str(path))
-    unlink(path)
-def opened():
-    return [n for n in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{n}")]
-os.unlink = unlink_closed
 sys.modules |= {"fcntl": None, "resource": None, "msvcrt": types.ModuleType("msvcrt")}
 sys.modules["msvcrt"].__dict__.update(LK_NBLCK=2, locking=locking)
 for name in (
@@ -57,15 +48,18 @@ sys.platform = "darwin"
 ASK = """
 from bvh.geometry.planes import ray_plane
 from bvh.runtime import threads
-from bvh.runtime.cache import kernel_cache, kernel_files
+from bvh.runtime.cache import plain_files
+from bvh.runtime.compiler import kernel_cache
 from bvh.runtime.cache.kernel_folders import KernelFolder
 hit = ray_plane([0.2, 0.2, 1.0], [0.0, 0.0, -1.0], [0.0, 0.0, 1.0], 0.0)
-folder, locks = kernel_cache.cache_folder(), [kernel_files.KernelLocks() for _ in range(2)]
-kernel_files.PATIENCE_SECONDS = 0.0
-taken = [lock.take(folder, "some.lock") for lock in locks]
-locks[0].release(folder, "some.lock")
-taken.append(locks[1].take(folder, "some.lock"))
-locks[1].release(folder, "some.lock")
+folder = kernel_cache.cache_folder()
+lock = os.O_RDWR | os.O_CREAT
+first, second = (folder.open("some.lock", lock) for _ in range(2))
+taken = [plain_files.lock_file(file) for file in (first, second)]
+os.close(first)
+taken.append(plain_files.lock_file(second))
+os.close(second)
+folder.remove("some.lock")
 print(json.dumps({
     "t": float(hit.t), "folder": str(folder.path), "taken": taken, "files": folder.names(),
     **vars(kernel_cache.tally),
@@ -81,18 +75,15 @@ def asked(system: str, **settings: Any) -> dict[str, Any]:
     first, second = (answer(fork(script, **WITHOUT | settings)) for _ in range(2))
     assert first["t"] == second["t"] and (first["loaded"], second["compiled"]) == (0, 0)
     assert first["compiled"] == second["loaded"] == 2
-    # The second waits for the first.
     assert second["taken"] == [True, False, True]
     return second
 
 
 def test_windows(tmp_path: Path) -> None:
-    """Neither descriptors of folders, nor owners, nor fcntl; a lock's file cannot be removed."""
+    """Neither descriptors of folders, nor owners, nor fcntl."""
     found = asked(WINDOWS, LOCALAPPDATA=tmp_path, USERNAME="somebody")
     assert Path(found["folder"]).parent == tmp_path / "raybvh"
-    assert [name for name in found["files"] if name.endswith(".lock")]
-    others = [name for name in found["files"] if not name.endswith(".lock")]
-    kinds = sorted({name.partition(".")[0].partition("-")[0] for name in others})
+    kinds = sorted({name.partition(".")[0].partition("-")[0] for name in found["files"]})
     assert kinds == ["bvh", "helpers", "sources"]
 
 
@@ -111,4 +102,3 @@ def test_macos(tmp_path: Path) -> None:
     """The user's caches are in another place; there is no affinity."""
     found = asked(MACOS, HOME=tmp_path)
     assert Path(found["folder"]).parent == tmp_path / "Library" / "Caches" / "raybvh"
-    assert not [name for name in found["files"] if name.endswith(".lock")]

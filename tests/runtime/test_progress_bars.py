@@ -217,7 +217,7 @@ def test_warming_up(monkeypatch: pytest.MonkeyPatch, bars: list[Bar]) -> None:
     """A function hears the part that is compiled; a bar how many are left."""
     recipes = {"a": lambda: None, "b": lambda: None}
     monkeypatch.setattr("bvh.runtime.jit.all_recipes", lambda: recipes)
-    monkeypatch.setattr("bvh.runtime.cache.kernel_cache.prune_cache", list)
+    monkeypatch.setattr("bvh.runtime.compiler.kernel_cache.prune_cache", list)
     calls: list[Any] = []
     bvh.warmup(lambda *call: calls.append(call))
     assert calls == [("a", 0, 2), ("b", 1, 2), ("", 2, 2)]

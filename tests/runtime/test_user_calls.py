@@ -108,25 +108,6 @@ def test_data_of_many_types() -> None:
         assert seen.tolist() == [5.0, 43.0, 2.75, -7.0, 304.0, 1.0, 42.0, 46.0]
 
 
-@pytest.mark.long
-def test_data_that_is_no_numbers(rng: np.random.Generator) -> None:
-    """A list stays with its function, as does all where Numba does not tell addresses."""
-    tree, o, d = tree_and_rays(rng)
-
-    @numba.njit
-    def listed(ray_id, prim_id, t, u, v, wanted):
-        return wanted[prim_id]
-
-    some = rng.random(N) < 0.5
-    hits = tree.any_hit(o, d, filter=listed, data=numba.typed.List(some.tolist()))
-    assert np.array_equal(hits, tree.any_hit(o, d, filter=listed, data=some))
-
-
-def test_without_addresses(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_calls, "address_of", lambda *_: 0)
-    assert plates(new_plate(), np.arange(3.0)).closest_hit(*DOWN).t == 7.0
-
-
 def test_one_ray_gets_what_a_batch_gets() -> None:
     tree = plates(new_plate(), np.arange(3.0))
     for _ in range(2):
@@ -173,7 +154,7 @@ tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
 own = bvh.BVH.from_custom([[0, 0, 1]], [[1, 1, 1]], plate, 1.0)
 t = tree.closest_hit(o, d, filter=accept, data=True).t.tolist() + own.closest_hit(o, d).t.tolist()
 hit = bool(tree.any_hit(o, d, filter=accept, data=False).any())
-compiled = sum(sum(s.kept.stats.cache_misses.values()) for s in closest_hits.specialisations)
+compiled = sum(sum(s.compiled.stats.cache_misses.values()) for s in closest_hits.specialisations)
 print(json.dumps({"t": t, "hit": hit, "compiled": compiled}))
 """
 

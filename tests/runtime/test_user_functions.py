@@ -220,7 +220,7 @@ def test_code_and_data_that_kernels_cannot_take() -> None:
     for ask in (tree.closest_hit, tree.any_hit, tree.all_hits, tree.count_hits):
         with pytest.raises(TypeError, match=r"filter must take \(ray_id.*, got too_few\(a, b\)"):
             ask(corner, corner + 1.0, filter=too_few)
-        for data in ({1: 2}, np.array([None]), (np.ones(2), ({},))):
+        for data in ({1: 2}, np.array([None]), (np.ones(2), ({},)), numba.typed.List([1])):
             with pytest.raises(TypeError, match="data must be an array of numbers"):
                 ask(corner, corner + 1.0, filter=_not_mine, data=data)
         # Nobody would be given the data.

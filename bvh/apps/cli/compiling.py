@@ -13,8 +13,8 @@ from typer import Exit, Option
 import bvh
 from bvh.apps.cli.console import bar, out
 from bvh.runtime.arguments import whole_number
-from bvh.runtime.cache.kernel_cache import cache_directory, prune_cache
 from bvh.runtime.compiler.cpu_levels import chosen_target, target_of
+from bvh.runtime.compiler.kernel_cache import cache_directory, prune_cache
 from bvh.runtime.compiler.warming import compile_together
 from bvh.runtime.jit import all_recipes, families, notice
 

@@ -181,12 +181,12 @@ class CollisionManager:
 
     def _only(self, name: Hashable) -> CollisionManager:
         """Return a manager of the mesh with a name alone."""
-        found, number = CollisionManager(), self._id(name)
+        result, number = CollisionManager(), self._id(name)
         one = self._scene[number]
-        copied = found._scene.add(one.child, one.transform)
-        found._ids[name], found._names[copied] = copied, name
-        found._solid = {copied} if number in self._solid else set()
-        return found
+        copied = result._scene.add(one.child, one.transform)
+        result._ids[name], result._names[copied] = copied, name
+        result._solid = {copied} if number in self._solid else set()
+        return result
 
     def _views(self, other: CollisionManager) -> tuple[SceneView, SceneView]:
         view = self._scene.view()
@@ -223,10 +223,10 @@ class CollisionManager:
         def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
             return first < second if content is view else np.ones(len(first), np.bool_)
 
-        found = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
-        corners = [_corners(side, found, k) for k, side in enumerate((view, content))]
+        result = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
+        corners = [_corners(side, result, k) for k, side in enumerate((view, content))]
         points, normals = common_points(*corners), normals_of(corners[0])
-        owners, faces = found.instance_id.tolist(), found.prim_id.tolist()
+        owners, faces = result.instance_id.tolist(), result.prim_id.tolist()
         return [
             ContactData(self._pair(other, *pair), (a, b), normal, point)
             for pair, (a, b), normal, point in zip(owners, faces, normals, points, strict=True)
@@ -244,16 +244,16 @@ class CollisionManager:
             return []
         view, content = self._views(other)
         pairs = candidates(view, content, ignored, 0.0, thread_count(None)).owners
-        touch, found = set(map(tuple, touching.tolist())), list[Inside]()
+        touch, result = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
             if (first, second) in touch:
                 continue
             point = self._inner_point(other, first, second)
             if point is not None:
-                found.append((first, second, point))
+                result.append((first, second, point))
                 if any_one:
                     break
-        return found
+        return result
 
     def _inner_point(self, other: CollisionManager, first: int, second: int) -> Reals | None:
         """Return a vertex of one of two meshes that is inside the other, if that is solid."""
@@ -284,17 +284,17 @@ class CollisionManager:
         view, content = self._views(other)
         # A pair to ignore is the first id times 2**32, plus the second, which is 0 here.
         ignored = NO_PAIRS if excluded is None else np.array([excluded << 32])
-        found = find_closest(view, content, ignored, thread_count(None))
-        if len(found) == 0:
+        result = find_closest(view, content, ignored, thread_count(None))
+        if len(result) == 0:
             return np.inf, (None, None), None
-        if found.distance[0] > 0.0:
+        if result.distance[0] > 0.0:
             inside = self._inside(other, np.empty((0, 2), np.int32), True, ignored)
             for first, second, point in inside:
                 names, points = self._pair(other, first, second), np.stack([point, point])
                 return 0.0, names, DistanceData(names, (-1, -1), points, 0.0)
-        names = self._pair(other, *found.instance_id[0].tolist())
-        distance, (face, face2) = float(found.distance[0]), found.prim_id[0].tolist()
-        return distance, names, DistanceData(names, (face, face2), found.position[0], distance)
+        names = self._pair(other, *result.instance_id[0].tolist())
+        distance, (face, face2) = float(result.distance[0]), result.prim_id[0].tolist()
+        return distance, names, DistanceData(names, (face, face2), result.position[0], distance)
 
 
 def scene_to_collision(scene: trimesh.Scene) -> tuple[CollisionManager, dict[Hashable, Instance]]:
@@ -335,9 +335,9 @@ def _managed(manager: CollisionManager) -> CollisionManager:
     """Return a manager to compare another with, which may be the same: all pairs count then."""
     if not isinstance(manager, CollisionManager):
         raise TypeError(f"other_manager must be a CollisionManager, got {type(manager).__name__}")
-    found = copy.copy(manager)
-    found._scene = copy.copy(manager._scene)
-    return found
+    result = copy.copy(manager)
+    result._scene = copy.copy(manager._scene)
+    return result
 
 
 def _alphabetical(names: Names) -> Names:

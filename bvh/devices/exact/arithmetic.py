@@ -69,12 +69,6 @@ def largest(v: wp.vec3d):
 
 
 @wp.func
-def is_finite(v: wp.vec3d):
-    """Return whether all components are finite: infinity * 0 and NaN * 0 are NaN."""
-    return v[0] * ZERO == ZERO and v[1] * ZERO == ZERO and v[2] * ZERO == ZERO
-
-
-@wp.func
 def two_sum(a: wp.float64, b: wp.float64):
     """Return (s, e) with s = fl(a+b) and s + e = a + b exactly (Knuth)."""
     s = a + b

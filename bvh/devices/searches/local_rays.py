@@ -20,12 +20,11 @@ from bvh.devices.exact.arithmetic import (
     exponent,
     f8,
     i8,
-    is_finite,
     largest,
     power_of_two,
     scale_by,
 )
-from bvh.devices.layout import Part, Target
+from bvh.devices.layout import STACK, Part, Target
 from bvh.traversal.rays import instanced_rays, ray_setup
 from bvh.tree import triangle_groups
 from bvh.tree.triangle_groups import UNIT
@@ -108,7 +107,7 @@ def local_ray(
     p = (o - tree.centre) * s
     away = largest(p)
     usual = k > LOW_K and k < HIGH_K and shift > LOW_K and shift < HIGH_K
-    if tree.is_deep != 0 or not (usual and away <= FAR_ORIGIN):
+    if tree.depth >= STACK or not (usual and away <= FAR_ORIGIN):
         return ray
     q = d * power_of_two(-k)
     start, stop = _local_bound(t_min, shift, -ONE), _local_bound(t_max, shift, ONE)
@@ -159,35 +158,23 @@ def _slab(low: wp.float32, high: wp.float32, ray: LocalRay, axis: int):
 
 
 @wp.func
-def cross4(a: wp.vec3, b: wp.vec3):
-    """Return the cross product in float32, each operation rounded."""
-    return wp.vec3(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
-
-
-@wp.func
-def dot4(a: wp.vec3, b: wp.vec3):
-    """Return the dot product in float32, each operation rounded."""
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@wp.func
 def surely_missed(tree: Target, i: int, ray: LocalRay):
     """Return whether a triangle is surely not hit within the limits of a ray, by float32."""
     x, y, z = tree.triangles[i, 0], tree.triangles[i, 1], tree.triangles[i, 2]
     e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
     # Volumes of the ray with each edge: they have different signs if the line misses the triangle.
-    n = cross4(e1, e2)
+    n = wp.cross(e1, e2)
     c = wp.vec3(x[0], x[1], x[2]) - ray.p
-    r = cross4(c, ray.d)
-    den = dot4(ray.d, n)
-    u, v = dot4(r, e2), -dot4(r, e1)
+    r = wp.cross(c, ray.d)
+    den = wp.dot(ray.d, n)
+    u, v = wp.dot(r, e2), -wp.dot(r, e1)
     w = (den - u) - v
     margin = ray.edge * x[3]
     # Comparisons with NaN are false, so that it is no sure miss.
     if wp.min(u, wp.min(v, w)) < -margin and wp.max(u, wp.max(v, w)) > margin:
         return True
     # The plane is met at tau = along / den.
-    along, size = dot4(n, c), wp.abs(den)
+    along, size = wp.dot(n, c), wp.abs(den)
     if den < ZERO4:
         along = -along
     lost = ray.t_error * y[3] + TINY
@@ -204,25 +191,15 @@ def shortened(ray: LocalRay, t: wp.float64):
 @wp.func
 def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
     """Return whether a ray is finite, with a direction that is not 0 and a range."""
-    return is_finite(o) and is_finite(d) and largest(d) > ZERO and t_min <= t_max
-
-
-@wp.struct
-class Steps:
-    """(code, count) of the children of a node that a ray enters, the nearer first.
-
-    A count of -1 stands for no child.
-    """
-
-    code: wp.int32
-    count: wp.int32
-    code2: wp.int32
-    count2: wp.int32
+    return wp.isfinite(o) and wp.isfinite(d) and largest(d) > ZERO and t_min <= t_max
 
 
 @wp.func
 def step_into(target: Target, node: wp.int32, ray: LocalRay):
-    """Return the children of a node that a ray enters, the nearer one first."""
+    """Return (code, count) of the children of a node that a ray enters, the nearer one first.
+
+    A count of -1 stands for no child.
+    """
     # Each axis has the lower and the upper bound of the first child, then those of the second.
     x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
     a, b = _slab(x[0], x[1], ray, 0)
@@ -238,14 +215,13 @@ def step_into(target: Target, node: wp.int32, ray: LocalRay):
     pair = target.children[node]
     # The second child comes first if it is nearer, or the only one that is entered.
     swap = enters_other and (other < enter or not enters)
-    step = Steps()
-    step.code = wp.where(swap, pair[2], pair[0])
-    step.count = wp.where(swap, pair[3], pair[1])
-    step.code2 = wp.where(swap, pair[0], pair[2])
-    step.count2 = wp.where(swap, pair[1], pair[3])
+    code = wp.where(swap, pair[2], pair[0])
+    count = wp.where(swap, pair[3], pair[1])
+    other_code = wp.where(swap, pair[0], pair[2])
+    other_count = wp.where(swap, pair[1], pair[3])
     if not (enters and enters_other):
-        step.count2 = -1
+        other_count = -1
     if not (enters or enters_other):
-        step.code = 0
-        step.count = -1
-    return step
+        code = 0
+        count = -1
+    return code, count, other_code, other_count

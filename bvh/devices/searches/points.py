@@ -7,18 +7,9 @@ the best upper bound, and then measured.
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import (
-    INF,
-    ZERO,
-    f8,
-    is_contracted,
-    is_finite,
-    largest,
-    power_of_two,
-)
+from bvh.devices.exact.arithmetic import INF, ZERO, f8, is_contracted, largest, power_of_two
 from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.layout import STACK, Target
-from bvh.devices.searches.local_rays import cross4, dot4
 from bvh.devices.searches.rays import CONTRACTED, UNSURE
 from bvh.traversal.points import point_bounds
 
@@ -50,14 +41,6 @@ class Near:
     state: wp.int32
 
 
-@wp.struct
-class Bounds:
-    """Lower and upper bound of the distance of a triangle, in local units."""
-
-    low: wp.float32
-    high: wp.float32
-
-
 @wp.func
 def _clamped(x: wp.float32, most: wp.float32):
     """Return x between 0 and a limit; 0 for NaN."""
@@ -67,16 +50,16 @@ def _clamped(x: wp.float32, most: wp.float32):
 
 @wp.func
 def _triangle_bounds(target: Target, i: int, p: wp.vec3):
-    """Return bounds of the distance to a triangle, without errors (see `corner_bounds`).
+    """Return (lower, upper) bound of the distance to a triangle, without errors.
 
     The weights s of e1 and t of e2 are those of the nearest point, but for rounding.
     """
     x, y, z = target.triangles[i, 0], target.triangles[i, 1], target.triangles[i, 2]
     a = p - wp.vec3(x[0], x[1], x[2])
     e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
-    n = cross4(e1, e2)
-    l11, l12, l22 = dot4(e1, e1), dot4(e1, e2), dot4(e2, e2)
-    d1, d2 = dot4(e1, a), dot4(e2, a)
+    n = wp.cross(e1, e2)
+    l11, l12, l22 = wp.dot(e1, e1), wp.dot(e1, e2), wp.dot(e2, e2)
+    d1, d2 = wp.dot(e1, a), wp.dot(e2, a)
     d3, d4, d5, d6 = d1 - l11, d2 - l12, d1 - l12, d2 - l22
     va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
     s, t, inside = f4(0.0), f4(0.0), bool(False)
@@ -102,19 +85,15 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
     # The upper bound is the distance to this point. For the lower one, all points q of the triangle
     # have g . (p - q) >= g . a - beyond, for any g: the vector from the point, or the normal.
     g = a - s * e1 - t * e2
-    found = Bounds()
-    found.high = wp.sqrt(dot4(g, g))
+    low, high = f4(0.0), wp.sqrt(wp.dot(g, g))
     if inside:
-        g = wp.where(dot4(n, a) < ZERO4, -n, n)
-    length = wp.sqrt(dot4(g, g))
+        g = wp.where(wp.dot(n, a) < ZERO4, -n, n)
+    length = wp.sqrt(wp.dot(g, g))
     if length > LENGTH_LEAST:
-        beyond = wp.max(wp.max(dot4(g, e1), dot4(g, e2)), ZERO4)
-        found.low = (dot4(g, a) - beyond) / length
-    if not found.high >= ZERO4:
-        found.high = f4(wp.inf)
-    if not found.low >= ZERO4:
-        found.low = ZERO4
-    return found
+        beyond = wp.max(wp.max(wp.dot(g, e1), wp.dot(g, e2)), ZERO4)
+        low = (wp.dot(g, a) - beyond) / length
+    # NaN becomes no bound.
+    return wp.where(low >= ZERO4, low, ZERO4), wp.where(high >= ZERO4, high, f4(wp.inf))
 
 
 @wp.func
@@ -177,13 +156,13 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
     if is_contracted(target.probe):
         best.state = CONTRACTED
         return best
-    if tree.is_empty != 0 or mask == 0 or not is_finite(p) or not limit >= ZERO:
+    if tree.is_empty != 0 or mask == 0 or not wp.isfinite(p) or not limit >= ZERO:
         best.distance = INF
         return best
     scale = power_of_two(tree.exponent)
     x = (p - tree.centre) * scale
     reach = largest(x)
-    if tree.is_deep != 0 or not reach <= FAR:
+    if tree.depth >= STACK or not reach <= FAR:
         best.state = UNSURE
         return best
     local = wp.vec3(f4(x[0]), f4(x[1]), f4(x[2]))
@@ -217,13 +196,13 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
                 code = int(0)
                 count = -1
         for i in range(code, code + count):
-            if tree.has_bits != 0 and (target.bits[i] & mask) == 0:
+            if (target.bits[i] & mask) == 0:
                 continue
-            near = _triangle_bounds(target, i, local)
-            if near.high + error < bound:
-                bound = near.high + error
+            low, high = _triangle_bounds(target, i, local)
+            if high + error < bound:
+                bound = high + error
                 square = _square_bound(bound, box_error)
-            if near.low - error > bound:
+            if low - error > bound:
                 continue
             if kept == HELD_MOST:
                 # Drop candidates beyond the bound; if none is, measure all.
@@ -241,7 +220,7 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
                     bound = wp.min(bound, _local_bound(best.distance, scale))
                     square = _square_bound(bound, box_error)
             held[kept] = i
-            lows[kept] = near.low
+            lows[kept] = low
             kept += 1
         running = top > 0
         if running:

@@ -7,7 +7,7 @@ import warp as wp
 
 from bvh.devices.exact.arithmetic import INF, f8, i8, is_contracted
 from bvh.devices.exact.triangles import details, distance, scaled_ray, triangle_side
-from bvh.devices.layout import STACK, Part, Target
+from bvh.devices.layout import STACK, Target
 from bvh.devices.searches.local_rays import (
     MEETS,
     MISSES,
@@ -120,144 +120,115 @@ def _insert(here: Listing, held: wp.int64, t: wp.float64, leaf: wp.int32, prim: 
 
 
 @wp.func
-def _test(target: Target, leaf: wp.int32, prim: wp.int32, x: Exact, asked: Range):
+def _test(target: Target, leaf: wp.int32, prim: wp.int32, x: Exact, query: Range):
     """Return (decided, whether a triangle is hit in range, t), exactly."""
     sure, v0, v1, v2 = corners_of(target, leaf, prim)
     t = INF
     if not sure:
         return False, False, t
-    sure, side = triangle_side(x.o, x.d, x.scaled, x.floor, v0, v1, v2, asked.once)
-    if not sure or side == 0 or side == asked.cull:
+    sure, side = triangle_side(x.o, x.d, x.scaled, x.floor, v0, v1, v2, query.once)
+    if not sure or side == 0 or side == query.cull:
         return sure, False, t
     sure, t = distance(x.o, x.d, x.e, x.k, v0, v1, v2)
-    return sure, t >= asked.t_min and t <= asked.t_max, t
+    return sure, t >= query.t_min and t <= query.t_max, t
 
 
 @wp.func
-def _search(
-    target: Target, tree: Part, leaf: wp.int32, ray: LocalRay, x: Exact, asked: Range,
-    here: Listing, best: Hit,
-):  # fmt: skip
-    """Return `best`, the hits so far, with those in a tree or leaf; UNSURE at the first doubt."""
+def _search(target: Target, ray: LocalRay, x: Exact, query: Range, here: Listing, best: Hit):
+    """Return `best` with the hits of a ray; UNSURE at the first doubt.
+
+    In a scene, the loop walks the top, and in each leaf there the leaf's tree.
+    """
     codes, counts, seen = Stack(), Stack(), Seen()
-    seen_count = int(0)
-    code, count = wp.int32(tree.root), wp.int32(tree.count)
-    top = int(0)
-    running = bool(True)
-    while running:
-        while count == 0:
-            step = step_into(target, code, ray)
-            code = step.code
-            count = step.count
-            if step.count2 >= 0:
-                codes[top] = step.code2
-                counts[top] = step.count2
-                top += 1
-        for i in range(code, code + count):
-            if surely_missed(target, i, ray):
-                continue
-            if tree.has_bits != 0 and (target.bits[i] & asked.mask) == 0:
-                continue
-            prim = target.ids[i]
-            sure, hit, t = _test(target, leaf, prim, x, asked)
-            if not sure:
-                best.state = UNSURE
-                return best
-            if not hit:
-                continue
-            if asked.goal >= COUNT:
-                if target.triangles[i, 2][3] > NEVER:
-                    # A triangle in several leaves counts once, where it is met first.
-                    again = bool(False)
-                    for j in range(seen_count):
-                        again = again or seen[j] == prim
-                    if again:
-                        continue
-                    if seen_count == SEEN_MOST:
-                        best.state = UNSURE
-                        return best
-                    seen[seen_count] = prim
-                    seen_count += 1
-                if asked.goal == LIST:
-                    _insert(here, wp.min(wp.int64(best.count), here.capacity), t, leaf, prim)
-                best.count += 1
-                continue
-            if _comes_before(t, leaf, prim, best.t, best.leaf, best.prim_id):
-                best.t = t
-                best.prim_id = prim
-                best.leaf = leaf
-                ray.end = shortened(ray, t)
-            if asked.goal == ANY:
-                return best
-        running = top > 0
-        if running:
-            top -= 1
-            code = codes[top]
-            count = counts[top]
-    return best
-
-
-@wp.func
-def _search_leaf(
-    target: Target, leaf: wp.int32, ray: LocalRay, x: Exact, asked: Range, here: Listing, best: Hit
-):  # fmt: skip
-    """Return the hits so far with those in a leaf of a scene, or in the tree if it is none."""
-    tree = target.top
+    seen_count, top = int(0), int(0)
     own = ray
+    code, count = wp.int32(target.top.root), wp.int32(target.top.count)
+    # The leaf that is searched, -1 in the top; and how many entries of the stack are the top's.
+    leaf, floor = int(0), int(0)
     if target.is_scene != 0:
-        tree = target.parts[target.part_of[leaf]]
-        if (target.masks[leaf] & asked.mask) == 0 or tree.is_empty != 0:
-            return best
-        o, d, lost = moved_ray(target, leaf, x.o, x.d)
-        own = local_ray(tree, o, d, asked.t_min, wp.min(asked.t_max, best.t), lost)
-        if own.state == OTHER:
-            best.state = UNSURE
-        if own.state != MEETS:
-            return best
-    return _search(target, tree, leaf, own, x, asked, here, best)
-
-
-@wp.func
-def _search_leaves(
-    target: Target, ray: LocalRay, x: Exact, asked: Range, here: Listing, best: Hit
-):  # fmt: skip
-    """Return the hits in all leaves whose boxes a ray enters; a tree is its only leaf."""
-    # A tree that is no scene is searched as a top that is one leaf.
-    codes, counts = Stack(), Stack()
-    code, count = wp.int32(0), wp.int32(1)
-    if target.is_scene != 0:
-        code = target.top.root
-        count = target.top.count
-    top = int(0)
+        leaf = -1
     running = bool(True)
     while running:
         while count == 0:
-            step = step_into(target, code, ray)
-            code = step.code
-            count = step.count
-            if step.count2 >= 0:
-                codes[top] = step.code2
-                counts[top] = step.count2
+            code, count, other_code, other_count = step_into(target, code, own)
+            if other_count >= 0:
+                codes[top] = other_code
+                counts[top] = other_count
                 top += 1
-        for i in range(code, code + count):
-            leaf = int(0)
-            if target.is_scene != 0:
-                leaf = target.ids[i]
-            best = _search_leaf(target, leaf, ray, x, asked, here, best)
-            if best.state == UNSURE or (asked.goal == ANY and best.prim_id >= 0):
-                return best
-            if asked.goal == CLOSEST and best.prim_id >= 0:
-                ray.end = shortened(ray, best.t)
-        running = top > 0
-        if running:
-            top -= 1
-            code = codes[top]
-            count = counts[top]
+        enters = leaf < 0 and count > 0
+        if enters:
+            # The first of some leaves; the others wait.
+            leaf = target.ids[code]
+            if count > 1:
+                codes[top] = code + 1
+                counts[top] = count - 1
+                top += 1
+            floor = top
+            tree = target.parts[target.part_of[leaf]]
+            enters = (target.masks[leaf] & query.mask) != 0 and tree.is_empty == 0
+            if enters:
+                o, d, lost = moved_ray(target, leaf, x.o, x.d)
+                own = local_ray(tree, o, d, query.t_min, wp.min(query.t_max, best.t), lost)
+                if own.state == OTHER or top + tree.depth >= STACK:
+                    best.state = UNSURE
+                    return best
+                enters = own.state == MEETS
+            code = tree.root
+            count = tree.count
+            seen_count = 0
+        elif leaf >= 0:
+            for i in range(code, code + count):
+                if surely_missed(target, i, own):
+                    continue
+                if (target.bits[i] & query.mask) == 0:
+                    continue
+                prim = target.ids[i]
+                sure, hit, t = _test(target, leaf, prim, x, query)
+                if not sure:
+                    best.state = UNSURE
+                    return best
+                if not hit:
+                    continue
+                if query.goal >= COUNT:
+                    if target.triangles[i, 2][3] > NEVER:
+                        # A triangle in several leaves counts once, where it is met first.
+                        again = bool(False)
+                        for j in range(seen_count):
+                            again = again or seen[j] == prim
+                        if again:
+                            continue
+                        if seen_count == SEEN_MOST:
+                            best.state = UNSURE
+                            return best
+                        seen[seen_count] = prim
+                        seen_count += 1
+                    if query.goal == LIST:
+                        _insert(here, wp.min(wp.int64(best.count), here.capacity), t, leaf, prim)
+                    best.count += 1
+                    continue
+                if _comes_before(t, leaf, prim, best.t, best.leaf, best.prim_id):
+                    best.t = t
+                    best.prim_id = prim
+                    best.leaf = leaf
+                    own.end = shortened(own, t)
+                if query.goal == ANY:
+                    return best
+        if not enters:
+            if target.is_scene != 0 and top == floor:
+                leaf = -1
+                own = ray
+                if query.goal == CLOSEST and best.prim_id >= 0:
+                    own.end = shortened(ray, best.t)
+            running = top > 0
+            if running:
+                top -= 1
+                code = codes[top]
+                count = counts[top]
     return best
 
 
 @wp.func
-def trace(target: Target, o: wp.vec3d, d: wp.vec3d, asked: Range, here: Listing):
+def trace(target: Target, o: wp.vec3d, d: wp.vec3d, query: Range, here: Listing):
     """Return the hits of a ray.
 
     A list has the first `capacity` of them by (t, leaf, prim_id); `count` is that of all.
@@ -270,9 +241,9 @@ def trace(target: Target, o: wp.vec3d, d: wp.vec3d, asked: Range, here: Listing)
     if is_contracted(target.probe):
         best.state = CONTRACTED
         return best
-    if top.is_empty != 0 or asked.mask == 0 or not is_ray(o, d, asked.t_min, asked.t_max):
+    if top.is_empty != 0 or query.mask == 0 or not is_ray(o, d, query.t_min, query.t_max):
         return best
-    ray = local_ray(top, o, d, asked.t_min, asked.t_max, f8(0.0))
+    ray = local_ray(top, o, d, query.t_min, query.t_max, f8(0.0))
     x = Exact()
     x.o = o
     x.d = d
@@ -286,8 +257,8 @@ def trace(target: Target, o: wp.vec3d, d: wp.vec3d, asked: Range, here: Listing)
         return best
     if ray.state == MISSES:
         return best
-    best = _search_leaves(target, ray, x, asked, here, best)
-    if asked.goal == CLOSEST and best.prim_id >= 0 and best.state == SURE:
+    best = _search(target, ray, x, query, here, best)
+    if query.goal == CLOSEST and best.prim_id >= 0 and best.state == SURE:
         moved, v0, v1, v2 = corners_of(target, best.leaf, best.prim_id)
         sure, u, v, front = details(o, d, v0, v1, v2)
         best.u = u

@@ -138,10 +138,10 @@ def _row_windows(
     """Read rows of a file whose size has been checked; yield each window with its first row."""
     for begin in range(0, max(count, 1), WINDOW):
         n = min(WINDOW, count - begin)
-        found = np.fromfile(path, row, n, offset=offset + begin * row.itemsize)
-        if len(found) != n:
+        result = np.fromfile(path, row, n, offset=offset + begin * row.itemsize)
+        if len(result) != n:
             raise ValueError("was changed while it was read")
-        yield begin, found
+        yield begin, result
 
 
 def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
@@ -175,8 +175,8 @@ def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
     corner, face = places["vertex"][2].names or (), places["face"][2].names or ()
     if not {"x", "y", "z"} <= set(corner) or CORNERS not in face:
         return None
-    found = places["vertex"], places["face"]
-    return found if _are_triangles(path, *found[1], end) else None
+    result = places["vertex"], places["face"]
+    return result if _are_triangles(path, *result[1], end) else None
 
 
 def _are_triangles(

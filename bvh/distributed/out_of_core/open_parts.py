@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -16,13 +15,13 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from bvh.distributed import part_index
-from bvh.distributed.fetched_files import WantedFile, fetched, reject
+from bvh.distributed.fetched_files import fetched, reject
 from bvh.distributed.part_index import Index, file_digest, file_names, is_url
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, prefixed
 
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+UNITS = "", "k", "m", "g", "t"
 
 # Bytes of a file that are requested at a time; over HTTP all of it (0 in fsspec), as not all
 # servers support ranges.
@@ -33,6 +32,8 @@ State = tuple[int, ...]
 
 # States of files whose bytes this process has checked, each with what it was compared with.
 _checked: set[tuple[object, ...]] = set()
+# Held while a part is opened.
+_guard = ForkSafeLock()
 
 
 class OpenPart(NamedTuple):
@@ -66,12 +67,11 @@ class OpenParts:
     def __init__(self, place: str, index: Index, memory: int) -> None:
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
-        self._lock = threading.RLock()
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[OpenPart]:
         """Open a part; close others, used longest ago, that do not fit into the memory with it."""
-        with self._lock:
+        with _guard.lock:
             part = self._open.pop(number, None)
             records = self._index.parts
             used = sum(records[k].tree_bytes for k in self._open)
@@ -86,7 +86,7 @@ class OpenParts:
         """Raise a ValueError unless the files of a part have the digests of the index."""
         record, names = self._index.parts[number], file_names(number)
         digests = record.tree_digest, record.ids_digest
-        with self._lock:
+        with _guard.lock:
             # The mapped file may have been replaced.
             self._open.pop(number, None)
         with self.part(number) as part:
@@ -114,7 +114,7 @@ class OpenParts:
         """Return the paths of local copies of a part's tree and ids, which are at a URL."""
         files, root = part_index.file_system(self._place)
         block_size = WHOLE if "http" in files.protocol else REQUEST
-        part, found = self._index.parts[number], list[Path]()
+        part, paths = self._index.parts[number], list[Path]()
         tree, ids = (part.tree_bytes, part.tree_digest), (part.ids_bytes, part.ids_digest)
         for name, (size, digest) in zip(file_names(number), (tree, ids), strict=True):
             label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
@@ -123,10 +123,10 @@ class OpenParts:
             # Copies are named by their content, so other versions of a part do not replace them.
             copy = digest + Path(name).suffix
             try:
-                found.append(fetched(WantedFile(copy, size, digest, label, opened, check)))
+                paths.append(fetched(copy, size, digest, label, opened, check))
             except FileNotFoundError:
                 raise ValueError(f"{label} is missing") from None
-        return found[0], found[1]
+        return paths[0], paths[1]
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
         """Map files of a part whose sizes and headers have been checked."""
@@ -164,16 +164,6 @@ def open_parts(place: str, index: Index, memory: int) -> OpenParts:
     return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))
 
 
-def _renew_all() -> None:
-    """Give a forked child new locks: another thread of its parent may have held the old ones."""
-    for parts in list(_all.values()):
-        parts._lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
-
-
 def _state(path: Path) -> State:
     """Return the state of a file, which differs after each change of its content."""
     status = os.stat(path)
@@ -196,13 +186,10 @@ def _mapped_ids(path: Path, count: int) -> NDArray[np.int64]:
 
 def byte_count(name: str, value: int | str) -> int:
     """Return a number of bytes, given as such or as text with a unit."""
-    if isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?\s*", value.lower())
-        if found is None or (found[3] and not found[2]):
-            raise ValueError(f"{name} must be a number of bytes, such as '2GB', got {value!r}")
-        return int(float(found[1]) * (BINARY_UNITS if found[3] else UNITS)[found[2]])
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
         raise TypeError(f"{name} must be an integer or a string, got {value!r}")
-    if value < 0:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?\s*", str(value).lower())
+    if match is None or (match[3] and not match[2]):
         raise ValueError(f"{name} must be a number of bytes, such as '2GB', got {value!r}")
-    return int(value)
+    unit = (1024 if match[3] else 1000) ** UNITS.index(match[2])
+    return int(float(match[1]) * unit) if isinstance(value, str) else int(value)

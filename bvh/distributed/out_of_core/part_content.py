@@ -71,10 +71,10 @@ class PartContent:
             used += size
         if len(groups) == 1:
             return [self]
-        found = [object.__new__(type(self)) for _ in groups]
-        for each, group in zip(found, groups, strict=True):
+        result = [object.__new__(type(self)) for _ in groups]
+        for each, group in zip(result, groups, strict=True):
             each._set(self._place, self._index, self._memory, tuple(group))
-        return found
+        return result
 
     @property
     def folder(self) -> str:
@@ -149,10 +149,10 @@ class PartContent:
         if is_other(prim_id):
             return foreign_answer(self.corners, locals())
         ids = self._checked_ids(prim_id)
-        found = np.full((ids.size, 3, 3), np.nan)
+        result = np.full((ids.size, 3, 3), np.nan)
         for tree, here, row in self._trees_of(ids.reshape(-1)):
-            found[here] = tree.vertices[tree.faces[row]]
-        return found.reshape(*ids.shape, 3, 3)
+            result[here] = tree.vertices[tree.faces[row]]
+        return result.reshape(*ids.shape, 3, 3)
 
     def groups_of(self, prim_id: ArrayLike) -> NDArray[np.uint32] | int:
         """Return the bits of triangles, by which `mask` of a query selects.
@@ -176,12 +176,12 @@ class PartContent:
         if is_other(prim_id):
             return foreign_answer(self.groups_of, locals())
         ids = self._checked_ids(prim_id)
-        found = np.where(ids.reshape(-1) < 0, 0, ALL_BITS).astype(np.uint32)
+        result = np.where(ids.reshape(-1) < 0, 0, ALL_BITS).astype(np.uint32)
         if self._has_groups:
             for tree, here, row in self._trees_of(ids.reshape(-1)):
                 if tree.groups is not None:
-                    found[here] = tree.groups[row]
-        bits: NDArray[np.uint32] | int = shaped(ids.shape, found)[0]
+                    result[here] = tree.groups[row]
+        bits: NDArray[np.uint32] | int = shaped(ids.shape, result)[0]
         return bits
 
     @property

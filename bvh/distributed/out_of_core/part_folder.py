@@ -61,9 +61,9 @@ class NewFolder:
             file.write(stream.getbuffer())
         header = pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex()
         of_ids = stream.tell(), part_index.content_digest([stream.getbuffer()])
-        found = size, header, *of_ids, part_index.bits_of(tree), digest.result()
+        details = size, header, *of_ids, part_index.bits_of(tree), digest.result()
         box = tree.bounds.reshape(-1).tolist()
-        return PartRecord(len(ids), box if np.isfinite(box).all() else None, *found)
+        return PartRecord(len(ids), box if np.isfinite(box).all() else None, *details)
 
     def publish(self, parts: list[PartRecord], sources: list[Source], quality: str) -> None:
         """Copy the parts to the URL, if the place is one, and write the index last."""

@@ -103,11 +103,11 @@ class PartRays(NamedTuple):
         if verb.merge is Merge.LISTS:
             keys = "ray_id", "t", "prim_id"
             lists = MergedLists(verb, keys, batch.size, rest[-1], has_parts)
-        found = lists or MergedAnswers(verb, (batch.size,), has_parts)
+        answers = lists or MergedAnswers(verb, (batch.size,), has_parts)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
             # The range includes its end, so that a tie is found, and decided by the id.
-            some = rays_of(batch, rows, found.reach(rows))
+            some = rays_of(batch, rows, answers.reach(rows))
             answer = search(ray_target(part.tree), some, inside, *rest)
             columns: Columns = {verb.name: answer}
             if verb.record is not None:
@@ -115,10 +115,10 @@ class PartRays(NamedTuple):
                 columns = vars(answer) | {"prim_id": part.ids_of(answer.prim_id), "part": parts}
             if lists is not None:
                 columns["ray_id"] = answer.ray_id
-            found.take(columns, rows)
+            answers.take(columns, rows)
 
-        self.visits.of_rays(batch, options, visit, found.reach, lists.finish if lists else None)
-        columns = found.result(batch.shape)
+        self.visits.of_rays(batch, options, visit, answers.reach, lists.finish if lists else None)
+        columns = answers.result(batch.shape)
         if verb.record is None:
             return columns[verb.name]
         of_hits = np.asarray(columns.pop("part"), np.int32)
@@ -144,35 +144,35 @@ class PartPoints(NamedTuple):
     ) -> ClosestPoints:
         """Return the closest point for each point, or `count` of them on one more axis."""
         several = () if count is None else (count,)
-        found = MergedAnswers(declared(BVH.closest_point), (batch.size, *several))
+        answers = MergedAnswers(declared(BVH.closest_point), (batch.size, *several))
 
         def search(part: OpenPart, some: PointBatch) -> Columns:
             near: ClosestPoints = self._target_of(part).closest_points(some, count, threads, None)
             return vars(near) | {"prim_id": part.ids_of(near.prim_id)}
 
-        self._measure(batch, found, search, progress, count)
-        return ClosestPoints(**found.result(batch.shape))
+        self._measure(batch, answers, search, progress, count)
+        return ClosestPoints(**answers.result(batch.shape))
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
-        found = MergedAnswers(declared(BVH.distance), (batch.size,))
+        answers = MergedAnswers(declared(BVH.distance), (batch.size,))
 
         def search(part: OpenPart, some: PointBatch) -> Columns:
             return {"distance": self._target_of(part).distances(some, threads, None)}
 
-        self._measure(batch, found, search, progress)
-        return found.columns["distance"]
+        self._measure(batch, answers, search, progress)
+        return answers.columns["distance"]
 
     def inside(
         self, points: Floats, threads: int, progress: Progress | None = None, *,
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
         """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
-        found = np.asarray(self.crossings(points, threads, progress) & 1 == 1)
+        answers = np.asarray(self.crossings(points, threads, progress) & 1 == 1)
         if surface:
-            outside = np.flatnonzero(~found)
-            found[outside] = self.touched(points[outside], threads)
-        return found
+            outside = np.flatnonzero(~answers)
+            answers[outside] = self.touched(points[outside], threads)
+        return answers
 
     def crossings(self, points: Floats, threads: int, progress: Progress | None = None) -> Rows:
         """Count how often a ray to the outside from each point crosses; see `containment`."""
@@ -188,43 +188,44 @@ class PartPoints(NamedTuple):
 
     def touched(self, points: Floats, threads: int) -> NDArray[np.bool_]:
         """Return which points are on a face: rays of length 0 from them hit it."""
-        found = np.zeros(len(points), np.bool_)
+        answers = np.zeros(len(points), np.bool_)
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
             direction = np.roll(ASIDE, turn)
             batch = ray_batch(points, direction, 0.0, 0.0, _bits_of(self.mask))
-            found |= self.rays.any_hits(batch, RayOptions(threads=threads))
-        return found
+            answers |= self.rays.any_hits(batch, RayOptions(threads=threads))
+        return answers
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
         turned: bool = False,
     ) -> Floats:  # fmt: skip
         """Return the winding number of each of the points (n, 3); `turned` is not used."""
-        found = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
+        answers = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
 
         def visit(part: OpenPart, _: Rows) -> None:
-            np.add(found, self._target_of(part).winding_numbers(points, accuracy, threads), found)
+            part_numbers = self._target_of(part).winding_numbers(points, accuracy, threads)
+            np.add(answers, part_numbers, answers)
 
         every = np.ones(len(points), np.bool_)
         self.rays.visits.in_order(len(points), lambda *_: every, visit, progress, self.mask)
-        return found
+        return answers
 
     def _measure(
-        self, batch: PointBatch, found: MergedAnswers,
+        self, batch: PointBatch, answers: MergedAnswers,
         search: Callable[[OpenPart, PointBatch], Columns], progress: Progress | None,
         count: int | None = None,
     ) -> None:  # fmt: skip
         """Compare points with the parts that may change the answers, near to far."""
 
         def visit(part: OpenPart, rows: Rows, _: int) -> None:
-            limits, reach = some_of(batch.limits, rows), found.reach(rows)
+            limits, reach = some_of(batch.limits, rows), answers.reach(rows)
             assert reach is not None
             limits = arguments.kernel_input(np.minimum(limits, reach))
             some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
-            found.take(search(part, some), rows)
+            answers.take(search(part, some), rows)
 
-        self.rays.visits.of_points(batch, visit, progress, found.reach, count, self.mask)
+        self.rays.visits.of_points(batch, visit, progress, answers.reach, count, self.mask)
 
     def _target_of(self, part: OpenPart) -> Any:
         """Return the faces of a part that count."""
@@ -245,7 +246,7 @@ class PartRegions(NamedTuple):
     ) -> Overlaps:  # fmt: skip
         """Return the overlaps of each region, of a batch of this leading shape."""
         size, workers = len(regions[0]), arguments.thread_count(threads)
-        found = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
+        answers = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
         bits = _bits_of(self.mask)
 
         def visit(part: OpenPart, rows: Rows) -> None:
@@ -254,11 +255,11 @@ class PartRegions(NamedTuple):
             columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
             some = regions._replace(**columns)
             met = target.overlaps(some, (len(rows),), workers, None)
-            found.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
+            answers.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
 
         self.visits.in_order(size, partial(_may_meet, regions), visit, progress, self.mask)
-        found.finish()
-        return Overlaps(**found.result(shape))
+        answers.finish()
+        return Overlaps(**answers.result(shape))
 
 
 def refuse(filter: object = None, counters: bool = False) -> None:

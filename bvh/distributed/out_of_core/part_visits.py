@@ -22,12 +22,8 @@ TOGETHER = 1 << 20
 POINTS, PAIRS = 1 << 17, 1 << 22
 # Far below any distance that is not 0, and above the error of the least of them.
 DENORMALS = 2.0**-1070
-# No rows, and no distances.
-_NONE, _NO = np.empty(0, np.int64), np.empty(0)
 
-# Rows of points that are near a part, with lower bounds of their distances.
-Near = tuple[Rows, Floats]
-# A part, the rows of a batch that may visit it, and where these enter its box.
+# A part, the rows of a batch that may visit it, and where these enter its box, or a lower bound.
 Group = tuple[int, Rows, Floats]
 # Function that queries a part for the rows of a batch; the number is that of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
@@ -94,32 +90,24 @@ class PartVisits:
             if count is None:
                 limits = np.minimum(limits, self._farthest(batch.points[block], valid))
             near = partial(self._near, batch.points[block], limits, valid, int(block[0]))
-
-            def crowd(rows: Rows, near: Callable[[Rows], Iterator[Near]] = near) -> Rows:
-                total = np.zeros(len(rows), np.int64)
-                for row, _ in near(rows):
-                    total[row] += 1
-                return total
-
-            for rows in _runs(block, len(valid), crowd):
-                found = list(near(rows))
-                part = np.repeat(valid, [len(row) for row, _ in found])
-                row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
-                self._visit_parts(_grouped(part, rows[row], least), visit, reach)
+            for rows in _runs(block, len(valid), partial(_counts, near)):
+                self._visit_parts(list(near(rows)), visit, reach)
 
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
-    ) -> Iterator[Near]:
-        """Yield for each part which of `rows` are within their limits; points begin at `begin`."""
+    ) -> Iterator[Group]:
+        """Yield the parts within the limits of some `rows`; points and limits begin at `begin`."""
         # The bound is below the distance as it is computed, with an error of 4 units in the last
         # place, whatever the underflow of squares.
         points, limits = points[rows - begin], some_of(limits, rows - begin)
-        for low, high in self._boxes[parts].reshape(-1, 2, 3):
+        for number in parts.tolist():
+            low, high = self._boxes[number].reshape(2, 3)
             with np.errstate(all="ignore"):
                 x, y, z = np.maximum(low - points, points - high).T
                 least = np.maximum(np.maximum(x, y), z) * (1.0 - 2.0**-48) - DENORMALS
                 row = np.flatnonzero(least <= limits)
-            yield row, least[row]
+            if len(row):
+                yield number, rows[row], least[row]
 
     def _counting(self, mask: int) -> Rows:
         """Return the numbers of parts with faces that count for a mask, an int32."""
@@ -128,14 +116,14 @@ class PartVisits:
 
     def _farthest(self, points: Floats, parts: Rows) -> Floats:
         """Return a distance from each point within which some of the parts have a face."""
-        found = np.full(len(points), np.inf)
+        result = np.full(len(points), np.inf)
         for low, high in self._boxes[parts].reshape(-1, 2, 3):
             with np.errstate(all="ignore"):
                 # The sum of three numbers is at least the root of their squares, but cannot
                 # underflow.
                 reach = np.maximum(np.abs(points - low), np.abs(points - high)).sum(axis=1)
-                np.fmin(found, reach * (1.0 + 2.0**-48) + DENORMALS, found)
-        return found
+                np.fmin(result, reach * (1.0 + 2.0**-48) + DENORMALS, result)
+        return result
 
     def in_order(
         self, size: int, may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
@@ -163,6 +151,14 @@ class PartVisits:
             if len(rows):
                 with self._open.part(number) as opened:
                     visit(opened, rows, number)
+
+
+def _counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
+    """Return to how many parts each of some rows, which follow each other, is near."""
+    total = np.zeros(len(rows), np.int64)
+    for _, some, _ in near(rows):
+        total[some - rows[0]] += 1
+    return total
 
 
 def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:

@@ -163,8 +163,8 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     ) -> CountResult:
         """Count how often a ray from each point to the outside crosses the surface."""
         batch, target = point_batch(points), self._point_target("contains", mask)
-        found = target.crossings(batch.points, thread_count(threads))
-        return shaped(batch.shape, found)[0]
+        result = target.crossings(batch.points, thread_count(threads))
+        return shaped(batch.shape, result)[0]
 
     @verb({"points": (3,)}, np.bool_, Merge.ANY)
     def _touched(
@@ -172,8 +172,8 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     ) -> TruthResult:
         """Return which points are on a face."""
         batch, target = point_batch(points), self._point_target("contains", mask)
-        found = target.touched(batch.points, thread_count(threads))
-        return shaped(batch.shape, found)[0]
+        result = target.touched(batch.points, thread_count(threads))
+        return shaped(batch.shape, result)[0]
 
 
 def load(
@@ -276,12 +276,12 @@ def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the ids of triangles and of all that have a vertex in the same place, and of more."""
     # Vertices are compared by hashes: too many neighbours do no harm.
     hashes = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
-    found = [ids]
+    result = [ids]
     for number in range(parts.part_count):
         with parts.opened.part(number) as part:
             touching = np.isin(_hashes(part.tree.vertices), hashes)
-            found.append(part.ids[touching[part.tree.faces].any(axis=1)])
-    return np.unique(np.concatenate(found))
+            result.append(part.ids[touching[part.tree.faces].any(axis=1)])
+    return np.unique(np.concatenate(result))
 
 
 def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:

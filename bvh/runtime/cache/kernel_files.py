@@ -1,20 +1,16 @@
-"""Files of compiled kernels and lowered helpers, and locks on kernels between processes."""
+"""Files of compiled kernels and of lowered helpers."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import pickle
 import time
-from pathlib import Path
 from typing import Any
 
 from bvh.runtime.cache.kernel_folders import KernelFolder
-from bvh.runtime.cache.plain_files import lock_file
 
-# The longest wait for another process, longer than any kernel takes. Then it is compiled twice.
-PATIENCE_SECONDS = 300.0
+# How long a folder is taken to have no new helpers.
 POLL_SECONDS = 0.05
 
 # Prefix of names of files of helpers, and the number of helpers after which a file is written.
@@ -26,65 +22,6 @@ def dumps(data: object) -> bytes:
     from numba.core import serialize
 
     return bytes(serialize.dumps(data))
-
-
-class KernelLocks:
-    """The locks that this process has; each is a file that is removed when it is released.
-
-    The system releases the locks of a process that ends. Only time depends on locks: where a disk
-    has none, or the wait is too long, a kernel is compiled twice.
-    """
-
-    def __init__(self) -> None:
-        self._files: dict[Path, int] = {}
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
-
-    def take(self, folder: KernelFolder, name: str) -> bool:
-        """Wait for a lock; return False if another process may still have it."""
-        until = time.monotonic() + PATIENCE_SECONDS
-        while folder.path / name not in self._files:
-            try:
-                file = locked_file(folder, name)
-            except OSError:
-                return False
-            if file is not None:
-                self._files[folder.path / name] = file
-            elif time.monotonic() > until:
-                return False
-            else:
-                time.sleep(POLL_SECONDS)
-        return True
-
-    def release(self, folder: KernelFolder, name: str) -> None:
-        """Release a lock, if this process has it."""
-        file = self._files.pop(folder.path / name, None)
-        if file is not None:
-            # Windows removes no file that is open: there it stays, to be locked again.
-            folder.remove(name)
-            os.close(file)
-
-    def _forget(self) -> None:
-        """Close the locks in a forked child: they are the parent's."""
-        while self._files:
-            os.close(self._files.popitem()[1])
-
-
-def locked_file(folder: KernelFolder, name: str) -> int | None:
-    """Open and lock a file; None if another process has locked it, OSError if none can be."""
-    file = folder.open(name, os.O_RDWR | os.O_CREAT)
-    locked: int | None = None
-    try:
-        # The previous owner may have removed the file: a lock on it would exclude nobody.
-        if lock_file(file) and folder.is_file(file, name):
-            locked = file
-    finally:
-        if locked is None:
-            os.close(file)
-    return locked
-
-
-locks = KernelLocks()
 
 
 class KernelFiles:
@@ -99,16 +36,6 @@ class KernelFiles:
 
     def _name(self, key: object) -> str:
         return f"{self._base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}"
-
-    def claim(self, key: object) -> None:
-        """Lock `key`, waiting for another process that compiles it."""
-        if self._folder is not None:
-            locks.take(self._folder, self._name(key) + ".lock")
-
-    def release(self, key: object) -> None:
-        """Unlock `key`."""
-        if self._folder is not None:
-            locks.release(self._folder, self._name(key) + ".lock")
 
     def load(self, key: object) -> Any:
         """Return what `save` stored under `key`; None if it is absent or damaged."""

@@ -17,8 +17,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bvh.runtime.cache.plain_files import BY_DESCRIPTOR, FOLDER, NO_LINK, PLAIN, READ, PlainFolder
-from bvh.runtime.cache.starting_folder import absolute
+from bvh.runtime.cache.plain_files import (
+    BY_DESCRIPTOR,
+    FOLDER,
+    NO_LINK,
+    PLAIN,
+    READ,
+    PlainFolder,
+    absolute,
+)
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 

@@ -1,4 +1,4 @@
-"""Files and folders opened by their own names, never through a link, and locks on open files.
+"""Files and folders opened by their own names, never through a link; locks; the starting folder.
 
 Whoever can write to a folder can plant a link in it, under the name of a file that is about to be
 written. So a folder is opened once and used by its descriptor, and what is written to is a file
@@ -22,6 +22,14 @@ FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 # Errors that mean "locked by another"; all others mean that the disk has no locks.
 LOCKED = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
+# The working directory at the import of the package, to which relative settings refer: the process
+# may change its own, and another user could have put kernels into the new one.
+try:
+    _starting_folder = os.getcwd()
+except FileNotFoundError:
+    # It has been removed: settings then refer to the root.
+    _starting_folder = os.path.abspath(os.sep)
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -33,6 +41,11 @@ else:
 
     def _lock(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def absolute(path: str) -> Path:
+    """Return the absolute path of a setting, with ~ expanded."""
+    return Path(os.path.normpath(os.path.join(_starting_folder, os.path.expanduser(path))))
 
 
 def lock_file(file: int) -> bool:
@@ -96,14 +109,6 @@ class PlainFolder:
         with contextlib.suppress(OSError):
             path, folder = self._at(name)
             os.unlink(path, dir_fd=folder)
-
-    def is_file(self, file: int, name: str) -> bool:
-        """Return whether `name` is still the name of an open file."""
-        try:
-            path, folder = self._at(name)
-            return os.path.samestat(os.fstat(file), os.stat(path, dir_fd=folder))
-        except OSError:
-            return False
 
     def names(self) -> list[str]:
         """Return the names of all files; raises OSError."""

@@ -5,7 +5,6 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `linked.py` | Kernels linked ahead of time: the library in the package, if it has one for this CPU |
-| `c_calls.py` | Calls of C functions by their addresses inside kernels: machine code names none of them |
 | `python_calls.py` | Built-in functions that are kernels: they read and make Python's objects themselves |
 | `words.py` | Kernels as C functions of one address: arguments and results are words of 8 bytes |
 | `invocation.py` | The built-in function that takes arguments apart into words, and calls a kernel |

@@ -3,11 +3,11 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from bvh.runtime import jit
-from bvh.runtime.calls.invocation import Call, Specialisation, called_from_python
-from bvh.runtime.calls.linked import linked_kernel
+from bvh.runtime.calls.invocation import Call, called_from_python
+from bvh.runtime.calls.linked import Specialisation, linked_kernel
 from bvh.runtime.calls.words import (
     OTHER,
     canonical,
@@ -15,11 +15,10 @@ from bvh.runtime.calls.words import (
     is_returned,
     is_stored,
     kernel_of_words,
-    structure_for,
     structure_of,
 )
-from bvh.runtime.jit import Dispatcher, types
-from bvh.runtime.threads import reserve_call_memory
+from bvh.runtime.compiler.lazy_modules import numpy_support, types
+from bvh.runtime.jit import Dispatcher
 
 
 class Entry:
@@ -43,7 +42,7 @@ class Entry:
             if result is not NotImplemented:
                 return result
         result = self.call_for(arguments)(*arguments)
-        return self._called_by_numba(*arguments) if result is NotImplemented else result
+        return self.numbas(*arguments) if result is NotImplemented else result
 
     @functools.cached_property
     def numbas(self) -> Dispatcher:
@@ -62,22 +61,19 @@ class Entry:
     def call_for(self, arguments: tuple[Any, ...]) -> Call:
         """Compile or load the kernel for arguments of such types; return the function to call."""
         found = self.specialised(arguments)
-        if found is None:
-            return self._called_by_numba
-        call = called_from_python(found, arguments)
-        self._calls.append(call)
-        return call
-
-    def _called_by_numba(self, *arguments: Any) -> Any:
-        reserve_call_memory()
-        return self.numbas(*arguments)
+        call = None if found is None else called_from_python(found, arguments)
+        if call is not None:
+            self._calls.append(call)
+        return call or cast(Call, self.numbas)
 
     def specialised(self, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Return the kernel for arguments of such types; None if words cannot hold them."""
         # Raises a TypeError for a wrong number of arguments.
         inspect.signature(self.py_func).bind(*arguments)
         structure = ",".join(map(structure_of, arguments))
-        found = self._known(structure) or self._linked(structure)
+        found = self._known(structure) or linked_kernel(
+            f"{self.__module__}.{self.__name__}", structure
+        )
         if found is None:
             found = self._compiled(structure, arguments)
             # Another thread may have compiled it, too.
@@ -89,11 +85,6 @@ class Entry:
     def _known(self, structure: str) -> Specialisation | None:
         return next((s for s in self.specialisations if s.structure == structure), None)
 
-    def _linked(self, structure: str) -> Specialisation | None:
-        """Return the kernel for such arguments if it is linked, else None."""
-        linked = linked_kernel(f"{self.__module__}.{self.py_func.__name__}", structure)
-        return None if linked is None else Specialisation(structure, *linked, None)
-
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Compile the kernel for such arguments; None if words do not hold them or the results."""
         kinds = tuple(canonical(jit.typeof(argument)) for argument in arguments)
@@ -104,7 +95,7 @@ class Entry:
         returned = compiled.overloads[types.int64,].signature.return_type.instance_type
         if not is_returned(returned):
             return None
-        results = tuple(map(structure_for, flat(returned)))
+        results = tuple(str(numpy_support.as_dtype(kind).str[1:]) for kind in flat(returned))
         in_tuple = isinstance(returned, types.BaseTuple)
         return Specialisation(structure, address, results, in_tuple, compiled)
 

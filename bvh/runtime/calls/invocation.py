@@ -7,14 +7,14 @@ arguments of a kernel, describes the arguments that it takes (see `words.program
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.calls import python_calls as calls
-from bvh.runtime.calls.c_calls import call_c
-from bvh.runtime.calls.python_calls import F8, I4, I8, word
+from bvh.runtime.calls.linked import Specialisation
+from bvh.runtime.calls.python_calls import F8, I4, I8, call_c, word
 from bvh.runtime.calls.words import (
     ARRAY,
     ERROR,
@@ -54,16 +54,6 @@ PLAIN = 0x101
 # Mask of the word of a dtype that has its kind, character, byte order, flags and number: it omits
 # the flags.
 DTYPE = np.int64(~0xFF000000)
-
-
-class Specialisation(NamedTuple):
-    """A kernel for arguments of one structure."""
-
-    structure: str  # see `structure_of`
-    address: int  # of a function of words
-    results: tuple[str, ...]  # their structures
-    in_tuple: bool  # whether they are returned in a tuple
-    kept: object  # owner of the machine code
 
 
 @kernel
@@ -224,10 +214,11 @@ def invoke(held, given, count, names):
     return _returned(words, address) if peek(memory, STATUS) == 0 else _failed(words, memory)
 
 
-def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call:
-    """Return the function that calls a kernel for such arguments.
+def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call | None:
+    """Return the function that calls a kernel for such arguments; None if they are too many.
 
-    The function returns NotImplemented for arguments of another structure.
+    The function returns NotImplemented for arguments of another structure. There is none, either,
+    where methods cannot read Python's objects.
     """
     (_, _, count), *program = program_of(arguments)
     begin = RESULTS + len(kernel.results)
@@ -235,7 +226,7 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
     size = begin + sum(1 + number for what, _, number in program if what != TUPLE)
     known = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
     if not known or size > MOST_WORDS or sum(what == TUPLE for what, *_ in program) >= MOST_TUPLES:
-        return _called_by_ctypes(kernel, arguments)
+        return None
     steps = np.array([(what, _word(like), number) for what, like, number in program], np.int64)
     kinds = np.array([TYPES[result] for result in kernel.results], np.int64)
     own = (
@@ -254,40 +245,15 @@ def _word(like: object) -> int:
     return ctypes.c_int64.from_address(id(like) + calls.OFFSETS[0] + 8).value & int(DTYPE)
 
 
-def _called_by_ctypes(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call:
-    """Do the same in Python: for more arguments, and if methods cannot read Python's objects."""
-    run = ctypes.CFUNCTYPE(None, ctypes.c_int64)(kernel.address)
-    (_, _, count), *program = program_of(arguments)
-    begin = RESULTS + len(kernel.results)
-
-    def call(*arguments: Any) -> Any:
-        given = words_of(arguments, iter(program)) if len(arguments) == count else None
-        if given is None:
-            return NotImplemented
-        words = np.array([*[0] * begin, *given], np.int64)
-        run(words.ctypes.data)
-        if words[STATUS]:
-            raise_error(*words[:RESULTS].tolist())
-        found = [
-            words[RESULTS + i : RESULTS + i + 1].view(f"{structure}").item(0)
-            for i, structure in enumerate(kernel.results)
-        ]
-        return tuple(found) if kernel.in_tuple else found[0] if found else None
-
-    return call
-
-
 class Kept:
     """Words in memory: those of `before`, then of arguments, which this object keeps alive."""
 
     __slots__ = ("_words", "address", "arguments")
 
     def __init__(self, before: Sequence[int], *arguments: Any) -> None:
-        steps = program_of(arguments)
-        # The first step is the tuple of all arguments.
-        next(steps)
         self.arguments = arguments
-        self._words = np.array([*before, *(words_of(arguments, steps) or ())], np.int64)
+        words = np.array(before, np.int64).tobytes() + words_of(arguments)
+        self._words = np.frombuffer(bytearray(words), np.int64)
         self.address: int = self._words.ctypes.data
 
 
@@ -300,7 +266,7 @@ class First(Kept):
     __slots__ = ("call", "owner")
 
     def __init__(self, kernel: Specialisation, argument: Any, owner: object) -> None:
-        super().__init__((kernel.address, len(Kept((), argument)._words)), argument)
+        super().__init__((kernel.address, len(words_of(argument)) // 8), argument)
         # Keeps alive the arrays whose addresses are in the argument.
         self.owner = owner
         # call(address of this, address of `Others`, *numbers)

@@ -21,22 +21,24 @@ LIBRARIES = PACKAGE / "linked"
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 
 
-class LinkedKernel(NamedTuple):
-    """A function of words (see `words`)."""
+class Specialisation(NamedTuple):
+    """A kernel for arguments of one structure: a function of words (see `words`)."""
 
+    structure: str  # see `words.structure_of`
     address: int
-    results: tuple[str, ...]  # their structures (see `words.structure_for`)
+    results: tuple[str, ...]  # their structures
     in_tuple: bool  # whether they are returned in a tuple
+    compiled: object = None  # owner of the machine code, if it is not linked
 
 
-def linked_kernel(entry: str, structure: str) -> LinkedKernel | None:
-    """Return the linked function for arguments of a structure, or None; `entry` is its name."""
+def linked_kernel(entry: str, structure: str) -> Specialisation | None:
+    """Return the linked kernel for arguments of a structure, or None; `entry` is its name."""
     found = _library()
     if found is None or structure not in found[1]["kernels"].get(entry, ()):
         return None
     library, manifest = found
     symbol, results, in_tuple = manifest["kernels"][entry][structure]
-    return LinkedKernel(_address(library, symbol), tuple(results), in_tuple)
+    return Specialisation(structure, _address(library, symbol), tuple(results), in_tuple)
 
 
 def linked_method(function: Callable[..., Any]) -> int:

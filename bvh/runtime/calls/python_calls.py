@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from bvh.runtime.calls.c_calls import call_c
 from bvh.runtime.calls.linked import linked_method
-from bvh.runtime.jit import Dispatcher, c_address, inlined, kernel, types
+from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
+from bvh.runtime.compiler.lazy_modules import cgutils, ir, types
+from bvh.runtime.jit import Dispatcher, c_address, inlined, kernel, llvm_operation
 from bvh.runtime.simd import peek, pointer_to, poke
 
 I4, I8, F8 = np.int32(0), np.int64(0), 0.0
@@ -31,6 +32,23 @@ ALIGNED = 0x100
 # from OWN on, what `new_function` is given.
 HEAD, ITEMS, FLOAT, TUPLE, LIST, ARRAY, FLOAT64, INTEGER, NONE, TYPE_ERROR, MESSAGE, API = range(12)
 _functions: list[int] = []
+
+
+@llvm_operation
+def call_c(typingctx: TypingContext, function: Type, arguments: Type, like: Type) -> Operation:
+    """Call the C function at an address with a tuple of numbers; return one of the type of `like`.
+
+    The result of a function that has none is undefined.
+    """
+    # C leaves open how a truth is extended to 64 bits, so truths are passed as integers.
+    kinds = [types.int64 if kind == types.boolean else types.unliteral(kind) for kind in arguments]
+
+    def codegen(context, builder, sig, args):
+        values = cgutils.unpack_tuple(builder, args[1])
+        kind = ir.FunctionType(context.get_value_type(like), [value.type for value in values])
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), values)
+
+    return like(types.int64, types.Tuple(kinds), like), codegen
 
 
 def _api(name: str, result: Any) -> Any:

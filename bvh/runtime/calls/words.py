@@ -24,19 +24,18 @@ from bvh.runtime.jit import called_by_numba, compiled_call, inlined, llvm_operat
 STATUS, ERROR, RESULTS = range(3)
 
 
-def is_stored(kind: Type) -> bool:
-    """Return whether words hold arguments of a type: arrays in C order, numbers, functions, None.
+def is_stored(kind: Type, in_order: bool = True) -> bool:
+    """Return whether words hold arguments of a type: arrays, numbers, functions, None, tuples.
 
-    So do tuples of them.
+    With `in_order`, arrays must be of numbers, and in C order.
     """
     if isinstance(kind, types.BaseTuple):
-        return all(map(is_stored, kind))
+        return all(is_stored(part, in_order) for part in kind)
     if type(kind) is types.Array:
-        return (
-            kind.layout == "C"
-            and kind.aligned
-            and isinstance(kind.dtype, types.Number | types.Boolean)
-        )
+        if not in_order:
+            return bool(kind.dtype != types.pyobject)
+        is_plain = kind.layout == "C" and kind.aligned
+        return is_plain and isinstance(kind.dtype, types.Number | types.Boolean)
     numbers = types.Integer | types.Float | types.Complex | types.Boolean
     return isinstance(kind, numbers | types.NoneType | types.Dispatcher | types.TypeRef)
 
@@ -208,18 +207,6 @@ def structure_of(value: Any) -> str:
     return "none" if value is None else f"object {id(value)}"
 
 
-def structure_for(kind: Type) -> str:
-    """Return the structure of values of a type, as `structure_of` gives it."""
-    if isinstance(kind, types.BaseTuple):
-        name = kind.instance_class.__name__ if hasattr(kind, "instance_class") else ""
-        return f"{name}({','.join(map(structure_for, kind))})"
-    if isinstance(kind, types.Array):
-        return f"{numpy_support.as_dtype(kind.dtype).str[1:]}[{kind.ndim}]"
-    if isinstance(kind, types.NoneType):
-        return "none"
-    return str(numpy_support.as_dtype(kind).str[1:])
-
-
 # Kinds of objects, for the steps of programs that take arguments apart.
 TUPLE, ARRAY, INTEGER, FLOAT, TRUTH, SCALAR, OBJECT = range(7)
 TYPES = {"i8": INTEGER, "f8": FLOAT, "b1": TRUTH}
@@ -250,33 +237,16 @@ def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
         yield OBJECT, value, 0
 
 
-def words_of(values: tuple[Any, ...], steps: Iterator[tuple[int, Any, int]]) -> list[int] | None:
-    """Return the words of arguments by the steps of a program; None if they do not fit."""
-    # Nested tuples continue with the same iterator. `zip` takes no step after the last value.
-    words: list[int] = []
-    for value, (what, like, number) in zip(values, steps, strict=False):
-        if what == TUPLE:
-            if type(value) not in (like, tuple) or len(value) != number:
-                return None
-            parts = words_of(value, steps)
-            if parts is None:
-                return None
-            words += parts
-        elif what == ARRAY:
-            if not isinstance(value, np.ndarray) or value.ndim != number:
-                return None
-            good = value.dtype == like or (like == np.uint8 and value.dtype == np.bool_)
-            if not (good and value.flags.c_contiguous and value.flags.aligned):
-                return None
-            words += value.ctypes.data, *value.shape
-        elif what == OBJECT:
-            if value is not like:
-                return None
-        else:
-            if TYPES.get(structure_of(value), SCALAR) != what:
-                return None
-            if what == SCALAR and type(value) is not like:
-                return None
-            bits = np.asarray(value)
-            words.append(int(bits.view(f"u{bits.itemsize}").astype(np.uint64).view(np.int64)))
-    return words
+def words_of(value: Any) -> bytes:
+    """Return the words of an argument that they hold, as bytes."""
+    if isinstance(value, tuple):
+        return b"".join(map(words_of, value))
+    if isinstance(value, np.ndarray):
+        strides = () if value.flags.c_contiguous else value.strides
+        return np.array((value.ctypes.data, *value.shape, *strides), np.int64).tobytes()
+    if not isinstance(value, int | float | complex | np.generic):
+        return b""
+    # Without a type, some systems make integers of 32 bits.
+    is_long = type(value) is int and abs(value) < 2**63
+    number = np.array(value, np.int64 if is_long else None).tobytes()
+    return number + bytes(-len(number) % 8)

@@ -1,4 +1,4 @@
-"""How Numba compiles kernels, and for which CPU.
+"""How Numba compiles kernels, for which CPU, and when a stored kernel is valid.
 
 Each file imports only from those above it.
 
@@ -10,10 +10,10 @@ Each file imports only from those above it.
 | `lazy_modules.py` | Modules of Numba and LLVM for code that runs when kernels are compiled |
 | `cpu_levels.py` | The CPU that kernels are compiled for: a level that many CPUs share, or the host itself |
 | `code_generator.py` | The code generator of kernels: a second one of Numba's, for another CPU |
+| `kernel_cache.py` | Fingerprints of kernels, and the disk cache of them, with the interface of Numba's caches |
 | `warming.py` | Parts of the package compiled by several processes |
 | `front_end.py` | From bytecode to typed instructions: Numba's steps, without what no kernel needs |
 | `compilation.py` | Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole |
 | `kept_helpers.py` | Helpers that another process, or another entry of this one, has lowered: they are only linked |
-| `pipelines.py` | Which pipelines compile kernels: the package's own, or Numba's where these fail |
-| `dispatchers.py` | Numba's dispatchers of kernels, compiled by these pipelines, and cached |
+| `dispatchers.py` | Numba's dispatchers of kernels, compiled by these pipelines, or by Numba's where they fail |
 """

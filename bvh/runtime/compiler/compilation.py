@@ -5,7 +5,7 @@ at the end of a chain of thirty calls is optimised thirty times, although only t
 from Python. Here a helper ends as LLVM code; an entry links all that it calls, directly or not, and
 is optimised and emitted once, as a translation unit in C is.
 
-All this is internal to Numba: `pipelines` tests whether it works.
+All this is internal to Numba: `dispatchers` tests whether it works.
 """
 
 import hashlib

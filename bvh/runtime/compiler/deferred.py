@@ -14,7 +14,6 @@ from typing import Any
 
 from bvh.runtime import forks
 from bvh.runtime.interrupts import deferred_interrupts
-from bvh.runtime.registry import enrolled
 
 Function = Callable[..., Any]
 
@@ -37,7 +36,7 @@ def activate() -> None:
         return
     # A module that is imported meanwhile may call this, too: the lock is re-entrant, and the call
     # returns at once.
-    with forks.activation, deferred_interrupts():
+    with forks.activation._lock, deferred_interrupts():
         if _begun:
             return
         _begun = True
@@ -46,8 +45,6 @@ def activate() -> None:
             import numba  # noqa: F401
 
             forks.guard_compiler()
-            # Import the module of dispatchers, which `make` functions use.
-            enrolled("compilers of kernels")
             _tell()
             _done = True
         finally:

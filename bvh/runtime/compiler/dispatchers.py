@@ -1,26 +1,110 @@
-"""Numba's dispatchers of kernels, compiled by these pipelines, and cached."""
+"""Numba's dispatchers of kernels, and which pipelines compile them: the package's own, or Numba's.
 
+The package's own are private to Numba's versions. So the first compilation tries them on a small
+kernel; where that raises anything, Numba compiles kernels as any function: with the same results,
+but several times as slowly.
+"""
+
+import os
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-import numba
+import numba  # whole before its parts: threads may import at once
 from numba import extending
+from numba.core import compiler, types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaDebugInfoWarning
 
-from bvh.runtime.cache.kernel_cache import KernelCache
-from bvh.runtime.compiler.pipelines import entry_compiler, helper_compiler, of_general_types
+from bvh.runtime.caller_warnings import warn_caller
+from bvh.runtime.compiler.code_generator import leave_to_numba
+from bvh.runtime.compiler.kernel_cache import KernelCache
 from bvh.runtime.interrupts import raise_lost_interrupts
 
-Function = Callable[..., object]
+Function = Callable[..., Any]
 Options = dict[str, object]
-
-HELPER: Options = {"pipeline_class": helper_compiler}
-ENTRY: Options = {"pipeline_class": entry_compiler}
 
 # Numba finds no line for a lambda: with NUMBA_DEBUGINFO, it would warn of those of this package.
 warnings.filterwarnings("ignore", ".*<lambda>", NumbaDebugInfoWarning, r".*\Wbvh\W")
+
+
+class Own(NamedTuple):
+    """The package's own pipelines."""
+
+    helper: Function
+    entry: Function
+    compile_helper: Function  # (dispatcher, signature)
+
+
+_decided = False
+_own: Own | None = None
+
+
+def own_pipelines() -> Own | None:
+    """Return the package's own pipelines, or None for Numba's; the first call decides."""
+    global _decided, _own
+    with global_compiler_lock:
+        if _decided:
+            return _own
+        # Set before the trial, which calls this function, too.
+        _decided = True
+        try:
+            if os.environ.get("BVH_PLAIN_COMPILER") == "1":
+                leave_to_numba()
+            else:
+                _own = _imported()
+                _try()
+        except Exception as error:  # another version of Numba may raise any
+            _own = None
+            leave_to_numba()
+            warn_caller(
+                f"kernels are compiled by Numba's own pipeline, several times as slowly: that of "
+                f"bvh does not work with Numba {numba.__version__} "
+                f"({type(error).__name__}: {error})"
+            )
+        except BaseException:
+            _decided, _own = False, None
+            raise
+    return _own
+
+
+def _imported() -> Own:
+    from bvh.runtime.compiler.compilation import EntryCompiler, compile_helper
+    from bvh.runtime.compiler.kept_helpers import KeptHelperCompiler
+
+    return Own(KeptHelperCompiler, EntryCompiler, compile_helper)
+
+
+def _try() -> None:
+    """Compile a small kernel with a helper, to test the pipelines."""
+
+    def twice(pair, axis):
+        return 2.0 * pair[axis]
+
+    options: Options = {"no_cpython_wrapper": True}
+    doubled = helper(twice, options)
+
+    def power(number, count):
+        for _ in range(count):
+            number = doubled((number, 1.0), 0)
+        return number
+
+    compiled(power, options | ENTRY).compile((types.float64, types.int64))
+
+
+def _helper_compiler(*state: object) -> Any:
+    own = own_pipelines()
+    return (own.helper if own else compiler.Compiler)(*state)
+
+
+def _entry_compiler(*state: object) -> Any:
+    own = own_pipelines()
+    return (own.entry if own else compiler.Compiler)(*state)
+
+
+HELPER: Options = {"pipeline_class": _helper_compiler}
+ENTRY: Options = {"pipeline_class": _entry_compiler}
 
 
 def compiled(function: Function, options: Options) -> Dispatcher:
@@ -30,8 +114,25 @@ def compiled(function: Function, options: Options) -> Dispatcher:
 
 def helper(function: Function, options: Options) -> Dispatcher:
     """Return a helper, compiled for types of arguments without the values of constants."""
+    # Numba would compile it again for each value of a constant, such as the row of an accessor.
     made = compiled(function, options | HELPER)
-    return of_general_types(made) if isinstance(made, Dispatcher) else made
+    if not isinstance(made, Dispatcher):
+        # With NUMBA_DISABLE_JIT, it is the function.
+        return made
+    template, compile_by_numba = made.get_call_template, made.compile
+
+    def of_types(args, kws):
+        if own_pipelines() is None:
+            return template(args, kws)
+        general = tuple(types.unliteral(arg) for arg in args)
+        return template(general, {name: types.unliteral(arg) for name, arg in kws.items()})
+
+    def compile_for(signature):
+        own = own_pipelines()
+        return own.compile_helper(made, signature) if own else compile_by_numba(signature)
+
+    made.get_call_template, made.compile = of_types, compile_for
+    return made
 
 
 def entry(
@@ -41,7 +142,7 @@ def entry(
     # By default, as that of `run` for each signature. With NUMBA_DISABLE_JIT, `made` is `run`.
     made = compiled(run, options | ENTRY)
     if isinstance(made, Dispatcher):
-        made._cache = cache = KernelCache(function or run, kinds)
+        made._cache = cache = KernelCache(function or run, kinds, own_pipelines)
         made._compiler.compile = cache.attempted(made._compiler.compile)
         # The first call with such arguments loads or compiles, and frees what that leaves behind.
         made._compile_for_args = raise_lost_interrupts()(made._compile_for_args)

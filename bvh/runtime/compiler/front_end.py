@@ -5,8 +5,7 @@ lifetimes of variables, which Numba computes after each step. Results that Numba
 are cached. All this is internal to Numba, as in `compilation`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
@@ -28,9 +27,6 @@ from numba.core.rewrites import static_binop, static_getitem
 
 from bvh.runtime.compiler.code_types import Context, Signature, Type
 
-Step = Callable[[ir.FunctionIR], ir.FunctionIR]
-
-UNUSED = interpreter.peep_hole_delete_with_exit, interpreter.peep_hole_fuse_dict_add_updates
 REWRITES = (
     static_getitem.RewriteConstGetitems, static_getitem.RewriteConstSetitems,
     static_binop.DetectStaticBinops,
@@ -48,13 +44,6 @@ def is_counted(context: Context, kind: Type) -> bool:
     if kind not in _counted:
         _counted[kind] = context.data_model_manager[kind].contains_nrt_meminfo()
     return _counted[kind]
-
-
-class KernelInterpreter(interpreter.Interpreter):
-    """Numba's translator, without a search for `with` and dictionaries."""
-
-    def post_process(self, peepholes: list[Step], func_ir: ir.FunctionIR) -> ir.FunctionIR:
-        return super().post_process([step for step in peepholes if step not in UNUSED], func_ir)
 
 
 class KernelTypeInferer(typeinfer.TypeInferer):
@@ -91,13 +80,6 @@ class KernelTypeInferer(typeinfer.TypeInferer):
         return None
 
 
-class NoWarnings:
-    """Replaces the collector of warnings of each constraint: those of the function suffice."""
-
-    def catch_warnings(self, **place: object) -> nullcontext[None]:
-        return nullcontext()
-
-
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
 class FrontEnd(compiler_machinery.FunctionPass):
     """Translate a kernel's bytecode, and find the types of its variables."""
@@ -113,7 +95,7 @@ class FrontEnd(compiler_machinery.FunctionPass):
             after = state.bc.table.get(instruction.next)
             if after is not None and after.opname == "CACHE":
                 instruction.next = after.next
-        code = KernelInterpreter(state.func_id).interpret(state.bc)
+        code = interpreter.Interpreter(state.func_id).interpret(state.bc)
         state.nargs = code.arg_count
         analysis.rewrite_semantic_constants(code, state.args)
         analysis.dead_branch_prune(code, state.args)
@@ -135,8 +117,8 @@ class FrontEnd(compiler_machinery.FunctionPass):
 def _infer(state: compiler.StateDict, code: ir.FunctionIR) -> None:
     """Find the types of all variables and calls."""
     context, place = state.typingctx, (code.loc.filename, code.loc.line)
-    inferer = KernelTypeInferer(context, code, NoWarnings())
     target, fixer = state.targetctx.target, errors.WarningsFixer(errors.NumbaWarning)
+    inferer = KernelTypeInferer(context, code, fixer)
     frame = context.callstack.register(target, inferer, code.func_id, state.args)
     with frame, fixer, fixer.catch_warnings(*place):
         for index, (name, kind) in enumerate(zip(code.arg_names, state.args, strict=True)):

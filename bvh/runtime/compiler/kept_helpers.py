@@ -17,11 +17,11 @@ from numba.core import codegen, compiler, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.environment import Environment
 
-from bvh.runtime.cache.kernel_cache import instructions
 from bvh.runtime.cache.kernel_files import helpers
 from bvh.runtime.compiler.code_types import Context, Type
 from bvh.runtime.compiler.compilation import HelperCompiler, HelperLibrary, callable_of
 from bvh.runtime.compiler.deferred import real_of
+from bvh.runtime.compiler.kernel_cache import instructions
 
 # Numba's own functions that are identified by name and types.
 NUMBAS = ("ol_max.<locals>.impl", "ol_min.<locals>.impl", "ol_int.<locals>.impl")

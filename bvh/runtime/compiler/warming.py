@@ -1,19 +1,18 @@
 """Parts of the package compiled by several processes."""
 
-import contextlib
-import multiprocessing
 import signal
 from collections.abc import Callable
-from multiprocessing.connection import Connection, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any
 
 
 class Plan:
     """Schedule of parts: families of parts that share helpers.
 
     A process stays in one family while parts are left, continues with a family that is not begun,
-    and then takes parts of the longest one. Helpers that two parts share are compiled by one
-    process; the other waits for the file.
-    """
+    and then takes parts of the longest one."""
 
     def __init__(self, parts: list[list[str]]) -> None:
         self._waiting = [list(family) for family in parts if family]
@@ -42,64 +41,43 @@ def compile_together(
     """Do the work of all parts, listed by family, in several processes."""
     # `work` must be a function that other processes can import by its name.
     plan, total, done = Plan(parts), sum(map(len, parts)), 0
-    # Spawned, because a fork would inherit locks of threads that it does not have.
-    context = multiprocessing.get_context("spawn")
-    current: dict[Connection, list[str]] = {}
-    children = []
+    # Spawned, because a fork would inherit locks of threads that it does not have. Ctrl-C is for
+    # this process, which ends the others.
+    settings: Any = get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    children: list[Any] = [ProcessPoolExecutor(1, *settings) for _ in range(min(processes, total))]
+    running: dict[Future[str], tuple[Any, list[str]]] = {}
+
+    def send_next(child: Any, family: list[str]) -> None:
+        name, family = plan.next(family)
+        if name is not None:
+            running[child.submit(_done, work, name)] = child, family
+
     try:
-        for _ in range(min(processes, total)):
-            ours, theirs = context.Pipe()
-            child = context.Process(target=_answer, args=(theirs, work), daemon=True)
-            child.start()
-            theirs.close()
-            children.append(child)
-            current[ours] = []
-            _send_next(plan, current, ours)
-        while current:
-            for ours in [pipe for pipe in wait(list(current)) if isinstance(pipe, Connection)]:
-                _received(ours)
+        for child in children:
+            send_next(child, [])
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                if error := future.result():
+                    raise RuntimeError(error)
                 done += 1
                 progress(done, total)
-                _send_next(plan, current, ours)
+                send_next(*running.pop(future))
+    except BrokenProcessPool:
+        raise RuntimeError("a process that compiled kernels has ended before it was done") from None
     finally:
         # After an error or Ctrl-C some are still compiling, perhaps for minutes. Unfinished files
-        # count as absent, their locks as free.
+        # count as absent.
         for child in children:
-            if done < total:
-                child.terminate()
-            child.join()
+            for process in [*child._processes.values()] if done < total else ():
+                process.terminate()
+            child.shutdown()
 
 
-def _send_next(plan: Plan, current: dict[Connection, list[str]], pipe: Connection) -> None:
-    """Send a process its next part, or None to end it."""
-    name, current[pipe] = plan.next(current[pipe])
-    # A process that has died is noticed when its pipe is read.
-    with contextlib.suppress(OSError):
-        pipe.send(name)
-    if name is None:
-        del current[pipe]
-
-
-def _received(pipe: Connection) -> None:
-    """Receive the end of a part, or raise the error of its process."""
+def _done(work: Callable[[str], None], name: str) -> str:
+    """Work on a part, in a process of its own; return the text of an error, or nothing."""
+    # Some exceptions cannot be pickled.
     try:
-        error = pipe.recv()
-    except EOFError:
-        raise RuntimeError("a process that compiled kernels has ended before it was done") from None
-    if error is not None:
-        raise error
-
-
-def _answer(pipe: Connection, work: Callable[[str], None]) -> None:
-    """Work on the parts sent through a pipe, until None; in a process of its own."""
-    # The parent process handles Ctrl-C, and ends this one.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while (name := pipe.recv()) is not None:
-            answer: Exception | None = None
-            try:
-                work(name)
-            except Exception as error:
-                # An exception that can be pickled, whatever `error` is.
-                answer = RuntimeError(f"{type(error).__name__}: {error}")
-            pipe.send(answer)
+        work(name)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

@@ -9,11 +9,9 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `cpu.py` | The number of lanes of a vector, and whether the CPU fuses multiplications with additions |
-| `vectors.py` | Vector type `Vec` and its operators |
+| `vectors.py` | Vector type `Vec` and its operators; references of `tuple_references` |
 | `arithmetic.py` | Operations on vectors beyond operators: select, fma, minima, conversions; bits, cycles |
 | `memory.py` | Loads and stores of scalars and vectors through arrays and pointers. Nothing is checked |
-| `references.py` | Operations of `tuple_references`: references, and tuples without arrays, imported when needed |
-| `fields.py` | Code of the accessors of `accessors.py` |
 | `accessors.py` | Fields: accessors of the numbers at fixed places of a record, made from place and type |
 | `lanes.py` | Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression |
 """

@@ -2,22 +2,58 @@
 
 The module that defines a layout makes them, and others call them by its name, as in
 `slots.end(memory, slot)`: with the memory, and the index at which the record begins. A *place* is
-the index of a number, counted from there. `fields` has the code that accessors compile to.
+the index of a number, counted from there. They are intrinsics, which Numba compiles as fast as
+`peek` and a sum; each function would take five milliseconds.
 """
 
-from collections.abc import Callable
-from functools import lru_cache, partial
-from importlib import import_module
-from typing import Any
+from __future__ import annotations
 
-from bvh.runtime.compiler.deferred import Deferred, at_activation
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    Context,
+    Operation,
+    Type,
+    TypedCode,
+    TypingContext,
+    Value,
+    Values,
+)
+from bvh.runtime.compiler.lazy_modules import LazyModule, cgutils, ir, type_of_kind, types
+from bvh.runtime.jit import literal_operation
+from bvh.runtime.simd.cpu import WIDTH
+
+if TYPE_CHECKING:
+    from bvh.runtime.simd import memory as operations
+    from bvh.runtime.simd import vectors
+else:
+    operations = LazyModule("bvh.runtime.simd.memory")
+    vectors = LazyModule("bvh.runtime.simd.vectors")
 
 Accessor = Callable[..., object]
 
 
 def field(kind: type, *places: int) -> tuple[Accessor, Accessor]:
     """Return functions that read and write a number; for several places, a tuple of numbers."""
-    read, write = _made(2, "field", kind, *places)
+
+    @literal_operation
+    def read(typingctx: TypingContext, memory: Type, index: Type) -> Operation:
+        number = type_of_kind(kind)
+        # Numbers of int32 are read as int64, the type of all integers inside kernels.
+        wide = types.int64 if number == types.int32 else number
+        if not operations.is_flat(memory):
+            return None
+        return _taking(operations.reading(memory, number), places, wide)
+
+    @literal_operation
+    def write(typingctx: TypingContext, memory: Type, index: Type, value: Type) -> Operation:
+        if not operations.is_flat(memory):
+            return None
+        number = type_of_kind(kind)
+        return _putting(operations.writing(memory, number), places, types.unliteral(value), number)
+
     return read, write
 
 
@@ -25,33 +61,103 @@ def rows(kind: type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
     """Return functions that read a number, load n lanes, and store a number or lanes."""
     # For several places, these are tuples. Stored values are converted to the type, if it is
     # narrower than theirs.
-    read, load, store = _made(3, "rows", kind, *places)
+    read, _ = field(kind, *places)
+
+    @literal_operation
+    def load(typingctx: TypingContext, memory: Type, index: Type, n: Type) -> Operation:
+        if not (operations.is_flat(memory) and isinstance(n, types.IntegerLiteral)):
+            return None
+        return _taking(operations.loading(memory, n, type_of_kind(kind)), places)
+
+    @literal_operation
+    def store(typingctx: TypingContext, memory: Type, index: Type, value: Type) -> Operation:
+        if not operations.is_flat(memory):
+            return None
+        given = types.unliteral(value)
+        stored = given if len(places) == 1 else given.dtype
+        return _putting(operations.storing(memory, stored, type_of_kind(kind)), places, given)
+
     return read, load, store
 
 
 def splat_rows(*places: int) -> Accessor:
     """Return a function of a tuple (memory, stride) that copies a float32 into all lanes."""
-    # The index of the number is its place times the stride. For several places, the function
-    # returns a tuple of vectors.
-    [accessor] = _made(1, "splat_rows", *places)
+
+    # The index of the number is its place times the stride.
+    @literal_operation
+    def read(typingctx: TypingContext, numbers: Type) -> Operation:
+        result = _kind_of(vectors.Vec(types.float32, WIDTH), places)
+
+        def codegen(context, builder, sig, args):
+            memory, stride = cgutils.unpack_tuple(builder, args[0], 2)
+            found = []
+            for place in places:
+                index = builder.mul(stride, ir.Constant(vectors.LONG, place))
+                number = builder.load(builder.gep(memory, [index]))
+                found.append(vectors.spread(builder, number, WIDTH))
+            return _together(context, builder, result, found)
+
+        return result(numbers), codegen
+
+    accessor: Accessor = read
     return accessor
 
 
-def _made(count: int, maker: str, *given: Any) -> list[Deferred]:
-    """Return `count` deferred intrinsics, which the function `maker` of `fields` makes."""
-
-    @lru_cache(maxsize=1)
-    def all_of_them() -> Any:
-        return getattr(import_module("bvh.runtime.simd.fields"), maker)(*given)
-
-    made = []
-    for i in range(count):
-        made.append(Deferred(all_of_them, partial(_chosen, i)))
-        # Numba looks for new intrinsics before it compiles, so all are made at the activation.
-        at_activation(partial(getattr, made[i], "real"))
-    return made
+def _each(
+    operation: TypedCode, places: Sequence[int], context: Context, builder: Builder, args: Values,
+    values: Sequence[Value] = (),
+) -> list[Value]:  # fmt: skip
+    """Write an operation for each place, with its value if there are any; return the results."""
+    signature, write = operation
+    results = []
+    for i, place in enumerate(places):
+        index = builder.add(args[1], ir.Constant(vectors.LONG, place))
+        results.append(write(context, builder, signature, [args[0], index, *values[i : i + 1]]))
+    return results
 
 
-def _chosen(i: int, make: Callable[[], Any]) -> Any:
-    """Return one of the intrinsics that `make` returns together."""
-    return make()[i].real
+def _kind_of(kind: Type, places: Sequence[int]) -> Type:
+    """Return the type of the values at some places: `kind`, or a tuple of it for several."""
+    return kind if len(places) == 1 else types.UniTuple(kind, len(places))
+
+
+def _together(context: Context, builder: Builder, kind: Type, results: list[Value]) -> Value:
+    """Return a single result as it is, several as a tuple of type `kind`."""
+    return results[0] if len(results) == 1 else context.make_tuple(builder, kind, results)
+
+
+def _taking(operation: TypedCode, places: Sequence[int], wide: Type | None = None) -> TypedCode:
+    """Return code that reads all places by an operation; integers are extended to type `wide`."""
+    signature, _ = operation
+    result = _kind_of(wide or signature.return_type, places)
+
+    def codegen(context, builder, sig, args):
+        found = _each(operation, places, context, builder, args)
+        if wide not in (None, signature.return_type):
+            found = [builder.sext(number, vectors.LONG) for number in found]
+        return _together(context, builder, result, found)
+
+    return result(*signature.args), codegen
+
+
+def _putting(
+    operation: TypedCode, places: Sequence[int], given: Type, kind: Type | None = None
+) -> TypedCode:
+    """Return code that writes a value, or a tuple `given` for several places, by an operation.
+
+    Values are cast to the type `kind`, if there is one.
+    """
+    alone = len(places) == 1
+
+    def codegen(context, builder, sig, args):
+        values = [args[2]] if alone else cgutils.unpack_tuple(builder, args[2], len(places))
+        if kind is not None:
+            own = [given] if alone else given.types
+            values = [
+                context.cast(builder, value, its, kind)
+                for value, its in zip(values, own, strict=True)
+            ]
+        _each(operation, places, context, builder, args, values)
+        return context.get_dummy_value()
+
+    return types.void(*operation[0].args[:2], given), codegen

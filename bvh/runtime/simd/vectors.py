@@ -1,4 +1,4 @@
-"""Vector type `Vec` and its operators.
+"""Types of kernels: vectors, with their operators, and references.
 
 + - * on lanes, / on floats, < <= > >= == != giving a mask, & | ^ ~ on masks and integers, << and >>
 (logical) on integers, by less than their bits, unary minus and abs. One operand may be a scalar: it
@@ -44,6 +44,21 @@ class Vec(types.Type):
 class _VecModel(extending.models.PrimitiveModel):
     def __init__(self, dmm: extending.models.DataModelManager, fe_type: Vec) -> None:
         super().__init__(dmm, fe_type, fe_type.llvm)
+
+
+class Reference(types.Type):
+    """The address of a tuple in the memory of a function that is still running."""
+
+    def __init__(self, target: Type) -> None:
+        self.target = target
+        super().__init__(name=f"Reference({target})")
+
+
+@extending.register_model(Reference)
+class _ReferenceModel(extending.models.PrimitiveModel):
+    def __init__(self, manager: extending.models.DataModelManager, kind: Reference) -> None:
+        pointer = manager.lookup(kind.target).get_value_type().as_pointer()
+        super().__init__(manager, kind, pointer)
 
 
 def suffix_of(ty: ir.Type) -> str:

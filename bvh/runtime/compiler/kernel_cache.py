@@ -2,39 +2,147 @@
 
 Numba's own cache looks only at the file of the function that it stores, so a kernel would go stale
 when a helper in another file changes. Here the cache folder is named by the fingerprint of the
-kernels (`fingerprint`), which all machines of one level of CPUs share. Several processes may
-fill a folder at the same time: each compiled kernel is one file, and other processes wait for the
-kernel that one is compiling.
+kernels, a hash of all that their machine code depends on: the syntax of the sources, versions and
+settings, and the level of CPUs. Folders also store the exact fingerprint, a hash of the sources'
+bytes, which is computed faster. Several processes may fill a folder at the same time: each compiled
+kernel is one file.
 """
 
 import contextlib
+import gc
 import hashlib
+import importlib.machinery
 import os
+import platform
 import re
+import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
-from bvh.runtime.cache.fingerprint import VERSION, no_collection, version_of
+import numpy as np
+
 from bvh.runtime.cache.kernel_files import KernelFiles, dumps, helpers
 from bvh.runtime.cache.kernel_folders import KernelFolder, cache_roots, version_folder
-from bvh.runtime.cache.kernel_sources import PACKAGE
-from bvh.runtime.cache.starting_folder import absolute
+from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kernel_sources
+from bvh.runtime.cache.plain_files import absolute
 from bvh.runtime.caller_warnings import BVHWarning
 from bvh.runtime.compiler.compile_notice import notice
-from bvh.runtime.compiler.cpu_levels import known_of_target
-from bvh.runtime.compiler.deferred import real_of
+from bvh.runtime.compiler.cpu_levels import (
+    NATIVE,
+    chosen_target,
+    known_of_target,
+    natural_width,
+    parsed,
+)
+from bvh.runtime.compiler.deferred import activate, real_of
 from bvh.runtime.compiler.lazy_modules import types
 
-__all__ = ["fingerprint", "notice"]
-
+# Names of folders of kernels.
+VERSION = re.compile("[0-9a-f]{20}")
 STALE_AFTER_DAYS = 30
 
 # Numbers of kernels that this process has compiled and loaded.
 tally = SimpleNamespace(compiled=0, loaded=0)
+
+
+def exact_fingerprint(sources: Mapping[str, bytes]) -> str:
+    """Return a hash of the sources' bytes, and of all else `fingerprint_of` depends on."""
+    return by_bytes(sources, _surroundings())
+
+
+def fingerprint_of(sources: Mapping[str, bytes]) -> str:
+    """Return a hash of the sources' syntax, of versions and settings, and of the level of CPUs."""
+    return by_syntax(sources, _surroundings())
+
+
+def _surroundings() -> tuple[str, ...]:
+    """Return all but the sources that machine code depends on: versions, settings, the target."""
+    activate()
+    import llvmlite
+    import numba
+    from numba.core import config
+
+    from bvh.runtime.compiler.code_generator import target
+
+    versions = numba.__version__, llvmlite.__version__, np.__version__.split(".")[0]
+    # Implementation, version and build of Python; the system's kind, machine and C library.
+    kind = importlib.machinery.EXTENSION_SUFFIXES[0], sys.platform, platform.machine()
+    cpu = target()
+    cpus = [cpu.level]
+    if cpu.level == NATIVE:
+        features = parsed(cpu.features)
+        cpus += [cpu.cpu, *sorted(filter(features.get, features))]
+    # SVML is a library that vectorized mathematics may call, where it is installed.
+    names = ("BOUNDSCHECK", "DEBUGINFO", "OPT", "USING_SVML")
+    settings = [f"{name}={getattr(config, name, '')}" for name in names]
+    settings.append(f"width={natural_width(parsed(chosen_target().features))}")
+    return *versions, *kind, *cpus, *settings
+
+
+class KernelVersion(NamedTuple):
+    """Fingerprints of the kernels."""
+
+    exact: str  # `exact_fingerprint`; empty if the sources are unknown
+    fingerprint: str
+    noted: bool = False  # whether a folder of kernels has the note
+
+    @property
+    def note(self) -> str:
+        """Return the name of a file that is in the folder of kernels of these sources."""
+        return f"sources-{self.exact}"
+
+    def remember(self, folder: KernelFolder) -> None:
+        """Leave a note, so that no other process parses the sources again."""
+        if not self.noted:
+            with contextlib.suppress(OSError):
+                folder.write(self.note, self.fingerprint.encode())
+
+
+@known_of_target
+def version_of(package: Path) -> KernelVersion:
+    """Return the version of a package's kernels."""
+    # A folder that has the note of these bytes is named by the fingerprint: nothing is parsed then.
+    sources = kernel_sources(package)
+    if not sources:
+        return KernelVersion("", fingerprint_of(sources))
+    exact = KernelVersion(exact_fingerprint(sources), "")
+    wanted = os.environ.get("BVH_CACHE_DIR", "")
+    for root in () if wanted.lower() == "off" else cache_roots(wanted):
+        for name in _noted(root, exact.note):
+            return exact._replace(fingerprint=name, noted=True)
+    with no_collection():
+        return exact._replace(fingerprint=fingerprint_of(sources))
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Pause the search for garbage: with all of Numba to search, it takes a tenth of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _noted(root: Path, note: str) -> list[str]:
+    """Return the names of folders of `root` with this note, if folder and note are trusted."""
+    names = []
+    with contextlib.suppress(OSError):
+        for name in filter(VERSION.fullmatch, os.listdir(root)):
+            if os.path.lexists(root / name / note):
+                folder = version_folder(root, name)
+                try:
+                    if folder.read(note) == name.encode():
+                        names.append(name)
+                finally:
+                    folder.close()
+    return names
 
 
 def fingerprint() -> str:
@@ -102,13 +210,13 @@ class KernelCache:
     import need not wait for them.
     """
 
-    def __init__(self, function: Callable[..., Any], kinds: Any = None) -> None:
-        # `kinds` are the types of the arguments, if the signature does not tell them (that of a
-        # function of words is an address).
-        self._function, self._kinds = function, kinds
+    def __init__(
+        self, function: Callable[..., Any], kinds: Any, choose_compiler: Callable[[], object]
+    ) -> None:
+        # `kinds` are the types of the arguments, None if the signature has them (that of a function
+        # of words is an address).
+        self._function, self._kinds, self._choose_compiler = function, kinds, choose_compiler
         self._enabled = True
-        # Of each compilation under way, innermost last: the key that it has locked, or None.
-        self._claimed: list[object] = []
 
     cache_path = None
 
@@ -145,24 +253,12 @@ class KernelCache:
         key = self._key(signature) if kept else None
         found = self._load(key) if kept else None
         if found is None:
-            from bvh.runtime.compiler.pipelines import own_pipelines
-
-            # This decides the compiler. If it is Numba's own, the target and the folder are others.
-            own_pipelines()
-            self._claimed.append(key)
-            notice.begin(self._line(kept))
-            try:
-                if kept:
-                    # Compile it, unless another process is doing so or has just done so.
-                    self._files.claim(key)
-                    found = self._load(key)
-                if found is None:
-                    helpers.search(cache_folder())
-            except BaseException:
-                self._ended()
-                raise
-            if found is not None:
-                self._ended()
+            if self._choose_compiler() is None and kept:
+                # Numba's own compiler has another target and another folder.
+                found = self._load(key)
+            if found is None:
+                helpers.search(cache_folder())
+                notice.begin(self._line(kept))
         if found is not None:
             tally.loaded += 1
         return found
@@ -177,7 +273,7 @@ class KernelCache:
         except OSError:
             self._enabled = False
         finally:
-            self._ended()
+            notice.end()
 
     def _line(self, kept: bool) -> str:
         """Return the text of the notice; `kept` is whether the kernel is cached."""
@@ -190,24 +286,17 @@ class KernelCache:
         return f"{what}, in each process that needs it"
 
     def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a compiler so that it unlocks the kernel if it fails or is interrupted."""
+        """Wrap a compiler so that the notice ends if it fails or is interrupted."""
 
         def attempt(*arguments: Any) -> Any:
             try:
                 with no_collection():
                     return compiling(*arguments)
             except BaseException:
-                self._ended()
+                notice.end()
                 raise
 
         return attempt
-
-    def _ended(self) -> None:
-        """End the innermost compilation and unlock its kernel."""
-        key = self._claimed.pop()
-        notice.end()
-        if key is not None:
-            self._files.release(key)
 
 
 def _has_function(kinds: Any) -> bool:
