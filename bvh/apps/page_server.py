@@ -77,11 +77,10 @@ class Page:
         url: str | None = None,
     ) -> None:  # fmt: skip
         allowed = allowed_origins(origins)
-        public, where = public_url(url)
+        public, name = public_url(url)
         if public.startswith("http"):
             # Pages from the public address are the server's own.
-            allowed = (*allowed, "/".join(public.split("/")[:3]).lower())
-            _check_origin(where, allowed[-1])
+            allowed = (*allowed, _origin(name, "/".join(public.split("/")[:3])))
         if not isinstance(host, str) or not host:
             raise ValueError(f"host must be an address such as {HOST!r}, got {host!r}")
         number = 0 if type(port) is int and port == 0 else whole_number("port", port)
@@ -209,45 +208,43 @@ def silent() -> Iterator[None]:
         console.quiet = before
 
 
-def allowed_origins(given: Sequence[str] | None) -> tuple[str, ...]:
+def allowed_origins(origins: Sequence[str] | None) -> tuple[str, ...]:
     """Return additional origins that may connect: the arguments, and those of the environment."""
-    if isinstance(given, str) or not isinstance(given, Iterable | None):
-        raise TypeError(f"origins must be a sequence of strings, got {given!r}")
-    texts = [("origins", text) for text in (() if given is None else given)]
-    texts += [(ORIGINS, text) for text in os.environ.get(ORIGINS, "").replace(",", " ").split()]
-    found = []
-    for where, text in texts:
-        found.append(text.rstrip("/").lower() if isinstance(text, str) else text)
-        _check_origin(where, found[-1])
-    return tuple(found)
+    if isinstance(origins, str) or not isinstance(origins, Iterable | None):
+        raise TypeError(f"origins must be a sequence of strings, got {origins!r}")
+    listed = os.environ.get(ORIGINS, "").replace(",", " ").split()
+    rows = [("origins", text) for text in origins or ()] + [(ORIGINS, text) for text in listed]
+    return tuple(_origin(name, text) for name, text in rows)
 
 
-def _check_origin(where: str, origin: object) -> None:
-    """Raise a ValueError, which names `where` it was given, unless this is an origin."""
-    if not (isinstance(origin, str) and ORIGIN.fullmatch(origin)):
+def _origin(name: str, text: object) -> str:
+    """Return a checked origin; `name` is that of the argument or of the environment variable."""
+    origin = text.rstrip("/").lower() if isinstance(text, str) else ""
+    if not ORIGIN.fullmatch(origin):
         example = "https://hub.example.org"
-        raise ValueError(f"{where} must be origins such as {example!r}, got {origin!r}")
+        raise ValueError(f"{name} must be origins such as {example!r}, got {text!r}")
+    return origin
 
 
-def public_url(given: str | None) -> tuple[str, str]:
-    """Return (address or path of pages, where that was given).
+def public_url(url: str | None) -> tuple[str, str]:
+    """Return the address or path of pages, with a slash at its end, and the name of its source.
 
-    The first ends with a slash, or is "" if none was given; the second, for error messages, is the
-    name of the argument or of the environment variable.
+    Without an address it is ""; the name is that of the argument or of the environment variable.
     """
-    where, url = "url", given
-    if given is None:
-        where, url, prefix = URL, os.environ.get(URL, ""), os.environ.get(HUB, "")
+    name = "url"
+    if url is None:
+        name, url = URL, os.environ.get(URL, "")
         if not url:
-            where, url = HUB, f"{prefix.rstrip('/')}/proxy/{{port}}/"
+            prefix = os.environ.get(HUB, "")
             if not prefix:
-                return "", where
+                return "", HUB
+            name, url = HUB, f"{prefix.rstrip('/')}/proxy/{{port}}/"
     if not isinstance(url, str):
         raise TypeError(f"url must be a string, got {url!r}")
     if not re.fullmatch(r"(https?:/)?/[^\s\"'<>?#]+", url) or url.startswith("//"):
         examples = "'https://hub.example.org/user/me/proxy/{port}/' or '/proxy/{port}/'"
-        raise ValueError(f"{where} must be an address or a path such as {examples}, got {url!r}")
-    return url if url.endswith("/") else f"{url}/", where
+        raise ValueError(f"{name} must be an address or a path such as {examples}, got {url!r}")
+    return url if url.endswith("/") else f"{url}/", name
 
 
 @contextmanager

@@ -99,10 +99,7 @@ class Call:
 
 
 class RayCall(Call):
-    """A ray query: its arguments on the device, and its results.
-
-    `rays` are (origins, directions, t_min, t_max, mask), as the caller gave them.
-    """
+    """A query of rays (origins, directions, t_min, t_max, mask), as the caller gave them."""
 
     def __init__(
         self, owner: Any, rays: tuple[Any, ...], cull: Cull | None, edges: EdgeRule = "closed"

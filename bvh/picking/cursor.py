@@ -47,7 +47,7 @@ def pick(
     if options == PLAIN:
         hit = cast_ray(source._quick, ray, camera.near, camera.far)
     else:
-        hit = source.caster(**options.of_rays)(*ray, camera.near, camera.far)
+        hit = source.caster(mask=options.mask)(*ray, camera.near, camera.far)
     if hit[1] < 0:
         return None
     if isinstance(source, BVH):
@@ -69,8 +69,8 @@ def _pick_near(
     if isinstance(placed.source, BVH):
         placed.source._must_hold("a pick with a radius", Triangles, Boxes, Obbs)
     x, y, reach = float(x), float(y), float(radius)
-    ray, of_rays = camera.cursor_ray(x, y), options.of_rays
-    hits = placed.source.all_hits(ray[:3], ray[3:], camera.near, camera.far, **of_rays)
+    ray, mask = camera.cursor_ray(x, y), options.mask
+    hits = placed.source.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
     if not (math.isfinite(x) and math.isfinite(y)):
         return None
     planes = camera.frustum(x - reach, y - reach, x + reach, y + reach)

@@ -1,18 +1,12 @@
 """Options of picks and selections."""
 
-from typing import Literal, NamedTuple, TypedDict, get_args
+from typing import Literal, NamedTuple, get_args
 
 from bvh.runtime.arguments import check_option, thread_count, whole_number
 
 # The kinds of things to select, and whether a part or all of each has to be in the region.
 Selected = Literal["faces", "vertices", "instances"]
 RegionMode = Literal["touching", "inside"]
-
-
-class RayOptions(TypedDict):
-    """Options of the queries of rays that picks and selections are made of."""
-
-    mask: int | None
 
 
 class PickOptions(NamedTuple):
@@ -24,11 +18,6 @@ class PickOptions(NamedTuple):
     mode: RegionMode = "touching"
     visible_only: bool = False
     samples: int = 1
-
-    @property
-    def of_rays(self) -> RayOptions:
-        """The options of rays."""
-        return {"mask": self.mask}
 
     @property
     def want_inside(self) -> bool:

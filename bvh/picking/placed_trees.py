@@ -185,8 +185,8 @@ class VisitedTrees:
     def cast(self, points: Floats, t_max: ArrayLike) -> tuple[Floats, Ints, Ints]:
         """Return t, leaf and primitive of what rays through points (n, 2) of the picture hit."""
         rays = *self.camera.ray(points[:, 0], points[:, 1]), self.camera.near, t_max
-        options, source = self.options, self.placed.source
-        hits = source.closest_hit(*rays, threads=options.threads, **options.of_rays)
+        options = self.options
+        hits = self.placed.source.closest_hit(*rays, threads=options.threads, mask=options.mask)
         return hits.t, leaves_of(hits), hits.prim_id
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,25 +36,10 @@ REACH, INDOORS = 0.25, 0.08
 # Shades, and numbers behind pictures, that depend on smooth normals.
 SMOOTH = {"clay", "material", "ao", "shadow"}
 
-
-@dataclass(frozen=True, slots=True)
-class RenderOptions:
-    """The unchecked options of `render` for the content of a picture."""
-
-    shade: Shade = "normals"
-    samples: int = 1
-    data: str | Iterable[str] = ()
-    lamp: ArrayLike | None = None
-    softness: float = 0.0
-    light_rays: int = 16
-    reach: float | None = None
-    hottest: float | None = None
-    ground: bool | str | ArrayLike | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The requested numbers."""
-        return (self.data,) if isinstance(self.data, str) else tuple(self.data)
+# Arguments of `render` for the light: lamp, softness, light_rays and reach.
+Light = tuple[ArrayLike | None, float, int, float | None]
+# Rows of a picture: pixels, or costs, the requested numbers, and how many rays were cast.
+Band = tuple[NDArray[np.number], dict[str, NDArray[np.number]], int]
 
 
 def render(
@@ -147,101 +130,108 @@ def render(
                 report(done, total + camera.width * camera.height * samples**2)
 
         light = lamp, softness, light_rays, reach
-        options = RenderOptions(shade, samples, data, *light, hottest, ground)
-        drawing = BandRenderer(source, camera, options, threads, looking)
+        drawing = _Drawing(
+            source,
+            camera,
+            shade,
+            samples,
+            data,
+            light,
+            hottest,
+            ground,
+            threads=threads,
+            progress=looking,
+        )
         row = drawing.row
         in_rays = report and (lambda done, n: report(looked + done * row, looked + n * row))
-        bands = drawing.bands(0, drawing.height, threads, in_rays)
-        seconds = notice.clock() - began
-    return drawing.picture(bands, seconds)
+        return drawing.picture(threads, in_rays, began)
 
 
-class Band(NamedTuple):
-    """Rows of a picture: pixels, or costs, the requested numbers, and how many rays were cast."""
+class _Drawing:
+    """A picture that is rendered in bands of rows; `row` counts the camera's rays through one.
 
-    found: NDArray[np.number]
-    data: dict[str, NDArray[np.number]]
-    rays: int
-
-
-class BandRenderer:
-    """A picture that is rendered band by band, in any order and in any process.
-
-    `height` counts its rows, `step` those of a band that needs little memory, `row` the camera's
-    rays through one. `threads` and `progress` are for rays that search for visible parts.
+    `progress` is that of rays that search for visible parts.
     """
 
     def __init__(
-        self, source: Pictured, camera: Camera, options: RenderOptions, threads: int | None = None,
-        progress: ProgressLike | None = None,
+        self, source: Pictured, camera: Camera, shade: Shade, samples: int,
+        data: str | Iterable[str], light: Light, hottest: float | None,
+        ground: bool | str | ArrayLike | None, *, threads: int, progress: ProgressLike,
     ) -> None:  # fmt: skip
-        shade = options.shade
         check_option("shade", shade, SHADES)
         if not isinstance(source, Pictured):
             raise TypeError(f"source must be a BVH, a Scene or Parts, got {type(source).__name__}")
         if isinstance(source, BVH):
             # A refit while this renders does not change the copy.
             source = copy(source)
-        if isinstance(source, BVH) and source.kind == "custom":
-            why = "custom primitives have no normals"
-            raise ValueError(f"source must hold triangles or boxes: {why}")
+            if source.kind == "custom":
+                why = "custom primitives have no normals"
+                raise ValueError(f"source must hold triangles or boxes: {why}")
         check_camera(camera)
-        if not isinstance(options.data, Iterable):
-            raise TypeError(f"data must be names, got {options.data!r}")
-        # An iterator is read once.
-        self._names = options.names
-        options = replace(options, data=self._names)
+        if not isinstance(data, Iterable):
+            raise TypeError(f"data must be names, got {data!r}")
+        self._names = (data,) if isinstance(data, str) else tuple(data)
         for name in self._names:
             if name not in DATA:
                 raise ValueError(f"data must be some of {DATA}, got {name!r}")
-        hottest = options.hottest
         if hottest is not None:
             hottest = number("hottest", hottest)
             if not 0.0 < hottest < math.inf:
                 raise ValueError(f"hottest must be above 0 and finite, got {hottest}")
         self._shade, self._hottest = shade, hottest
-        self._samples = whole_number("samples", options.samples)
+        self._samples = whole_number("samples", samples)
         # Picture files start at the top and have device pixels.
         self._camera = camera.upright()
-        lights = _lights(source, self._camera, options)
-        flat = options.ground is None and shade not in GROUNDED
-        up = ground_up(source, self._camera, False if flat else options.ground)
+        lights = _lights(source, self._camera, *light)
+        flat = ground is None and shade not in GROUNDED
+        up = ground_up(source, self._camera, False if flat else ground)
+        shown = {shade, *self._names}
         if isinstance(source, BVH | Scene):
-            rendered = RenderSource(source, source)
-        else:
-            smooth = smooth_of_parts(options)
-            rendered = source if isinstance(source, RenderSource) else source.visible_tree(
-                self._camera, self._samples, smooth=smooth, threads=threads, progress=progress
+            source = RenderSource(source, source)
+        elif not isinstance(source, RenderSource):
+            if "cost" in shown:
+                raise ValueError('shade "cost" is for trees: the cost of parts depends on the cuts')
+            if shade == "uv":
+                raise ValueError('shade "uv" needs texture coordinates, which parts do not have')
+            source = source.visible_tree(
+                self._camera, self._samples, smooth=not SMOOTH.isdisjoint(shown), threads=threads,
+                progress=progress,
             )  # fmt: skip
-        plane = None if up is None else Ground.below(rendered.bounds, up, lights)
-        self._stage = Stage(rendered, self._camera, lights, plane)
+        plane = None if up is None else Ground.below(source.bounds, up, lights)
+        self._stage = Stage(source, self._camera, lights, plane)
         if shade == "uv" and not self._stage.surfaces.with_uv.any():
-            raise ValueError(
-                'shade "uv" needs texture coordinates (`visual.uv` of trimesh meshes in a scene): '
-                f"{'no mesh of the scene' if isinstance(source, Scene) else 'a tree'} has any"
-            )
+            what = "no mesh of the scene" if isinstance(source.surface, Scene) else "a tree"
+            needed = "texture coordinates (`visual.uv` of trimesh meshes in a scene)"
+            raise ValueError(f'shade "uv" needs {needed}: {what} has any')
         # About how many rays a sample casts: its own, and those to lights.
         lit = dict.fromkeys(("ao", "clay", "material"), lights.rays)
         lit["shadow"] = lights.rays if lights.softness else 1
-        each = 1 + max(lit.get(name, 0) for name in (shade, *self._names))
+        each = 1 + max(lit.get(name, 0) for name in shown)
         if plane is not None:
             each = max(each, 1 + 2 * plane.lights.rays)
-        self.height, self.row = self._camera.height, self._camera.width * self._samples**2
-        self.step = max(1, min(BAND_RAYS // self.row, LIGHT_RAYS // (self.row * each)))
+        self.row = self._camera.width * self._samples**2
+        # Rows of a band that needs little memory.
+        self._step = max(1, min(BAND_RAYS // self.row, LIGHT_RAYS // (self.row * each)))
 
-    def bands(
-        self, top: int, bottom: int, threads: int, progress: Progress | None = None
-    ) -> list[Band]:
-        """Render the rows top..bottom on threads, and return them in bands, from top to bottom."""
-        found: dict[int, Band] = {}
+    def picture(self, threads: int, progress: Progress | None, began: float) -> Picture:
+        """Render the bands on threads; `began` is the time of the clock at the start."""
+        bands: dict[int, Band] = {}
 
-        def work(begin: int, end: int) -> None:
-            found[begin] = self.band(top + begin, top + end)
+        def work(top: int, bottom: int) -> None:
+            bands[top] = self._band(top, bottom)
 
-        share(bottom - top, self.step, work, threads, progress)
-        return [found[begin] for begin in sorted(found)]
+        share(self._camera.height, self._step, work, threads, progress)
+        columns = zip(*(bands[top] for top in sorted(bands)), strict=True)
+        colours, values, rays = (list(column) for column in columns)
+        data = {name: np.concatenate([band[name] for band in values]) for name in self._names}
+        pixels, hottest = np.concatenate(colours), None
+        if self._shade == "cost":
+            hottest = hottest_of(pixels) if self._hottest is None else self._hottest
+            pixels = in_bytes(heat(pixels, hottest))
+        seconds = notice.clock() - began
+        return Picture(pixels, sum(rays), seconds, self._shade, data, hottest)
 
-    def band(self, top: int, bottom: int) -> Band:
+    def _band(self, top: int, bottom: int) -> Band:
         """Render the rows top..bottom."""
         stage, samples = self._stage, self._samples
         sight, rows = self._cast(top, bottom, samples)
@@ -253,19 +243,9 @@ class BandRenderer:
         is_centre = samples == 1 or not self._names
         centre = sight if is_centre else self._cast(top, bottom, 1)[0]
         values = {name: stage.data(name, centre) for name in self._names}
-        rays = sight.rays + (0 if is_centre else centre.rays)
+        count = sight.rays + (0 if is_centre else centre.rays)
         # Costs are coloured at the end, after the highest one has been computed.
-        return Band(mean[..., 0] if costs else in_bytes(mean), values, rays)
-
-    def picture(self, bands: Sequence[Band], seconds: float) -> Picture:
-        """Return the picture of all its bands, from top to bottom."""
-        found = np.concatenate([band.found for band in bands])
-        rays = sum(band.rays for band in bands)
-        kept = {name: np.concatenate([band.data[name] for band in bands]) for name in self._names}
-        if self._shade != "cost":
-            return Picture(found, rays, seconds, self._shade, kept)
-        hottest = hottest_of(found) if self._hottest is None else self._hottest
-        return Picture(in_bytes(heat(found, hottest)), rays, seconds, self._shade, kept, hottest)
+        return (mean[..., 0] if costs else in_bytes(mean)), values, count
 
     def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, NDArray[np.float64]]:
         """Cast the rays of the rows top..bottom; return their hits, and their y in the picture."""
@@ -281,24 +261,16 @@ class BandRenderer:
         return Sight(stage, hits, origins, directions, cells_of(down, across)), rows
 
 
-def smooth_of_parts(options: RenderOptions) -> bool:
-    """Return whether a picture of parts depends on smooth normals; raise for missing data."""
-    wanted = {options.shade, *options.names}
-    if "cost" in wanted:
-        raise ValueError('shade "cost" is for trees: the cost of parts depends on the cuts')
-    if options.shade == "uv":
-        raise ValueError('shade "uv" needs texture coordinates, which parts do not have')
-    return not SMOOTH.isdisjoint(wanted)
-
-
-def _lights(source: Pictured, camera: Camera, options: RenderOptions) -> Lights:
-    """Return the lights of checked options."""
-    lamp, reach = options.lamp, options.reach
+def _lights(
+    source: Pictured, camera: Camera, lamp: ArrayLike | None, softness: float, light_rays: int,
+    reach: float | None,
+) -> Lights:  # fmt: skip
+    """Return the lights of arguments of `render`."""
     if lamp is None:
         lamp = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
-    degrees = number("softness", options.softness)
+    degrees = number("softness", softness)
     if not 0.0 <= degrees <= 90.0:
-        raise ValueError(f"softness must be from 0 to 90 degrees, got {options.softness}")
+        raise ValueError(f"softness must be from 0 to 90 degrees, got {softness}")
     if reach is None:
         diagonal = float(np.linalg.norm(source.bounds[1] - source.bounds[0]))
         farthest = (INDOORS if is_inside(source, camera) else REACH) * diagonal
@@ -308,6 +280,6 @@ def _lights(source: Pictured, camera: Camera, options: RenderOptions) -> Lights:
         farthest = number("reach", reach)
         if not farthest > 0.0:
             raise ValueError(f"reach must be above 0, got {reach}")
-    rays = whole_number("light_rays", options.light_rays)
+    rays = whole_number("light_rays", light_rays)
     zenith = camera.up - 0.45 * camera.forward
     return Lights(unit("lamp", lamp), unit("zenith", zenith), degrees, rays, farthest)

@@ -13,6 +13,7 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.scene.scene import Scene
+from bvh.surfaces.surface import names_of
 from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]
@@ -197,7 +198,7 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     # A corner's normal is the mean over the faces around its vertex without a crease to its own,
     # each weighted by its angle there (Thürmer and Wüthrich 1998, "Computing vertex normals from
     # polygonal facets"). Coincident vertices count as one. Zero where faces have no area.
-    vertices = _merged(points)
+    vertices = names_of(points + 0.0)  # without -0.0
     owners = vertices[faces].reshape(-1)
     flat, angles = _faces(points, faces)
     weighted = flat.repeat(3, axis=0) * angles.reshape(-1)[:, None]
@@ -251,19 +252,6 @@ def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
         turns = (edges * np.roll(edges, 1, axis=1)).sum(axis=2)
         angles = math.pi - np.arccos(np.clip(turns, -1.0, 1.0))
     return unit(normals), angles
-
-
-def _merged(points: Floats) -> NDArray[np.int64]:
-    """Return numbers of vertices, the same for coincident ones."""
-    if len(points) == 0:
-        return np.empty(0, np.int64)
-    # Adding zero turns -0.0 into 0.0.
-    order = np.lexsort((points + 0.0).T)
-    rows = points[order]
-    numbers = np.cumsum(np.r_[False, (rows[1:] != rows[:-1]).any(axis=1)])
-    found = np.empty(len(points), np.int64)
-    found[order] = numbers
-    return found
 
 
 def unit(vectors: Floats) -> Floats:

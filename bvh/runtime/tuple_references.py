@@ -63,7 +63,6 @@ def all_pointers(typingctx: TypingContext, value: Type) -> Operation:
 def refer(typingctx: TypingContext, value: Type) -> Operation:
     """Store a tuple in the stack frame of the calling function; return the reference to it."""
     # The caller must outlive all uses: an inlined function may not return it.
-
     from bvh.runtime.simd.vectors import Reference
 
     return Reference(value)(value), emits(cgutils.alloca_once_value)

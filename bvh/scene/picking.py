@@ -89,7 +89,7 @@ class Picking(SceneQueries):
         [False, True, False]
         """
         check_camera(camera)
-        cast, ray_of = self.caster(**PickOptions(mask).of_rays), camera.cursor_ray
+        cast, ray_of = self.caster(mask=mask), camera.cursor_ray
         near, far = camera.near, camera.far
 
         def pick(x: float, y: float) -> Pick | None:
@@ -118,8 +118,7 @@ class Picking(SceneQueries):
         """
         check_camera(camera)
         ray = camera.cursor_ray(x, y)
-        options = PickOptions(mask).of_rays
-        hits = self.all_hits(ray[:3], ray[3:], camera.near, camera.far, **options)
+        hits = self.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
         leaves = self._flattened
         return [Pick(hit, self, leaves, camera, x, y, ray) for hit in cursor.rows_of(hits)]
 

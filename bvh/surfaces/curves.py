@@ -81,8 +81,7 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     rest = np.flatnonzero(~generic)
     exact = _exact_pairs(own, other, pairs[rest])
     thin, point_numbers = _thin_edges((own, other), exact, itself), dict[Row, int]()
-    ends = _edge_rows(own, other, pairs[which[pair]], event, itself)
-    points, edges = _points(own, other, pairs[which[pair]], event)
+    ends, points, edges = _segment_ends(own, other, pairs[which[pair]], event, itself)
     if thin:
         _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, point_numbers)
     found = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
@@ -130,40 +129,36 @@ def _events(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool
     return generic, crossed
 
 
-def _edge_rows(own: Mesh, other: Mesh, pairs: Ids, event: Whole, itself: bool) -> Whole:
-    """Return the rows that identify ends, by the pair of faces and the crossing (0..5) of each."""
+def _segment_ends(
+    own: Mesh, other: Mesh, pairs: Ids, event: Whole, itself: bool
+) -> tuple[Whole, Reals, Ids]:
+    """Return for each crossing the row that identifies it, its point, rounded, and its edge.
+
+    A crossing is given by its pair of faces and its number, 0 to 5; edges are as in `Curves`.
+    """
     rows = np.empty((len(pairs), 4), np.int64)
-    for side, mesh in enumerate((own, other)):
-        some = event // 3 == side
-        face, k = pairs[some, side], event[some] % 3
-        edge = np.stack([mesh.names[face, k], mesh.names[face, (k + 1) % 3]], axis=1)
-        rows[some] = np.column_stack(
-            [np.full(len(face), 0 if itself else side), np.sort(edge), pairs[some, 1 - side]]
-        )
-    return rows
-
-
-def _points(own: Mesh, other: Mesh, pairs: Ids, event: Whole) -> tuple[Reals, Ids]:
-    """Return the crossings, rounded, and their edges as in `Curves`; arguments: `_edge_rows`."""
     points, edges = np.empty((len(pairs), 3)), np.empty((len(pairs), 3), np.int32)
     for side, (mesh, second) in enumerate(((own, other), (other, own))):
         some = event // 3 == side
         face, k = pairs[some, side], event[some] % 3
-        ends = np.stack([mesh.corners[face, k], mesh.corners[face, (k + 1) % 3]], axis=1)
-        ids = np.stack([mesh.faces[face, k], mesh.faces[face, (k + 1) % 3]], axis=1)
+        names, ids, ends = (
+            np.stack([array[face, k], array[face, (k + 1) % 3]], axis=1)
+            for array in (mesh.names, mesh.faces, mesh.corners)
+        )
+        wall, ones = pairs[some, 1 - side], np.ones(len(face), np.int64)
+        rows[some] = np.column_stack([0 * ones if itself else side * ones, np.sort(names), wall])
+        edges[some] = np.column_stack([side * ones, np.sort(ids)])
         # Edges start at the lower name: all pairs of an edge have the same point to the last bit.
-        reversed_ = mesh.names[face, k] > mesh.names[face, (k + 1) % 3]
-        ends[reversed_] = ends[reversed_, ::-1]
-        walls = second.corners[pairs[some, 1 - side]]
-        found = np.empty((len(face), 3))
+        backward = names[:, 0] > names[:, 1]
+        ends[backward] = ends[backward, ::-1]
+        walls, found = second.corners[wall], np.empty((len(face), 3))
         crossing_points(kernel_input(ends), kernel_input(walls), found)
         # NaN: double-doubles are not accurate enough.
         for n in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
             p, q = map(exact_point, ends[n].tolist())
             found[n] = rounded(crossing(p, q, exact_face(walls[n].tolist()).plane))
         points[some] = found
-        edges[some] = np.column_stack([np.full(len(face), side), np.sort(ids)])
-    return points, edges
+    return rows, points, edges
 
 
 class _Pair(NamedTuple):

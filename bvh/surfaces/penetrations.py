@@ -18,7 +18,7 @@ from bvh.runtime.caller_warnings import warn_caller
 from bvh.surfaces.cells import Segment, cells_along
 from bvh.surfaces.pair_signs import SIDES, SIGNS, pair_signs
 from bvh.surfaces.relations import NAMES, Pairs, relation_of, shares_met
-from bvh.surfaces.surface import Reals, Surface, Whole, have_same_faces
+from bvh.surfaces.surface import Reals, Surface, have_same_faces
 
 # More than the error of the share of an edge at which it enters a box.
 SLACK = 1e-9
@@ -49,8 +49,10 @@ def deepest_of(
     Parts of edges count only if no vertex or middle is inside. `find_pairs` finds faces that meet.
     """
     depth, sides = itemgetter(0), ((first, second, 0), (second, first, 1))
-    vertex = max((_deepest_vertex(*side, threads) for side in sides), key=depth)
-    middle = max((_deepest_middle(*side, threads) for side in sides), key=depth)
+    vertex, middle = (
+        max((_deepest_point(*side, middles, threads) for side in sides), key=depth)
+        for middles in (False, True)
+    )
     find_pairs = cache(find_pairs)
     if vertex.depth > 0.0:
         return max(vertex, middle, key=depth)
@@ -80,24 +82,12 @@ def coincide(own: Surface, other: Surface, found: Deepest) -> bool:
     return found.depth < noise and bool((np.abs(first - second) < noise).all())
 
 
-def _deepest_vertex(own: Surface, other: Surface, side: int, threads: int) -> Deepest:
-    """Return the vertex that is deepest inside of another solid."""
-    corners = own.corners
-    faces = np.repeat(np.arange(len(corners)), 3)
-    return _deepest_point(corners.reshape(-1, 3), faces, other, side, threads)
+def _deepest_point(own: Surface, other: Surface, side: int, middles: bool, threads: int) -> Deepest:
+    """Return the vertex, or middle of a face, that is deepest inside another solid, or NOTHING.
 
-
-def _deepest_middle(own: Surface, other: Surface, side: int, threads: int) -> Deepest:
-    """Return the middle of a face that is deepest inside of another solid."""
-    corners = own.corners
-    return _deepest_point(corners.mean(axis=1), np.arange(len(corners)), other, side, threads)
-
-
-def _deepest_point(points: Reals, faces: Whole, other: Surface, side: int, threads: int) -> Deepest:
-    """Return the point of a surface that is deepest inside of another solid, or NOTHING.
-
-    `faces` are those of the points; `side` is 0 if these are of the first solid, 1 of the second.
+    `side` is 0 if `own` is the first solid, 1 for the second.
     """
+    points = own.corners.mean(axis=1) if middles else own.corners.reshape(-1, 3)
     low, high = other.bounds
     near = np.flatnonzero(((points >= low) & (points <= high)).all(axis=1))
     inside = other.are_inside(points[near], threads)
@@ -115,7 +105,7 @@ def _deepest_point(points: Reals, faces: Whole, other: Surface, side: int, threa
     depth, point = float(depths[k]), points[near[k]]
     if depth == 0.0:
         return NOTHING
-    ids = int(faces[near[k]]), int(closest.prim_id[k])
+    ids = int(near[k]) // (1 if middles else 3), int(closest.prim_id[k])
     direction = (closest.position[k] - point) / depth
     return Deepest(depth, point, direction, ids if side == 0 else ids[::-1], side == 0, False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,10 @@ class Surface:
     """A closed surface. Its tables, and the tree over its faces, are made when first needed."""
 
     def __init__(self, corners: Reals, make_tree: Callable[[], Any]) -> None:
-        self.corners = kernel_input(corners + 0.0)  # (m, 3, 3), without -0.0
+        corners = self.corners = kernel_input(corners + 0.0)  # (m, 3, 3), without -0.0
         self._make_tree = make_tree
-        self._exact: dict[int, Face] = {}
+        # A face in rational numbers.
+        self.face = lru_cache(CACHED)(lambda k: exact_face(corners[k].tolist()))
 
     @classmethod
     def of(cls, tree: Any) -> Surface:
@@ -56,15 +57,6 @@ class Surface:
         finite = self.corners[np.isfinite(self.corners).all(axis=(1, 2))]
         return np.stack([finite.min(axis=(0, 1)), finite.max(axis=(0, 1))])
 
-    def face(self, k: int) -> Face:
-        """Return a face in rational numbers."""
-        face = self._exact.get(k)
-        if face is None:
-            if len(self._exact) >= CACHED:
-                self._exact.clear()
-            face = self._exact[k] = exact_face(self.corners[k].tolist())
-        return face
-
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
         """Return the faces that meet a box, and perhaps others whose boxes do."""
         if len(self.corners) > FEW:
@@ -75,7 +67,7 @@ class Surface:
             last = lower[:, k].searchsorted(high[k], "right")
             lower, upper = lower[first:last], upper[first:last]
             ids = order[first:last][((lower <= high) & (upper >= low)).all(axis=1)]
-        return [self._exact.get(k) or self.face(k) for k in ids.tolist()]
+        return [self.face(k) for k in ids.tolist()]
 
     @cached_property
     def _boxes(self) -> tuple[Any, ...]:
@@ -180,7 +172,8 @@ class Surface:
 def names_of(rows: NDArray[Any]) -> Whole:
     """Return a number for each row, such as a point, equal for equal rows."""
     order = np.lexsort(rows.T)
-    changes = (np.diff(rows[order], axis=0) != 0).any(axis=1)
+    ordered = rows[order]
+    changes = (ordered[1:] != ordered[:-1]).any(axis=1)
     names = np.empty(len(rows), np.int64)
     names[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
     return names

@@ -50,9 +50,6 @@ def test_info(run: Run, folder: Path) -> None:
     assert [told["lower"], told["upper"]] == parts.bounds.tolist()
     assert told["bytes"] == sum(p.tree_bytes + p.ids_bytes for p in parts.records)
     assert told["sources"][1] == {"name": "b.stl", "first": 720, "triangles": 720}
-    code, more, err = run("info", "folder", "--details")
-    assert (code, err.strip()) == (0, "") and more.startswith(out)
-    assert len(more[len(out) :].strip().splitlines()) == 1 + parts.part_count
     told = strict_json(run("info", "folder", "--json", "--details")[1])
     assert [p["bounds"] for p in told["part_records"]] == [p.bounds for p in parts.records]
 
@@ -66,9 +63,7 @@ def test_parts_without_a_valid_triangle(run: Run, tmp_path: Path) -> None:
         strict_json(run("info", "parts", "--json", "--details")[1])["part_records"][0]["bounds"]
         is None
     )
-    assert (
-        run("info", "parts", "--details")[1].count("nan") > run("info", "parts")[1].count("nan") > 0
-    )
+    assert "nan" in run("info", "parts")[1]
     assert "--eye" in run("render", "parts", "-o", "a.png")[2]
     seen = ("--size", "4x4", "--eye", "0,0,5", "--target", "0,0,0", "--up", "0,1,0")
     assert run("render", "parts", "-o", "a.png", *seen)[0] == 0
@@ -129,12 +124,10 @@ ONLY = "folder holds parts, which only info, cast and render take"
 ERRORS = {
     "build folder -o x.bvh": ONLY,
     "view folder --no-open": ONLY,
-    "view folder --no-open --flatten": ONLY,
     "build s3://bucket/city -o x.bvh": "take URLs",
     "cast folder --flatten": "--flatten",
     "render folder -o x.png --shade cost": 'shade "cost" is for trees',
     "render folder -o x.png --shade uv": "needs texture coordinates",
-    "render folder -o x.png --camera scene": "no camera",
     "info unfinished": "holds no index.json",
     "cast unfinished": "holds no index.json",
     "render unfinished -o x.png": "holds no index.json",

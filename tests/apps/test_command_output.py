@@ -79,10 +79,13 @@ def test_help_has_two_examples_and_room_for_words(run: Run) -> None:
         assert "range" not in out and "x>=" not in out
 
 
-def test_values_out_of_range(run: Run) -> None:
-    for line, limit in (
-        ("cast m --threads -2", "at least -1"),
-        ("view m --port 70000", "to 65535"),
+def test_values_out_of_range(run: Run, tmp_path: Path) -> None:
+    trimesh.creation.box().export(tmp_path / "m.ply")
+    for line, words in (
+        ("cast m.ply --threads -2", "threads must be"),
+        ("view m.ply --port 70000", "port must be at most 65535"),
+        ("render m.ply -o a.png --samples 0", "samples must be"),
+        ("warmup --processes -1", "processes must be"),
     ):
-        code, _, err = run(*line.split())
-        assert code == 2 and limit in " ".join(err.split())
+        code, out, err = run(*line.split())
+        assert (code, out, err.count("\n")) == (2, "", 1) and words in err, err

@@ -12,6 +12,7 @@ import pytest
 
 import bvh
 from bvh.apps.demo import MOONS, PERIOD, Motion, demo_scene, moon_places
+from bvh.apps.viewer.html_export import write_page
 from tests.commands import Run
 
 pytest.importorskip("viser")
@@ -102,13 +103,12 @@ def test_names_are_text_on_exported_pages(tmp_path: Path) -> None:
     scene.add(bvh.BVH.from_boxes([[3, 0, 0]], [[4, 1, 1]]), name="other")
     camera = bvh.Camera.look_at([0.5, -5, 0.5], [0.5, 0, 0.5])
     path = tmp_path / "page.html"
-    with bvh.view(scene, title="<b>", port=0) as viewer:
-        pick = scene.pick(camera, camera.width / 2, camera.height / 2)
-        assert pick is not None and pick.instance_id == number
-        viewer._follower.write_html(path, camera, pick)
-        text = path.read_text()
-        assert "of &lt;script&gt;x&lt;/script&gt;" in text and "<script>x<" not in text
-        assert "&lt;b&gt;</b>" in text
-        scene.remove(number)
-        viewer._follower.write_html(path, camera, pick)
-        assert "script&gt;x" not in path.read_text()
+    pick = scene.pick(camera, camera.width / 2, camera.height / 2)
+    assert pick is not None and pick.instance_id == number
+    write_page(path, scene, "<b>", np.eye(3)[2], 100, camera, pick)
+    text = path.read_text()
+    assert "of &lt;script&gt;x&lt;/script&gt;" in text and "<script>x<" not in text
+    assert "&lt;b&gt;</b>" in text
+    scene.remove(number)
+    write_page(path, scene, "<b>", np.eye(3)[2], 100, camera, pick)
+    assert "script&gt;x" not in path.read_text()

@@ -80,8 +80,8 @@ def test_presets_refute_what_they_say(name: str) -> None:
     wrong, text = REFUTED[name]
     state = STATES[name]
     said = {claim.naive.name: verdict(state, claim) for claim in claims(state)}
-    assert {naive for naive, judged in said.items() if judged.kind == WRONG} == wrong
-    assert text in " | ".join(judged.text for judged in said.values())
+    assert {naive for naive, judged in said.items() if judged[0] == WRONG} == wrong
+    assert text in " | ".join(judged[1] for judged in said.values())
     # The page has it, too, and is well formed.
     page = xml.dom.minidom.parseString(f"<div>{exact_answer(state)}{naive_answers(state)}</div>")
     kinds = {
@@ -122,7 +122,7 @@ def test_random_states_are_answered_exactly(rng: np.random.Generator, chaos: boo
         xml.dom.minidom.parseString(f"<div>{chart(state)}</div>")
         for claim in claims(state):
             judged = verdict(state, claim)
-            assert bool(judged.text) == (judged.kind != "same")
+            assert bool(judged[1]) == (judged[0] != "same")
 
 
 def test_crossings_are_the_six_planes() -> None:

@@ -43,7 +43,7 @@ def shows(viewer: Any, client: Any, middles: Any) -> None:
     wanted = np.reshape(middles, (-1, 3))
 
     def same() -> bool:
-        to_page = viewer._follower._frame.to_page
+        to_page = viewer._frame.to_page
         expected = to_page(wanted).astype(np.float32)
         found = client.places()
         expected = expected[np.lexsort(expected.T)]
@@ -142,7 +142,7 @@ def test_picks_are_of_the_scene_as_it_is() -> None:
         for k in range(6):
             near = k % 2
             scene.set_transform(int(ids[near]), at(0, 0, 10.0 * k))
-            middle = viewer._follower._frame.to_page([0, 0, 0])
+            middle = viewer._frame.to_page([0, 0, 0])
             client.send(
                 "ScenePointerMessage", event_type="click", screen_pos=((0.5, 0.5),), modifier=None,
                 ray_origin=(middle + [0, 0, 50.0]).tolist(), ray_direction=(0.0, 0.0, -1.0),

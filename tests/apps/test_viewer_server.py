@@ -128,7 +128,7 @@ def test_command(
         viewer = waited.pop()
         assert (code, err) == (0, "") and out == f"{name}: {viewer.url}  (Ctrl-C ends)\n"
         assert viewer.closed and len(viewer.scene.leaves) == 1 and not opened
-    assert run("view", "ball.ply", "--port", 0, "--up", "0,1,1", "--flatten")[0] == 0
+    assert run("view", "ball.ply", "--port", 0, "--up", "0,1,1")[0] == 0
     assert opened == [waited.pop().url]
 
 

@@ -91,7 +91,7 @@ def test_lassos_add_and_remove(window: Window, tmp_path: Path) -> None:
         window.page.get_by_role("button", name="Save", exact=True).click()
     saved = json.loads(Path(download.value.path()).read_text())
     assert saved == json.loads(as_json(less)) and saved["instances"][0]["name"] == "pebble"
-    selecting = next(iter(window.viewer._follower._sessions.values()))._selecting
+    selecting = next(iter(window.viewer._sessions.values()))._selecting
     for what in ("vertices", "instances"):
         window.choose("Select", what)
         until(lambda wanted=what: selecting._what.value == wanted, "the choice")
@@ -131,7 +131,7 @@ def test_sections(window: Window, tmp_path: Path) -> None:
     window.click(*place)
     before, scene = window.viewer.pick, window.viewer.scene
     assert before is not None and before.position[0] > scene.bounds[:, 0].mean()
-    session = next(iter(window.viewer._follower._sessions.values()))
+    session = next(iter(window.viewer._sessions.values()))
     drawn = len(session._meshes._shown)
     window.choose("Across", "x")
     until(lambda: session._section.plane is not None, "the plane")
@@ -157,11 +157,11 @@ def test_the_list_hides_and_frames(window: Window, tmp_path: Path) -> None:
     page.get_by_role("button", name="Hide instance 1").click()
     show = page.get_by_role("button", name="Show instance 1")
     until(lambda: show.count() == 1, "the eye to close")
-    assert viewer.scene[1].visible and viewer._follower.copy.hidden == {1}
+    assert viewer.scene[1].visible and viewer._copy.hidden == {1}
     window.click(*at(window, BRICKS[0]))
     assert viewer.pick is None or viewer.pick.instance_id != 1
     show.click()
-    until(lambda: not viewer._follower.copy.hidden, "the eye to open")
+    until(lambda: not viewer._copy.hidden, "the eye to open")
     window.click(*at(window, BRICKS[0]))
     assert viewer.pick is not None and viewer.pick.instance_id == 1
     rows.nth(2).dblclick()
@@ -171,8 +171,8 @@ def test_the_list_hides_and_frames(window: Window, tmp_path: Path) -> None:
     window.keep("viewer_framed.png", tmp_path)
 
 
-def test_views_pictures_and_links(window: Window, browser: Any, tmp_path: Path) -> None:
-    """Named views, parallel lines, a picture, and a link that leads back to all of it."""
+def test_views_and_pictures(window: Window, tmp_path: Path) -> None:
+    """Named views, parallel lines, and a picture."""
     page = window.page
     # Away from the picture: what the panel says of the pointer moves its buttons.
     page.mouse.move(1390, 500)
@@ -191,18 +191,6 @@ def test_views_pictures_and_links(window: Window, browser: Any, tmp_path: Path) 
     with page.expect_download() as download:
         page.get_by_text("Save picture").click()
     assert download.value.suggested_filename == "view.png"
-    window.click(*at(window, [0, 0, 0.9]))
-    picked, camera = window.viewer.pick, window.camera
-    page.get_by_text("Copy link to this view").click()
-    link = until(lambda: page.evaluate("document.getElementById('bvh-link')?.href"), "the link")
-    other = browser.new_page(viewport={"width": 420, "height": 800}, color_scheme="dark")
-    other.goto(link)
-    until(lambda: window.viewer.camera.width <= 420, "the page of the link")  # type: ignore[union-attr]
-    until(lambda: np.allclose(window.camera.eye, camera.eye, atol=1e-5), "its camera")
-    until(lambda: window.viewer.pick is not None, "its pick")
-    assert picked is not None and window.viewer.pick is not None
-    assert window.viewer.pick.prim_id == picked.prim_id
-    other.close()
     assert not window.errors
 
 

@@ -205,7 +205,7 @@ def test_numbers_in_files(run: Run, tmp_path: Path) -> None:
         (("--softness", "91"), "softness"),
         (("--reach", "0"), "reach"),
         (("--reach", "nan"), "reach"),
-        (("--light-rays", "0"), "light-rays"),
+        (("--light-rays", "0"), "light_rays must be"),
     ):
         code, _, err = run("render", "ball.bvh", "-o", "a.png", *options)
         assert code == 2 and told in err

@@ -112,7 +112,7 @@ def test_commands_follow_it(path: Path, run: Run) -> None:
     saved = path.parent / "tower.bvh"
     run("build", str(path), "-o", str(saved))
     assert opened(saved, None)[2] == opened(path, None, flatten=True)[2] == "y"
-    assert opened_scene(saved, None)[0].up == "y"
+    assert opened_scene(saved, None).up == "y"
     arguments = ("--size", "20x20", "--shade", "depth", "-o")
     for name, file in (("file.npy", path), ("saved.npy", saved)):
         run("render", str(file), *arguments, str(path.parent / name))

@@ -4,7 +4,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `camera_options.py` | Options that describe a camera, and the decorator that adds them to a command |
+| `camera_options.py` | Options of commands that describe a camera |
 | `console.py` | Output of commands: lines, tables, JSON, progress bars |
 | `compiling.py` | Compilation of kernels by other processes: `bvh warmup` |
 | `files.py` | Files of commands: meshes, scenes, saved trees and scenes, rays and hits |

@@ -1,7 +1,6 @@
 """The command line: info, build, partition, cast, render, view, demo, lab, ..."""
 
 import os
-import re
 import sys
 from dataclasses import asdict
 from io import TextIOWrapper
@@ -15,15 +14,13 @@ from typer import Argument, Context, Exit, Option, Typer
 import bvh
 from bvh.apps.bundled import bundled
 from bvh.apps.cli import console, files
-from bvh.apps.cli.camera_options import NO_CAMERA, CameraOptions, with_camera
+from bvh.apps.cli.camera_options import Eye, Fov, Ortho, Size, Target, Up, camera_of
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.helps import explain
 from bvh.apps.cli.show_commands import demo_command, lab_command, render_command, view_command
-from bvh.camera.camera import Camera
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import Hits
 from bvh.runtime.arguments import grouped
 from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
@@ -59,35 +56,25 @@ def run() -> None:
 def info(
     scene: files.PartsPath,
     details: Annotated[bool, Option(
-        "--details", help="Also list the trees of a scene, or the parts.")] = False,
+        "--details", help="Also list the trees of a scene, or in JSON the parts.")] = False,
     flatten: files.Flatten = False, threads: files.Threads = None, as_json: files.AsJson = False,
 ) -> None:  # fmt: skip
     """Print size, cost and memory: of a mesh and its tree, of a scene, or of parts."""
     source, read, _ = files.opened_parts(scene, threads, flatten)
     if isinstance(source, Parts):
-        figures: dict[str, Any] = _parts_figures(source, details)
+        figures, more, text = _parts_figures(source, details)
     elif isinstance(source, Scene):
-        figures = _scene_figures(source, read, details)
+        figures, more, text = _scene_figures(source, read, details)
     else:
-        figures = _mesh_figures(source, read)
-    figures = {"file": scene} | figures
-    lines = figures.pop("tree_lines", [])
+        figures, more, text = _mesh_figures(source, read)
     if as_json:
-        console.print_json(figures)
+        console.print_json({"file": scene} | figures | more)
         return
-    instances, sources = figures.pop("members", []), figures.pop("sources", [])
-    for name in ("part_records", "tree_stats"):
-        figures.pop(name, None)
-    # Figures that are None are null in JSON, and not printed here.
-    printed = [(name, value) for name, value in figures.items() if value is not None]
-    console.print_table([(_label(name), _text(name, value)) for name, value in printed])
-    _print_list("instance", "id", sorted(instances, key=_natural))
-    if lines:
-        console.out.print("\n".join(["", *lines]))
-    _print_list("first id", "first", sources)
-    if details and isinstance(source, Parts):
-        console.out.print()
-        _print_parts(source)
+    for name, value in ({"file": scene} | figures).items():
+        console.out.print(f"{name.replace('_', ' '):<16}{_text(value)}")
+    console.out.print(text)
+    _print_list("instance", "id", more.get("members", []))
+    _print_list("first id", "first", more.get("sources", []))
 
 
 @app.command()
@@ -128,16 +115,17 @@ def partition_command(
 
 
 @app.command()
-@with_camera
 def cast(
     scene: files.PartsPath,
+    *,
     rays: Annotated[Path | None, Option(
-        help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]; - reads one of "
-        "these, or numbers with spaces, from standard input.")] = None,
+        help="Rays: a .npy file, or text with commas or spaces, with columns ox oy oz dx dy dz "
+        "[t_min t_max]; - reads standard input.")] = None,
     output: Annotated[Path | None, Option(
         "--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output.")] = None,
-    camera: CameraOptions = NO_CAMERA, flatten: files.Flatten = False,
-    threads: files.Threads = None, memory: files.Memory = None,
+    eye: Eye = None, target: Target = None, up: Up = None, fov: Fov = None, ortho: Ortho = None,
+    size: Size = None, flatten: files.Flatten = False, threads: files.Threads = None,
+    memory: files.Memory = None,
 ) -> None:  # fmt: skip
     """Cast rays from a file or of a camera, and write the closest hits.
 
@@ -152,10 +140,19 @@ def cast(
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         files.check_folder(output)
     columns = None if rays is None else files.read_rays(rays)
-    source, read, up = files.opened_parts(scene, threads, flatten, memory)
-    given: Camera | NDArray[np.float64]
-    given = camera.camera_of(Path(scene), source, up, read) if columns is None else columns
-    hits, seconds = _cast(source, given, threads)
+    source, _, axis = files.opened_parts(scene, threads, flatten, memory)
+    if columns is None:
+        camera = camera_of(
+            source, axis, eye=eye, target=target, up=up, fov=fov, ortho=ortho, size=size
+        )
+        origins, directions = (array.reshape(-1, 3) for array in camera.rays())
+        limits: tuple[ArrayLike, ...] = (camera.t_min, camera.t_max)
+    else:
+        origins, directions, limits = columns[:, :3], columns[:, 3:6], tuple(columns[:, 6:].T)
+    with console.bar("casting") as tell:
+        began = notice.clock()
+        hits = source.closest_hit(origins, directions, *limits, threads=threads, progress=tell)
+        seconds = notice.clock() - began
     if output is not None:
         files.write_hits(output, hits, source)
     terminal = console.err if files.is_pipe(output) else console.out
@@ -192,82 +189,61 @@ def _main(version: Annotated[bool, Option("--version", help="Print the version."
         raise Exit
 
 
-def _mesh_figures(tree: BVH, read: object) -> dict[str, Any]:
-    """Return the figures of a mesh and its tree."""
+Figures = tuple[dict[str, Any], dict[str, Any], str]
+
+
+def _mesh_figures(tree: BVH, read: object) -> Figures:
+    """Return the figures of a mesh and its tree: to print and for JSON, for JSON alone, as text."""
     figures: dict[str, Any] = {}
     if tree.kind == "triangles":
         figures["vertices"] = len(tree.vertices)
     figures |= {tree.kind: len(tree), **_corners(tree.bounds)}
     if hasattr(read, "is_watertight"):
         figures["watertight"] = bool(read.is_watertight)
-    return figures | {k: v for k, v in asdict(tree.stats()).items() if k != "primitives"}
+    stats = tree.stats()
+    more = {name: value for name, value in asdict(stats).items() if name != "primitives"}
+    return figures, more, str(stats)
 
 
-def _scene_figures(scene: Scene, read: Any, details: bool) -> dict[str, Any]:
+def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
     """Return the figures of a scene and its instances; with details, also of each tree."""
-    found = scene.stats()
-    figures = {
-        "instances": found.instances, "levels": found.levels, "leaves": found.leaves,
-        "hidden": found.hidden, "trees": len(found.trees), "triangles": found.primitives,
-        "shown_triangles": found.shown, "stored_triangles": found.stored, "depth": found.depth,
-        **_corners(scene.bounds),
-    }  # fmt: skip
+    stats = scene.stats()
+    figures = {"triangles": stats.primitives, **_corners(scene.bounds)}
     if read is not None:
         meshes = [read.geometry[name] for name in {*read.geometry}]
         figures["watertight"] = all(getattr(mesh, "is_watertight", True) for mesh in meshes)
     leaves = scene.leaves
-    counts = np.array([tree.primitives for tree in found.trees])[leaves.tree_of]
+    counts = np.array([tree.primitives for tree in stats.trees])[leaves.tree_of]
     sums = np.bincount(leaves.instance_id, counts, minlength=int(scene.ids.max(initial=-1)) + 1)
-    figures |= {
-        "bytes": found.bytes, "instance_bytes": found.instance_bytes,
+    more = {
+        "instances": stats.instances, "levels": stats.levels, "leaves": stats.leaves,
+        "hidden": stats.hidden, "trees": len(stats.trees), "shown_triangles": stats.shown,
+        "stored_triangles": stats.stored, "depth": stats.depth, "bytes": stats.bytes,
+        "instance_bytes": stats.instance_bytes,
         "members": [{"id": k.id, "name": k.name, "triangles": int(sums[k.id])} for k in scene],
     }  # fmt: skip
+    lines = str(stats).splitlines()
     if details:
-        pairs = zip(found.placed, found.trees, strict=True)
-        figures["tree_stats"] = [{"placed": placed, **asdict(tree)} for placed, tree in pairs]
-        figures["tree_lines"] = found.tree_lines()
-    return figures
+        pairs = zip(stats.placed, stats.trees, strict=True)
+        more["tree_stats"] = [{"placed": placed, **asdict(tree)} for placed, tree in pairs]
+    else:
+        lines = lines[: len(lines) - len(stats.tree_lines())]
+    return figures, more, "\n".join(lines)
 
 
-def _parts_figures(parts: Parts, details: bool) -> dict[str, object]:
-    """Return what `bvh info` prints of parts; with details, also of each of them."""
+def _parts_figures(parts: Parts, details: bool) -> Figures:
+    """Return the figures of parts; with details, also of each of them."""
     sizes = [part.triangles for part in parts.records]
-    figures: dict[str, object] = {
+    figures = {
         "triangles": len(parts), "parts": len(sizes), **_corners(parts.bounds),
         "smallest_part": min(sizes, default=0), "largest_part": max(sizes, default=0),
-        "bytes": parts.nbytes, "sources": [asdict(source) for source in parts.sources],
+    }  # fmt: skip
+    more: dict[str, Any] = {
+        "bytes": parts.nbytes, "sources": [asdict(source) for source in parts.sources]
     }  # fmt: skip
     if details:
-        figures["part_records"] = [asdict(record) for record in parts.records]
-    return figures
-
-
-def _print_parts(parts: Parts) -> None:
-    """Print the number of triangles, the size and the box of each part."""
-    rows = [("part", "triangles", "size", "lower", "upper")]
-    for number, part in enumerate(parts.records):
-        box = part.bounds or [np.nan] * 6
-        size = console.mebibytes(part.tree_bytes + part.ids_bytes)
-        corners = console.numbers(box[:3]), console.numbers(box[3:])
-        rows.append((str(number), grouped(part.triangles), size, *corners))
-    console.print_table(rows, right=True)
-
-
-def _cast(
-    source: BVH | Scene | Parts, rays: Camera | NDArray[np.float64], threads: int | None
-) -> tuple[Hits, float]:
-    """Cast rays, of a camera or of a file's columns; return the hits, and the seconds it took."""
-    if isinstance(rays, Camera):
-        origins, directions = (array.reshape(-1, 3) for array in rays.rays())
-        bounds: tuple[ArrayLike, ...] = (rays.t_min, rays.t_max)
-    else:
-        origins, directions, bounds = rays[:, :3], rays[:, 3:6], ()
-        if rays.shape[1] == 8:
-            bounds = (rays[:, 6], rays[:, 7])
-    with console.bar("casting") as progress:
-        began = notice.clock()
-        hits = source.closest_hit(origins, directions, *bounds, threads=threads, progress=progress)
-        return hits, notice.clock() - began
+        more["part_records"] = [asdict(record) for record in parts.records]
+    return figures, more, f"{'memory':<16}{console.mebibytes(parts.nbytes)}"
 
 
 def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
@@ -288,34 +264,10 @@ def _corners(bounds: NDArray[np.float64]) -> dict[str, object]:
     return {"lower": bounds[0].tolist(), "upper": bounds[1].tolist()}
 
 
-def _natural(row: dict[str, Any]) -> list[tuple[int, str]]:
-    """Return a key that sorts names as people do: "car 2" before "car 10"."""
-    parts = re.findall(r"\d+|\D+", row["name"] or "")
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
-def _label(name: str) -> str:
-    """Return the name in the table of a figure, given its name in JSON."""
-    words = name.removesuffix("_seconds").replace("_", " ")
-    return re.sub("^sah", "SAH", re.sub(r"bytes$", "memory", words))
-
-
-def _text(name: str, value: object) -> str:
-    """Return the value of a figure in the table; lists of counts are summed up."""
-    if name == "leaf_depths":
-        counts = np.array(value)
-        levels = np.flatnonzero(counts)
-        return f"{levels[0]} to {levels[-1]}, most {counts.argmax()}" if len(levels) else "none"
-    if name == "leaf_sizes":
-        counts = np.array(value)
-        return f"{counts @ np.arange(len(counts)) / max(counts.sum(), 1):.1f} in the mean"
-    if isinstance(value, list | tuple):
+def _text(value: object) -> str:
+    """Return a figure as text."""
+    if isinstance(value, list):
         return console.numbers(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int | np.integer) and name.endswith("bytes"):
-        return console.mebibytes(int(value))
-    if isinstance(value, int | np.integer):
-        return grouped(int(value))
-    unit = " s" if name.endswith("_seconds") else ""
-    return f"{value:.3g}{unit}" if isinstance(value, float) else console.one_line(str(value))
+    return grouped(value) if isinstance(value, int) else console.one_line(str(value))

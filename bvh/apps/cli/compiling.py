@@ -12,6 +12,7 @@ from typer import Exit, Option
 
 import bvh
 from bvh.apps.cli.console import bar, out
+from bvh.runtime.arguments import whole_number
 from bvh.runtime.compiler.cpu_levels import chosen_target, target_of
 from bvh.runtime.compiler.kernel_cache import cache_directory, prune_cache
 from bvh.runtime.compiler.warming import compile_together
@@ -23,14 +24,14 @@ FILL = "from bvh.apps.cli.compiling import fill; fill({}, {})"
 
 def warmup_command(
     processes: Annotated[int | None, Option(
-        min=1, help="Number of processes; one for each CPU by default.")] = None,
+        help="Number of processes; one for each CPU by default.")] = None,
     cpu: Annotated[str | None, Option(
         help="Levels to compile for, with commas between; this CPU's by default.")] = None,
     parts: Annotated[str | None, Option(help=
         "Parts to compile, with commas between; all by default. A wrong name lists them.")] = None,
 ) -> None:  # fmt: skip
     """Compile all kernels now, so that the first query does not have to."""
-    processes = processes or os.cpu_count() or 1
+    processes = whole_number("processes", processes or os.cpu_count() or 1)
     known = list(all_recipes())
     chosen = _listed(parts) or known
     for name in chosen:

@@ -1,6 +1,5 @@
 """Files of commands: meshes, scenes, saved trees and scenes, rays and hits."""
 
-import csv
 import io
 import re
 import sys
@@ -42,7 +41,7 @@ Flatten = Annotated[bool, Option(
     "--flatten", help="Take a scene as one mesh in world coordinates.")]  # fmt: skip
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Threads = Annotated[int | None, Option(
-    min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")]  # fmt: skip
+    help="Threads; one for each CPU by default, -1 for all CPUs.")]  # fmt: skip
 # Options of named values are checked by their users, for an error of one line.
 BuildQuality = Annotated[Quality, Option(
     parser=str, help=f"One of: {', '.join(get_args(Quality))}.")]  # fmt: skip
@@ -83,17 +82,17 @@ def opened_parts(
     return parts, None, "z"
 
 
-def opened_scene(path: Path, threads: int | None) -> tuple[Scene, object]:
-    """Return a file as a scene, a single mesh named after the file, and trimesh's object."""
+def opened_scene(path: Path, threads: int | None) -> Scene:
+    """Return a file as a scene, a single mesh named after the file."""
     read = _read(path)
     # The mesh itself is added, because it has more attributes than its tree.
     is_mesh = read is not None and not _is_graph(read)
     source = read if is_mesh else _made(path, read, threads, "medium")
     if isinstance(source, Scene):
-        return source, read
+        return source
     scene = Scene()
     scene.add(source, name=path.stem)
-    return scene, read
+    return scene
 
 
 def _read(path: Path) -> object:
@@ -162,32 +161,27 @@ def content_of(source: BVH | Scene | Parts) -> str:
 
 
 def read_rays(path: Path) -> NDArray[np.float64]:
-    """Read the columns of a .npy or .csv file, 6 or 8, or of standard input for "-"."""
+    """Read the 6 or 8 columns of a .npy file or of text; "-" is standard input."""
     name = "standard input" if is_pipe(path) else str(path)
-    if is_pipe(path):
-        if sys.stdin is None or sys.stdin.isatty():
-            raise ValueError("--rays - reads standard input, which is not a pipe or a file here")
-        data = sys.stdin.buffer.read()
-    else:
-        if path.suffix not in (".npy", ".csv"):
-            raise ValueError(f"rays must be in a .npy or .csv file, got {path}")
-        if not path.is_file():
-            raise FileNotFoundError(f"no such file: {path}")
+    if not is_pipe(path):
         data = path.read_bytes()
+    elif sys.stdin is None or sys.stdin.isatty():
+        raise ValueError("--rays - reads standard input, which is not a pipe or a file here")
+    else:
+        data = sys.stdin.buffer.read()
     try:
-        npy, stream = np.lib.format, io.BytesIO(data)
-        is_npy = data.startswith(npy.MAGIC_PREFIX) if is_pipe(path) else path.suffix == ".npy"
-        # `np.load` would also read zip files and pickles, whatever the name.
-        columns = npy.read_array(stream, allow_pickle=False) if is_npy else _read_text(data)
+        npy = np.lib.format
+        # `np.load` would also read zip files and pickles.
+        is_npy = data.startswith(npy.MAGIC_PREFIX)
+        columns = npy.read_array(io.BytesIO(data)) if is_npy else _read_text(data)
     except (ValueError, EOFError) as error:
         raise ValueError(f"cannot read rays from {name}: {error}") from error
     if columns.dtype.kind not in "iuf":
         raise ValueError(f"{name} must hold real numbers, got {columns.dtype}")
     if columns.ndim != 2 or columns.shape[1] not in (6, 8):
         names = "ox oy oz dx dy dz t_min t_max"
-        if not columns.size:
-            raise ValueError(f"{name} must have 6 or 8 columns ({names}), and holds no numbers")
-        raise ValueError(f"{name} must have 6 or 8 columns ({names}), got shape {columns.shape}")
+        content = f"shape {columns.shape}" if columns.size else "no numbers"
+        raise ValueError(f"{name} must have 6 or 8 columns ({names}), got {content}")
     return columns.astype(np.float64)
 
 
@@ -199,14 +193,13 @@ def is_pipe(path: Path | None) -> bool:
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     """Write the columns of hits, of polygons also `face_id`, to .npz, .csv or standard output."""
     names = [field.name for field in fields(hits) if getattr(hits, field.name) is not None]
-    arrays = {name: np.atleast_1d(getattr(hits, name)) for name in names}
+    arrays = {name: getattr(hits, name) for name in names}
     faces = _face_ids(source, hits)
     if faces is not None:
-        arrays["face_id"] = np.atleast_1d(faces)
+        arrays["face_id"] = faces
     stream = io.BytesIO()
     if path.suffix == ".npz":
-        # For type checkers, any of these names might be the option allow_pickle.
-        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(stream, **arrays)
     else:
         formats = ["%.17g" if array.dtype.kind == "f" else "%d" for array in arrays.values()]
         rows = np.column_stack(list(arrays.values()))
@@ -237,8 +230,7 @@ def _read_text(data: bytes) -> NDArray[np.float64]:
     """Read numbers with commas or spaces between them, below a line of names if there is one."""
     lines = data.decode("utf-8-sig").splitlines()
     separator = "," if any("," in line for line in lines[:2]) else None
-    first = next(csv.reader(lines[:1]), []) if separator else "".join(lines[:1]).split()
-    named = bool(first) and not any(map(_is_number, first))
+    named = bool(lines) and not any(map(_is_number, lines[0].split(separator)))
     with warnings.catch_warnings():
         # No warning about an empty file, which is rejected later by its shape.
         warnings.simplefilter("ignore", UserWarning)

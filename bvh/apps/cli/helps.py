@@ -2,9 +2,9 @@
 
 import inspect
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
-from typer import BadParameter, Typer
+from typer import Typer
 
 # Arguments of two examples of each command.
 EXAMPLES = {
@@ -33,21 +33,7 @@ def explain(app: Typer) -> None:
             command.epilog = "\n\n".join(["Examples:", *shown])
         for parameter in inspect.signature(command.callback).parameters.values():
             for option in getattr(parameter.annotation, "__metadata__", ()):
-                kinds = get_args(parameter.annotation)[0]
-                _shorten(option, {kinds, *get_args(kinds)})
-
-
-def _shorten(option: Any, kinds: set[Any]) -> None:
-    """Give an option a short type without its range, which a callback checks instead."""
-    if option.metavar is None:
-        option.metavar = next((name for kind, name in NAMES.items() if kind in kinds), "NAME")
-    if option.min is not None or option.max is not None:
-        low, high = option.min, option.max
-
-        def check(value: Any) -> Any:
-            if value is not None and not (low <= value and (high is None or value <= high)):
-                limit = f"at least {low}" if high is None else f"from {low} to {high}"
-                raise BadParameter(f"must be {limit}, got {value}")
-            return value
-
-        option.min, option.max, option.callback = None, None, check
+                kind = get_args(parameter.annotation)[0]
+                if option.metavar is None:
+                    kinds = {kind, *get_args(kind)}
+                    option.metavar = next((NAMES[k] for k in NAMES if k in kinds), "NAME")

@@ -2,32 +2,40 @@
 
 import webbrowser
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
-from bvh.apps.cli import camera_options, files
+from bvh.apps.cli import files
+from bvh.apps.cli.camera_options import (
+    Eye,
+    Fov,
+    Ortho,
+    Size,
+    Target,
+    Up,
+    axis_or_direction,
+    camera_of,
+    triple,
+)
 from bvh.apps.cli.console import bar, mebibytes, one_line, out, rays_in
 from bvh.apps.demo import Motion, demo_scene
 from bvh.apps.lab import page as lab_page
-from bvh.apps.page_server import HOST
+from bvh.apps.page_server import HOST, Page
 from bvh.apps.viewer.drawing import MAX_FACES
-from bvh.apps.viewer.html_export import check_page_path
-from bvh.apps.viewer.window import PORT, Follower, view
-from bvh.camera.camera import Camera
+from bvh.apps.viewer.html_export import check_page_path, write_page
+from bvh.apps.viewer.window import PORT, view
 from bvh.camera.placement import upward
-from bvh.distributed.out_of_core.parts import Parts
-from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
-from bvh.pictures.rendering import RenderOptions, render
+from bvh.pictures.picture import NUMBERS, check_picture_path, with_legend
+from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option
 from bvh.scene.scene import Scene
 
 Host = Annotated[str, Option(help="Address to listen on; only this machine can reach the default.")]
-Port = Annotated[int, Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
+Port = Annotated[int, Option(help="Port, or the next free one; 0 for any.")]
 NoOpen = Annotated[bool, Option("--no-open", help="Print the address without opening a browser.")]
 Origins = Annotated[list[str] | None, Option(
     "--origin", metavar="ORIGIN", help="Origin of pages that may connect, besides this machine's: "
@@ -38,21 +46,21 @@ Url = Annotated[str | None, Option(
 )]  # fmt: skip
 
 
-@camera_options.with_camera
 def render_command(
     scene: files.PartsPath,
     output: Annotated[Path, Option(
         "--output", "-o", help="Picture to write, or .npy for numbers.")],
     *,
     shade: Annotated[Shade, Option(parser=str, help=f"One of: {', '.join(SHADES)}.")] = "normals",
-    camera: camera_options.CameraOptions = camera_options.NO_CAMERA,
-    samples: Annotated[int, Option(min=1, help="Rays along each side of a pixel.")] = 2,
+    eye: Eye = None, target: Target = None, up: Up = None, fov: Fov = None, ortho: Ortho = None,
+    size: Size = None,
+    samples: Annotated[int, Option(help="Rays along each side of a pixel.")] = 2,
     lamp: Annotated[str | None, Option(metavar="X,Y,Z", help=
         "Direction to the lamp; by default behind the camera, up left.")] = None,
     softness: Annotated[float, Option(
         metavar="DEGREES", help="Size of the lamp; 0 throws hard shadows.")] = 0.0,
     light_rays: Annotated[int, Option(
-        min=1, help="Rays from each hit to the sky, and to a soft lamp.")] = 16,
+        help="Rays from each hit to the sky, and to a soft lamp.")] = 16,
     reach: Annotated[float | None, Option(help=
         "How far away an occluder may be (ao); by default a share of the scene's size.")] = None,
     ground: Annotated[bool | None, Option("--ground/--no-ground", help=
@@ -70,39 +78,31 @@ def render_command(
     check_picture_path(output)
     check_option("shade", shade, SHADES)
     numbers = output.suffix.lower() == NUMBERS
-    options = RenderOptions(
-        shade=shade, samples=1 if numbers else samples,
-        data=(shade,) if numbers and shade in DATA else (),
-        lamp=None if lamp is None else camera_options.triple("--lamp", lamp), softness=softness,
-        light_rays=light_rays, reach=reach, ground=ground,
-    )  # fmt: skip
-    source, read, up = files.opened_parts(scene, threads, memory=memory)
-    view = camera.camera_of(Path(scene), source, up, read)
-    target = source
+    direction = None if lamp is None else triple("--lamp", lamp)
+    source, read, axis = files.opened_parts(scene, threads, memory=memory)
+    camera = camera_of(source, axis, eye=eye, target=target, up=up, fov=fov, ortho=ortho, size=size)
+    subject = source
     if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
         # Trees have no texture coordinates and no colours.
-        target = Scene()
-        target.add(read)
-    picture = _render(target, view, options, threads)
+        subject = Scene()
+        subject.add(read)
+    with bar("rendering") as tell:
+        picture = render(
+            subject, camera, shade, samples=1 if numbers else samples,
+            data=shade if numbers and shade in DATA else (), lamp=direction, softness=softness,
+            light_rays=light_rays, reach=reach, ground=ground, threads=threads, progress=tell,
+        )  # fmt: skip
     (picture if numbers else with_legend(picture)).save(output)
-    out.print(f"{output}: {view.width} x {view.height} pixels, {files.content_of(source)}")
+    out.print(f"{output}: {camera.width} x {camera.height} pixels, {files.content_of(source)}")
     out.print(f"{rays_in(picture.rays, picture.seconds)}, with shading")
-
-
-def _render(
-    target: BVH | Scene | Parts, view: Camera, options: RenderOptions, threads: int | None
-) -> Picture:
-    """Render a picture in this process."""
-    with bar("rendering") as progress:
-        return render(target, view, **asdict(options), threads=threads, progress=progress)
 
 
 def view_command(
     scene: files.ScenePath, *, host: Host = HOST, port: Port = PORT, no_open: NoOpen = False,
-    origins: Origins = None, url: Url = None, up: camera_options.Up = None,
-    max_faces: Annotated[int, Option(min=1, help=
+    origins: Origins = None, url: Url = None, up: Up = None,
+    max_faces: Annotated[int, Option(help=
         "Limit of faces sent to the page; boxes replace what is beyond.")] = MAX_FACES,
-    flatten: files.Flatten = False, threads: files.Threads = None,
+    threads: files.Threads = None,
     html: Annotated[Path | None, Option(metavar="FILE", help=
         "Write the page to a file that needs no server, and end.")] = None,
 ) -> None:  # fmt: skip
@@ -113,28 +113,18 @@ def view_command(
     """
     if html is not None:
         check_page_path(html)
-    direction = None if up is None else camera_options.axis_or_direction(up)
-    source: BVH | Scene
-    if flatten:
-        source, _, above = files.opened(scene, threads, flatten=True)
-        direction = above if direction is None else direction
-    else:
-        source, _ = files.opened_scene(scene, threads)
+    direction = None if up is None else axis_or_direction(up)
+    source = files.opened_scene(scene, threads)
     if html is not None:
-        if not isinstance(source, Scene):
-            tree, source = source, Scene()
-            source.add(tree, name=scene.stem)
         axis = upward(source.up if direction is None else direction)
-        size = Follower(source, scene.name, axis, max_faces, threads).write_html(html)
+        size = write_page(html, source, scene.name, axis, max_faces)
         out.print(f"{html}: {files.content_of(source)}, {mebibytes(size)}")
         return
     viewer = view(
-        source, title=scene.name, up=direction, host=host, port=port, open_browser=not no_open,
-        max_faces=max_faces, threads=threads, origins=origins, url=url,
+        source, title=scene.name, up=direction, host=host, port=port, max_faces=max_faces,
+        threads=threads, origins=origins, url=url,
     )  # fmt: skip
-    out.print(f"{one_line(scene.name)}: {viewer.url}  (Ctrl-C ends)")
-    with viewer, suppress(KeyboardInterrupt):
-        viewer.wait()
+    _wait(scene.name, viewer, no_open)
 
 
 def demo_command(
@@ -146,14 +136,9 @@ def demo_command(
     Over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
     """
     scene, moons = demo_scene()
-    viewer = view(
-        scene, title="demo", host=host, port=port, open_browser=not no_open, origins=origins,
-        url=url,
-    )  # fmt: skip
+    viewer = view(scene, title="demo", host=host, port=port, origins=origins, url=url)
     Motion(viewer, moons)
-    out.print(f"demo: {viewer.url}  (Ctrl-C ends)")
-    with viewer, suppress(KeyboardInterrupt):
-        viewer.wait()
+    _wait("demo", viewer, no_open)
 
 
 def lab_command(
@@ -165,9 +150,14 @@ def lab_command(
     It shows the exact answer and those of common box tests. Over ssh, forward
     its port: ssh -L 8090:localhost:8090 machine.
     """
-    with lab_page.ray_lab(host=host, port=port, origins=origins, url=url) as lab:
-        out.print(f"ray lab: {lab.url}  (Ctrl-C ends)")
-        if not no_open:
-            webbrowser.open(lab.url)
-        with suppress(KeyboardInterrupt):
-            lab.wait()
+    lab = lab_page.ray_lab(host=host, port=port, origins=origins, url=url)
+    _wait("ray lab", lab, no_open)
+
+
+def _wait(name: str, page: Page, no_open: bool) -> None:
+    """Print the address of a page, open it in a browser, and serve it until Ctrl-C."""
+    out.print(f"{one_line(name)}: {page.url}  (Ctrl-C ends)")
+    if not no_open:
+        webbrowser.open(page.url)
+    with page, suppress(KeyboardInterrupt):
+        page.wait()

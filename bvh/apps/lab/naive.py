@@ -33,13 +33,6 @@ class Claim(NamedTuple):
     box: int
 
 
-class Verdict(NamedTuple):
-    """Comparison of a claim with the exact answer: a kind, and the error."""
-
-    kind: str
-    text: str
-
-
 def entry_and_exit(o: Array, d: Array, lower: Array, upper: Array) -> tuple[float, float]:
     """Return the latest entry and earliest exit by division, NaN where 0 / 0 occurs."""
     t0, t1 = (lower - o) / d, (upper - o) / d
@@ -110,22 +103,22 @@ def claims(state: LabState) -> list[Claim]:
     return answers
 
 
-def verdict(state: LabState, claim: Claim) -> Verdict:
-    """Compare a naive claim with the exact answer."""
+def verdict(state: LabState, claim: Claim) -> tuple[str, str]:
+    """Compare a claim with the exact answer; return SAME, ROUNDED or WRONG, and the error."""
     closest = nearest(state)
     if claim.t is None and closest is None:
-        return Verdict(SAME, "")
+        return SAME, ""
     if claim.t is not None and closest is not None and claim.box == closest:
         _, near, far = interval(state, closest)
         if claim.t == near:
-            return Verdict(SAME, "")
+            return SAME, ""
         error = abs(claim.t - near)
         # Relative to the length in the box, too: half a box is not rounding, however large t is.
         if error <= ROUNDING * min(max(near, far - near), far) and error < math.inf:
             ulps = error / math.ulp(near)
             text = f"{ulps:.0f} ulp" if ulps < 1000 else f"{error:.1e}"
-            return Verdict(ROUNDED, f"off by {text}")
-    return Verdict(WRONG, _flaw(state, claim, closest))
+            return ROUNDED, f"off by {text}"
+    return WRONG, _flaw(state, claim, closest)
 
 
 @np.errstate(all="ignore")

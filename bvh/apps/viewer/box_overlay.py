@@ -18,8 +18,6 @@ from bvh.tree.wide_nodes import lanes_of
 OFF, TREE, TOP = "off", "tree", "top level"
 # Largest number of drawn boxes; the largest boxes come first.
 MAX_BOXES = 5000
-# Number of trees whose levels are cached.
-CACHED = 16
 COLOURS = (
     (214, 39, 40), (255, 127, 14), (188, 160, 0), (44, 160, 44), (0, 150, 170), (31, 119, 180),
     (110, 80, 200), (200, 60, 160),
@@ -31,8 +29,8 @@ class BoxOverlay:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        # Keys are id() of a tree's arrays, which are referenced so that the id stays unique.
-        self._levels: dict[int, tuple[TreeArrays, BoxLevels]] = {}
+        # The levels of the tree that was chosen last.
+        self._levels: BoxLevels | None = None
         gui = session.client.gui
         self._of = gui.add_dropdown(
             "Boxes of", self._choices(), initial_value=OFF,
@@ -89,12 +87,9 @@ class BoxOverlay:
             # Not cached: the top level changes when instances move.
             return BoxLevels(scene.view().arrays)
         arrays = scene.leaves.trees[scene.leaves.tree_of[leaf]].arrays
-        if id(arrays) not in self._levels:
-            if len(self._levels) == CACHED:
-                # Each refit replaces the arrays of a tree, so old ones would accumulate.
-                self._levels.clear()
-            self._levels[id(arrays)] = arrays, BoxLevels(arrays)
-        return self._levels[id(arrays)][1]
+        if self._levels is None or self._levels.arrays is not arrays:
+            self._levels = BoxLevels(arrays)
+        return self._levels
 
 
 class BoxLevels:
@@ -104,7 +99,7 @@ class BoxLevels:
     """
 
     def __init__(self, arrays: TreeArrays) -> None:
-        self._lanes = lanes_of(arrays.nodes.data)
+        self.arrays, self._lanes = arrays, lanes_of(arrays.nodes.data)
         self._levels = wide_levels(self._lanes)
         self._frame = FrameView(arrays.frame)
         self.depth = int(self._levels.max()) + 1 if len(self._levels) else -1

@@ -198,6 +198,8 @@ def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats
     A page can rotate and scale along axes, not shear. Positions are those of a mesh that is centred
     and scaled to size one, so that float32 is precise.
     """
+    from viser.transforms import SO3
+
     maps, linear = leaves.matrices, leaves.matrices[:, :, :3]
     scales = np.linalg.norm(linear, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -209,28 +211,12 @@ def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats
     signs = np.where(np.linalg.det(unit) < 0.0, -1.0, 1.0)
     scales[:, 0] *= signs
     unit[:, :, 0] *= signs[:, None]
-    turns = quaternions_of(unit)
+    turns = np.asarray(SO3.from_matrix(unit).wxyz, np.float64)
     frames = [PageFrame.around(tree.bounds) for tree in leaves.trees]
     middles = np.array([each.centre for each in frames]).reshape(-1, 3)[leaves.tree_of]
     sizes = np.array([each.scale for each in frames])[leaves.tree_of]
     places = np.einsum("kij,kj->ki", linear, middles) + maps[:, :, 3]
     return square, turns, scales * (frame.scale / sizes)[:, None], frame.to_page(places)
-
-
-def quaternions_of(turns: Floats) -> Floats:
-    """Return the quaternions, w first, of rotation matrices (n, 3, 3)."""
-    x, y, z = (turns[:, k, k] for k in range(3))
-    # 4 q q', whose rows are multiples of q: the longest is the most precise.
-    products = np.empty((len(turns), 4, 4))
-    for k, (sx, sy, sz) in enumerate(((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))):
-        products[:, k, k] = 1.0 + sx * x + sy * y + sz * z
-    for k in range(3):
-        i, j = (k + 1) % 3, (k + 2) % 3
-        products[:, 0, k + 1] = products[:, k + 1, 0] = turns[:, j, i] - turns[:, i, j]
-        products[:, i + 1, j + 1] = products[:, j + 1, i + 1] = turns[:, i, j] + turns[:, j, i]
-    largest = np.einsum("nkk->nk", products).argmax(axis=1)
-    found = products[np.arange(len(turns)), largest]
-    return np.asarray(found / np.linalg.norm(found, axis=1)[:, None])
 
 
 def glb_of(

@@ -6,7 +6,7 @@ import html
 import io
 import math
 import os
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,18 @@ import numpy as np
 import trimesh
 
 from bvh.apps.page_server import HOST, new_server, set_up, silent
-from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageDrawing, face_triangles
+from bvh.apps.viewer.drawing import (
+    DrawnMesh,
+    Floats,
+    PageDrawing,
+    PageFrame,
+    drawing_of,
+    face_triangles,
+)
 from bvh.apps.viewer.meshes import Meshes
 from bvh.apps.viewer.tools.marks import ORANGE, Marked, Marks
 from bvh.apps.viewer.tools.sectioning import placed
+from bvh.apps.viewer.tools.views import first_view
 from bvh.camera.camera import Camera
 from bvh.picking.results import Pick
 from bvh.pictures.colours import heat, hottest_of, in_bytes
@@ -35,23 +43,31 @@ CAPTION = (
 )
 
 
-def written_html(
-    path: str | os.PathLike[str], scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
-    picks: Sequence[Pick] = (), title: str = "Scene",
+def write_page(
+    path: str | os.PathLike[str], scene: Scene, title: str, up: Floats, max_faces: int,
+    camera: Camera | None = None, pick: Pick | None = None,
 ) -> int:  # fmt: skip
-    """Write a page of a drawing of a scene, seen by a world camera; return its size in bytes.
+    """Write a page of a scene, seen by a world camera; return its size in bytes.
 
-    The page shows the meshes, then the picks, too, then the cost of a ray to each vertex.
+    The page shows the meshes, then the pick, too, then the cost of a ray to each vertex.
     """
     check_page_path(path)
+    frame = PageFrame.around(scene.bounds)
+    drawing = drawing_of(scene, frame, max_faces)
+    if camera is None:
+        seen = first_view(scene, frame, up)
+        camera = replace(seen, eye=frame.to_world(seen.eye))
+    # A pick of a removed instance is left out.
+    if pick and not (pick.leaf < len(scene.leaves) and scene.path(pick.leaf) == pick.path):
+        pick = None
     coloured = sum(len(part.places) * len(part.vertices) for part in drawing.parts) <= LARGEST
     server = new_server(HOST, 0, title)
     try:
-        text = _played(server, scene, drawing, camera, up, picks, coloured)
+        text = _played(server, scene, drawing, camera, up, pick, coloured)
     finally:
         with silent():
             server.stop()
-    rows = ["drag to turn", *map(_told, picks)]
+    rows = ["drag to turn"] + ([] if pick is None else [_label(pick)])
     if coloured:
         rows.append("at the end: nodes and groups of triangles that a ray visits")
     caption = f"<b>{html.escape(title)}</b>: {html.escape('; '.join(rows))}"
@@ -68,9 +84,9 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
 
 def _played(
     server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
-    picks: Sequence[Pick], coloured: bool,
+    pick: Pick | None, coloured: bool,
 ) -> str:  # fmt: skip
-    """Return a page, as HTML, that shows meshes, picks and, if `coloured`, costs in turn."""
+    """Return a page, as HTML, that shows meshes, a pick and, if `coloured`, costs in turn."""
     frame = drawing.frame
     eye = frame.to_page(camera.eye)
     target = eye + camera.forward * float(np.linalg.norm(eye))
@@ -82,13 +98,12 @@ def _played(
         for k, mesh in enumerate(_costs(scene, drawing, camera.eye) if coloured else ())
     ]
     record.insert_sleep(SHOWN)
-    marks = Marks(server.scene, lambda: frame)
-    for k, pick in enumerate(picks):
+    if pick is not None:
+        marks = Marks(server.scene, lambda: frame)
         marked = Marked.of(scene, pick.leaf, np.array([pick.prim_id]))
         corners = marks.placed(marked, face_triangles(marked.tree, marked.ids))
-        marks.surface(f"pick {k}", corners, camera.eye, ORANGE)
-        marks.label(f"picked {k}", _told(pick), frame.to_page(pick.position))
-    if picks:
+        marks.surface("pick", corners, camera.eye, ORANGE)
+        marks.label("picked", _label(pick), frame.to_page(pick.position))
         record.insert_sleep(SHOWN)
     if costs:
         meshes.set_visible(False)
@@ -98,7 +113,7 @@ def _played(
     return str(record.as_html())
 
 
-def _told(pick: Pick) -> str:
+def _label(pick: Pick) -> str:
     """Return the text of a pick's label."""
     name = "" if pick.name is None else f" of {pick.name}"
     return f"face {grouped(pick.prim_id)}{name}, t = {pick.t:.6g}"

@@ -1,5 +1,5 @@
 /* What viser does not report: the hovering pointer, taps, regions that are drawn, keys, clicks in the
-   list of instances, the colour scheme of the system, and the address that the page was opened with.
+   list of instances, and the colour scheme of the system.
    The script writes into the text fields behind two anchors, whose text viser sends like all that is
    typed, and hides these fields. It fetches nothing. */
 if (!window.bvhWatches) {
@@ -141,10 +141,9 @@ if (!window.bvhWatches) {
   };
   document.addEventListener('input', event => { if (event.target.id === 'bvh-search') search(); });
 
-  // Light or dark, as the system has it; and what the address asks for.
+  // Light or dark, as the system has it.
   const dark = matchMedia('(prefers-color-scheme: dark)');
   dark.addEventListener('change', () => send({kind: 'dark', value: dark.matches}));
-  const wanted = new URLSearchParams(location.search).get('bvh');
   let greeted = false;
   const look = () => {
     fieldBehind('bvh-cursor');
@@ -157,9 +156,8 @@ if (!window.bvhWatches) {
         // The panel would cover the scene: its head opens and closes it.
         const panel = document.getElementById('bvh-title').closest('.mantine-Paper-root');
         [...panel.querySelectorAll('div')].find(each => each.style.cursor === 'pointer')?.click();
-        if (!wanted) send({kind: 'narrow'});
+        send({kind: 'narrow'});
       }
-      try { if (wanted) send({kind: 'link', value: JSON.parse(wanted)}); } catch (error) { /* not ours */ }
     }
     if (canvas) {
       if (canvas.tabIndex !== 0) canvas.tabIndex = 0;

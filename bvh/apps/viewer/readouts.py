@@ -1,7 +1,6 @@
 """Texts of the page's panel, as HTML with an id for each value, and the page's script."""
 
 import html
-import json
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
@@ -113,18 +112,6 @@ def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = Fal
         ("From", "from", numbers(ends[0])), ("To", "to", numbers(ends[1])),
     ]  # fmt: skip
     return block(table(rows))
-
-
-def linked(state: str) -> str:
-    """Return a link to the page in a state, as JSON, and a script that copies the link."""
-    script = (
-        "const to = new window.URL(location.href), link = document.getElementById('bvh-link');"
-        f"to.searchParams.set('bvh', {json.dumps(state)}); link.href = to.href;"
-        "navigator.clipboard && navigator.clipboard.writeText(to.href).catch(() => 0);"
-    )
-    style = "color:inherit;text-decoration:underline"
-    text = f'The <a id="bvh-link" target="_blank" style="{style}">link to this view</a> is copied.'
-    return block(text) + running(script)
 
 
 def dragging(tool: str) -> str:

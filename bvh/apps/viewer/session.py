@@ -17,7 +17,7 @@ from bvh.apps.viewer.drawing import PageDrawing, PageFrame, edges_of, face_outli
 from bvh.apps.viewer.meshes import Meshes
 from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.tools.instance_list import InstanceList
-from bvh.apps.viewer.tools.marks import BLUE, GREY, ORANGE, Ids, Marked, Marks
+from bvh.apps.viewer.tools.marks import BLUE, GREY, ORANGE, Marked, Marks
 from bvh.apps.viewer.tools.measuring import Measuring
 from bvh.apps.viewer.tools.page_events import PageEvents
 from bvh.apps.viewer.tools.sectioning import Sectioning
@@ -31,7 +31,7 @@ from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
 
 if TYPE_CHECKING:
-    from viser import ClientHandle, SceneClickEvent, SceneRectSelectEvent
+    from viser import ClientHandle
 
 # Length of the normal as a share of the distance from the eye.
 NORMAL_SHARE = 0.03
@@ -56,8 +56,6 @@ class Session:
     ) -> None:  # fmt: skip
         self.client, self.frame, self.threads = client, drawing.frame, threads
         self.pick: Pick | None = None
-        # Origin and direction in the world of the last click that picked something.
-        self.picked_ray: list[float] | None = None
         # Shared by all pages of the scene; the copy is replaced only while the lock is held.
         self._copy, self.lock = copy, copy.lock
         self._closed = False
@@ -70,8 +68,10 @@ class Session:
         self._left_out = np.empty((0, 8, 3))
         self._show_left_out(drawing)
         self._make_panel(head, up)
-        client.scene.on_click()(self._clicked)
-        client.scene.on_rect_select(modifier="shift")(self._dragged)
+        client.scene.on_click()(lambda e: self.pick_along(e.ray_origin, e.ray_direction))
+        client.scene.on_rect_select(modifier="shift")(
+            lambda event: self._selecting.select(np.array([event.screen_min, event.screen_max]))
+        )
         client.camera.on_update(lambda _: self._tracer.moved())
         if drawing.left_out:
             # A picture shows the meshes that are left out.
@@ -173,7 +173,6 @@ class Session:
             "frame": lambda event: self._frame_instance(int(event["id"])),
             "dark": lambda event: self._dress(bool(event["value"])),
             "narrow": lambda _: self._views.look("Iso"),
-            "link": lambda event: self._views.restore(event.get("value")),
         })  # fmt: skip
         with gui.add_folder("Selection"):
             self._selecting = Selecting(self)
@@ -203,14 +202,11 @@ class Session:
     def _clear(self) -> None:
         """Clear picks, measurements and selections."""
         with self.lock:
-            self.pick, self.picked_ray, self._picked = None, None, None
+            self.pick = self._picked = None
             self.marks.clear("face", "edges", "normal")
             self._pick_text.content = readouts.picked(None)
             self._selecting.clear()
             self._measuring.clear()
-
-    def _clicked(self, event: SceneClickEvent) -> None:
-        self.pick_along(event.ray_origin, event.ray_direction)
 
     def _pick_at(self, x: float, y: float) -> None:
         """Pick at a position, given as shares of the picture's width and height."""
@@ -227,9 +223,6 @@ class Session:
                 pick = self.scene.pick(camera, 0.5, 0.5)
             seconds = notice.clock() - began
             self.pick = pick
-            self.picked_ray = None
-            if pick is not None:
-                self.picked_ray = [*whole.eye.tolist(), *whole.forward.tolist()]
             many = len(self.scene.leaves) > 1
             self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds, many)
             self._mark_pick(whole)
@@ -262,7 +255,7 @@ class Session:
         self._picked = None
         if pick is None:
             return
-        self._picked = self.marked(pick.leaf, np.array([pick.prim_id]))
+        self._picked = Marked.of(self.scene, pick.leaf, np.array([pick.prim_id]))
         self._outline(self._picked, camera)
         # Draw the normal on the visible side, at the same size on the page for all fields of view.
         normal = pick.normal if pick.normal @ camera.forward < 0.0 else -pick.normal
@@ -277,13 +270,6 @@ class Session:
         self.marks.surface("face", corners, camera.eye, ORANGE)
         edges = self.marks.placed(marked, face_outlines(marked.tree, marked.ids))
         self.marks.lines("edges", edges, ORANGE, 3.0, camera.eye)
-
-    def _dragged(self, event: SceneRectSelectEvent) -> None:
-        self._selecting.select(np.array([event.screen_min, event.screen_max]))
-
-    def marked(self, leaf: int, ids: Ids) -> Marked:
-        """Return faces of a leaf with its map and arrays now, by which changes are detected."""
-        return Marked.of(self.scene, leaf, ids)
 
     def _follow_marks(self) -> None:
         """Move the marks with their instances; remove marks of removed instances."""
@@ -307,7 +293,7 @@ class Session:
                 same = tree.arrays is marked.arrays and leaf == marked.leaf
                 if same and np.array_equal(leaves.matrices[leaf], marked.matrix):
                     return marked
-                return self.marked(leaf, marked.ids)
+                return Marked.of(self.scene, leaf, marked.ids)
         return None
 
     def _look_under_cursor(self) -> None:
@@ -326,7 +312,7 @@ class Session:
                 return
             away = float(np.linalg.norm(pick.position - camera.eye))
             self._hover_text.content = readouts.hovered(pick, away, seconds)
-            hovered = self.marked(pick.leaf, np.array([pick.prim_id]))
+            hovered = Marked.of(self.scene, pick.leaf, np.array([pick.prim_id]))
             edges = self.marks.placed(hovered, face_outlines(hovered.tree, hovered.ids))
             self.marks.lines("hover", edges, BLUE, 2.0, camera.eye)
 

@@ -8,7 +8,6 @@ import time
 import warnings
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.apps.page_server import HOST, Page, set_up
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.drawing import MAX_FACES, PageDrawing, PageFrame, drawing_of
-from bvh.apps.viewer.html_export import written_html
+from bvh.apps.viewer.html_export import write_page
 from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.session import Session
-from bvh.apps.viewer.tools.views import FILL
-from bvh.apps.viewer.tools.views import WIDE as FOV
+from bvh.apps.viewer.tools.views import WIDE, first_view
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
 from bvh.picking.results import Pick, Selection
@@ -40,156 +38,6 @@ TICK = 1.0 / 30.0
 PATIENCE = 5.0
 # Page coordinates beyond which the page's frame is replaced: the page draws nothing from 500 on.
 FARTHEST = 100.0
-
-
-class Follower:
-    """The pages of a scene.
-
-    Updates are computed with the lock of `copy` held. At each update a page gets every value at
-    most once, and only if it has changed; scenes that take long to draw, and slow pages, get fewer
-    updates.
-    """
-
-    def __init__(
-        self, scene: Scene, title: str, up: NDArray[np.float64], max_faces: int,
-        threads: int | None,
-    ) -> None:  # fmt: skip
-        self.copy = SceneCopy(scene)
-        self._title, self.up, self._max_faces, self._threads = title, up, max_faces, threads
-        self._sessions: dict[int, Session] = {}
-        self._ended = threading.Event()
-        # Set while there is a page, so that the thread sleeps without one, and at the end.
-        self._wanted = threading.Event()
-        # Whether nothing has been drawn yet: the first content moves the cameras of pages.
-        self._empty = True
-        self._frame = PageFrame.around(self.copy.scene.bounds)
-        self._drawing = self._drawn(None)
-        # The count of all changes at the last update, and the version that is drawn.
-        self._seen, self._version = -1, self.copy.version
-        # Load the kernels of picks before the first click.
-        self.copy.scene.pick(self._frame.ray_camera(np.zeros(3), np.ones(3)), 0.5, 0.5)
-        self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
-
-    def start(self) -> None:
-        """Begin to follow the scene."""
-        # viser warns if a page is closed while it is updated, which is no error here.
-        warnings.filterwarnings("ignore", "Queued a .* on a closed connection", UserWarning)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop updating pages."""
-        self._ended.set()
-        self._wanted.set()
-        if self._thread.is_alive():
-            self._thread.join(PATIENCE)
-        for session in list(self._sessions.values()):
-            session.close()
-
-    def add(self, client: ClientHandle) -> Session:
-        """Show the scene as it is now to a client."""
-        with self.copy.lock:
-            self._update()
-            session = Session(
-                client, self.copy, self._drawing, self._head(), self.up, self._threads
-            )
-            self._sessions[client.client_id] = session
-            self._wanted.set()
-            return session
-
-    def remove(self, client: ClientHandle) -> None:
-        """Forget a client that is gone."""
-        session = self._sessions.pop(client.client_id, None)
-        if session is not None:
-            session.close()
-        with self.copy.lock:
-            if not (self._sessions or self._ended.is_set()):
-                self._wanted.clear()
-
-    def first_view(self) -> Camera:
-        """Return a camera in page coordinates that sees all; it looks at the origin."""
-        bounds = self.copy.scene.bounds
-        empty = not np.isfinite(bounds).all()
-        box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else self._frame.to_page(bounds)
-        return Camera.framing(box, up=self.up, fov_y=FOV, fill=FILL)
-
-    def write_html(
-        self, path: str | os.PathLike[str], camera: Camera | None = None, pick: Pick | None = None
-    ) -> int:
-        """Write the drawing as a page of one file; return its size in bytes."""
-        with self.copy.lock:
-            self.copy.follow()
-            scene, frame = self.copy.scene, self._frame
-            if camera is None:
-                seen = self.first_view()
-                camera = replace(seen, eye=frame.to_world(seen.eye))
-            drawing = drawing_of(scene, frame, self._max_faces)
-            # A pick of a removed instance is left out.
-            leaves = len(scene.leaves)
-            kept = pick is not None and pick.leaf < leaves and scene.path(pick.leaf) == pick.path
-            picks = [pick] if pick is not None and kept else []
-            return written_html(path, scene, drawing, camera, self.up, picks, self._title)
-
-    def _run(self) -> None:
-        """Follow the scene until the end."""
-        pause = TICK
-        while not self._ended.wait(pause):
-            self._wanted.wait()
-            began = time.perf_counter()
-            if self._seen != changes.count and not self._ended.is_set():
-                with self.copy.lock:
-                    self._update()
-            took = time.perf_counter() - began
-            # Pause as long as an update took, so that updates use at most half of the time.
-            pause = max(TICK - took, took)
-
-    def _update(self) -> None:
-        """Bring all pages up to date; the caller holds the lock."""
-        # The count is read first, so that changes during the update are noticed at the next one.
-        seen = changes.count
-        if self._seen == seen:
-            return
-        self._seen, was_empty, error = seen, self._empty, None
-        try:
-            self.copy.follow()
-            if self._version == self.copy.version:
-                return
-            self._version = self.copy.version
-            self._drawing = self._drawn(self._drawing)
-        except (ValueError, TypeError, MemoryError) as caught:
-            error = caught
-        head = self._head(error)
-        for session in list(self._sessions.values()):
-            session.show(self._drawing, head)
-            if was_empty and not self._empty:
-                camera, eye = session.client.camera, self.first_view().eye
-                camera.up_direction, camera.position, camera.look_at = self.up, eye, np.zeros(3)
-
-    def _drawn(self, before: PageDrawing | None) -> PageDrawing:
-        """Return the drawing of the scene's copy, in a new frame if it does not fit the old one."""
-        scene = self.copy.scene
-        drawing = drawing_of(scene, self._frame, self._max_faces, before)
-        if not (drawing.parts or len(drawing.boxes)):
-            return drawing
-        was_empty, self._empty = self._empty, False
-        places = [part.places for part in drawing.parts] + [drawing.boxes.reshape(-1, 3)]
-        away = max(float(np.abs(each).max(initial=0.0)) for each in places)
-        if before is not None and (was_empty or away > FARTHEST):
-            self._frame = PageFrame.around(scene.bounds)
-            drawing = drawing_of(scene, self._frame, self._max_faces)
-        return drawing
-
-    def _head(self, error: Exception | None = None) -> str:
-        """Return the HTML of the head of the panel."""
-        notices = []
-        if self._drawing.left_out:
-            missing, limit = map(grouped, (self._drawing.left_out, self._max_faces))
-            notices.append(
-                f"{missing} faces are not drawn (limit {limit}): grey boxes stand for them. "
-                "Ray-cast pictures show all of them, and picks and rectangles find them."
-            )
-        if error is not None:
-            notices.append(f"The scene is shown as it was: {error}")
-        return readouts.header(self._title, _content(self.copy.scene), notices)
 
 
 class Viewer(Page):
@@ -211,27 +59,40 @@ class Viewer(Page):
     >>> viewer.port  # doctest: +SKIP
     """
 
+    # Updates are computed with the lock of `_copy` held. At each update a page gets every value at
+    # most once, and only if it has changed; scenes that take long to draw, and slow pages, get
+    # fewer updates.
+
     def __init__(
-        self, follower: Follower, host: str, port: int, origins: Sequence[str] | None = None,
-        url: str | None = None,
+        self, scene: Scene, title: str, up: NDArray[np.float64], max_faces: int,
+        threads: int | None, host: str, port: int, origins: Sequence[str] | None, url: str | None,
     ) -> None:  # fmt: skip
-        self.scene, self._follower, up = follower.copy.source, follower, follower.up
+        self.scene, self._copy = scene, SceneCopy(scene)
+        self._title, self._up, self._max_faces, self._threads = title, up, max_faces, threads
+        self._sessions: dict[int, Session] = {}
         self._last: Session | None = None
+        # Set while there is a page, so that the thread sleeps without one, and at the end.
+        self._has_pages = threading.Event()
+        # Whether nothing has been drawn yet: the first content moves the cameras of pages.
+        self._empty = True
+        self._frame = PageFrame.around(self._copy.scene.bounds)
+        self._drawing = self._drawn(None)
+        # The count of all changes at the last update, and the version that is drawn.
+        self._seen, self._version = -1, self._copy.version
+        # Load the kernels of picks before the first click.
+        self._copy.scene.pick(self._frame.ray_camera(np.zeros(3), np.ones(3)), 0.5, 0.5)
+        # The steps that may fail come before the server starts.
         super().__init__(host, port, "bvh", origins, url)
-        eye = follower.first_view().eye
-        set_up(self._server, up, 1.2, eye, np.zeros(3), float(np.radians(FOV)))
+        eye = first_view(self._copy.scene, self._frame, up).eye
+        set_up(self._server, up, 1.2, eye, np.zeros(3), float(np.radians(WIDE)))
         self._server.gui.configure_theme(**readouts.THEME)
         self._server.gui.main_panel.dock_right()
-
-        @self._server.on_client_connect
-        def _(client: ClientHandle) -> None:
-            self._last = self._follower.add(client)
-            # If it disconnected before this call, the event for that has passed.
-            if client.client_id not in self._server.get_clients():
-                self._follower.remove(client)
-
-        self._server.on_client_disconnect(self._follower.remove)
-        self._follower.start()
+        self._server.on_client_connect(self._add)
+        self._server.on_client_disconnect(self._remove)
+        # viser warns if a page is closed while it is updated, which is no error here.
+        warnings.filterwarnings("ignore", "Queued a .* on a closed connection", UserWarning)
+        self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
+        self._thread.start()
 
     @property
     def pick(self) -> Pick | None:
@@ -266,13 +127,106 @@ class Viewer(Page):
         >>> viewer = bvh.view(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))  # doctest: +SKIP
         >>> viewer.save_html("triangle.html")  # doctest: +SKIP
         """
-        return self._follower.write_html(path, self.camera, self.pick)
+        with self._copy.lock:
+            self._copy.follow()
+            return write_page(
+                path, self._copy.scene, self._title, self._up, self._max_faces, self.camera,
+                self.pick,
+            )  # fmt: skip
 
     def _leave(self) -> None:
-        self._follower.stop()
+        self._has_pages.set()
+        self._thread.join(PATIENCE)
+        for session in list(self._sessions.values()):
+            session.close()
 
     def __repr__(self) -> str:
         return f"Viewer({'closed' if self.closed else self.url!r}, {self.scene!r})"
+
+    def _add(self, client: ClientHandle) -> None:
+        """Show the scene as it is now to a client."""
+        with self._copy.lock:
+            self._update()
+            self._last = Session(
+                client, self._copy, self._drawing, self._head(), self._up, self._threads
+            )
+            self._sessions[client.client_id] = self._last
+            self._has_pages.set()
+        # If it disconnected before this call, the event for that has passed.
+        if client.client_id not in self._server.get_clients():
+            self._remove(client)
+
+    def _remove(self, client: ClientHandle) -> None:
+        """Forget a client that is gone."""
+        session = self._sessions.pop(client.client_id, None)
+        if session is not None:
+            session.close()
+        with self._copy.lock:
+            if not (self._sessions or self.closed):
+                self._has_pages.clear()
+
+    def _run(self) -> None:
+        """Follow the scene until the end."""
+        pause = TICK
+        while not self._ended.wait(pause):
+            self._has_pages.wait()
+            began = time.perf_counter()
+            if self._seen != changes.count and not self._ended.is_set():
+                with self._copy.lock:
+                    self._update()
+            took = time.perf_counter() - began
+            # Pause as long as an update took, so that updates use at most half of the time.
+            pause = max(TICK - took, took)
+
+    def _update(self) -> None:
+        """Bring all pages up to date; the caller holds the lock."""
+        # The count is read first, so that changes during the update are noticed at the next one.
+        seen = changes.count
+        if self._seen == seen:
+            return
+        self._seen, was_empty, error = seen, self._empty, None
+        try:
+            self._copy.follow()
+            if self._version == self._copy.version:
+                return
+            self._version = self._copy.version
+            self._drawing = self._drawn(self._drawing)
+        except (ValueError, TypeError, MemoryError) as caught:
+            error = caught
+        head = self._head(error)
+        for session in list(self._sessions.values()):
+            session.show(self._drawing, head)
+            if was_empty and not self._empty:
+                camera = session.client.camera
+                eye = first_view(self._copy.scene, self._frame, self._up).eye
+                camera.up_direction, camera.position, camera.look_at = self._up, eye, np.zeros(3)
+
+    def _drawn(self, before: PageDrawing | None) -> PageDrawing:
+        """Return the drawing of the scene's copy, in a new frame if it does not fit the old one."""
+        scene = self._copy.scene
+        drawing = drawing_of(scene, self._frame, self._max_faces, before)
+        if not (drawing.parts or len(drawing.boxes)):
+            return drawing
+        was_empty, self._empty = self._empty, False
+        places = [part.places for part in drawing.parts] + [drawing.boxes.reshape(-1, 3)]
+        away = max(float(np.abs(each).max(initial=0.0)) for each in places)
+        if before is not None and (was_empty or away > FARTHEST):
+            self._frame = PageFrame.around(scene.bounds)
+            drawing = drawing_of(scene, self._frame, self._max_faces)
+        return drawing
+
+    def _head(self, error: Exception | None = None) -> str:
+        """Return the HTML of the head of the panel."""
+        notices = []
+        if self._drawing.left_out:
+            missing, limit = map(grouped, (self._drawing.left_out, self._max_faces))
+            notices.append(
+                f"{missing} faces are not drawn (limit {limit}): grey boxes stand for them. "
+                "Ray-cast pictures show all of them, and picks and rectangles find them."
+            )
+        if error is not None:
+            notices.append(f"The scene is shown as it was: {error}")
+        return readouts.header(self._title, _content(self._copy.scene), notices)
 
 
 def view(
@@ -344,9 +298,7 @@ def view(
     scene, name = _scene_of(source, title)
     if direction is None:
         direction = upward(scene.up)
-    # The steps that may fail come before the server starts.
-    follower = Follower(scene, name, direction, limit, threads)
-    viewer = Viewer(follower, host, port, origins, url)
+    viewer = Viewer(scene, name, direction, limit, threads, host, port, origins, url)
     if open_browser:
         webbrowser.open(viewer.url)
     return viewer

@@ -196,10 +196,7 @@ def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
 
 @wp.func
 def step_into(target: Target, node: wp.int32, ray: LocalRay):
-    """Return (code, count) of the children of a node that a ray enters, the nearer one first.
-
-    A count of -1 stands for no child.
-    """
+    """Return (code, count) of the children that a ray enters, the nearer first; -1 for none."""
     # Each axis has the lower and the upper bound of the first child, then those of the second.
     x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
     a, b = _slab(x[0], x[1], ray, 0)

@@ -34,10 +34,7 @@ def _row_size(m: wp.vec4d, v: wp.vec3d):
 
 @wp.func
 def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
-    """Return (origin, direction, lost) of a ray in the coordinates of a leaf's tree.
-
-    Within the leaf it is off by at most `lost` (see the top of this file).
-    """
+    """Return (origin, direction, lost) of a ray in a leaf's tree, off by at most `lost` there."""
     x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
     far = TWO * wp.vec3d(wp.abs(o[0]), wp.abs(o[1]), wp.abs(o[2])) + target.reach[leaf]
     origin = wp.vec3d(_row_dot(x, o) + x[3], _row_dot(y, o) + y[3], _row_dot(z, o) + z[3])

@@ -25,10 +25,7 @@ def dumps(data: object) -> bytes:
 
 
 class KernelFiles:
-    """One file for each compiled signature of a function: a digest, then pickled machine code.
-
-    It replaces Numba's index file, which two processes can corrupt.
-    """
+    """One file for each compiled signature of a function: a digest, then pickled machine code."""
 
     def __init__(self, folder: KernelFolder | None, base: str) -> None:
         self._folder = folder
@@ -49,11 +46,7 @@ class KernelFiles:
 
 
 class HelperFiles:
-    """Records of lowered helpers by key; each file has some that were lowered in succession.
-
-    Typing and lowering take most of a compilation, and entries share most helpers: those of one
-    process are only linked by the others.
-    """
+    """Records of lowered helpers by key; each file has some that were lowered in succession."""
 
     def __init__(self) -> None:
         self._records: dict[str, Any] = {}

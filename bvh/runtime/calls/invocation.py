@@ -258,10 +258,9 @@ class Kept:
 
 
 class First(Kept):
-    """A kernel without results, its first argument, and the function `call` that calls it.
+    """A kernel without results, its first argument, and the function `call` that calls it."""
 
-    Its words: the address of the kernel, the number of the argument's words, and these.
-    """
+    # Its words: the address of the kernel, the number of the argument's words, and these.
 
     __slots__ = ("call", "owner")
 

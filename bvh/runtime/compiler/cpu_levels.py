@@ -198,10 +198,7 @@ _forgets: list[Callable[[], None]] = []
 
 
 def known_of_target(find: Callable[..., T]) -> Callable[..., T]:
-    """Cache a function's results that depend on the CPU that kernels are compiled for.
-
-    `forget_target` clears them.
-    """
+    """Cache results that depend on the CPU of kernels, until `forget_target` clears them."""
     kept = lru_cache(maxsize=2)(find)
     _forgets.append(kept.cache_clear)
     return kept

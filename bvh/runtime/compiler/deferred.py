@@ -142,10 +142,7 @@ def real_of(value: Any) -> Any:
 
 
 def names_of(module: str, names: str) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module that gives it the names of another, as `Named` objects.
-
-    `module` is imported when Numba is; `names` are separated by spaces.
-    """
+    """Return a `__getattr__` for a module: the names of another, which is imported with Numba."""
     known, found = names.split(), dict[str, Deferred]()
     at_activation(lambda: import_module(module))
 

@@ -204,11 +204,7 @@ def prune_cache() -> list[Path]:
 
 
 class KernelCache:
-    """The cache of one entry on `KernelFiles`; where the disk fails, nothing is saved.
-
-    The fingerprint and the folders are found when the function is first compiled or loaded: an
-    import need not wait for them.
-    """
+    """The cache of one entry on `KernelFiles`; where the disk fails, nothing is saved."""
 
     def __init__(
         self, function: Callable[..., Any], kinds: Any, choose_compiler: Callable[[], object]

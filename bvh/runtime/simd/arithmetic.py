@@ -158,10 +158,7 @@ def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
 
 
 def _reread(kinds: dict[Type, Type]) -> Callable[..., Operation]:
-    """Return a function that types and generates the same bits as values of another type.
-
-    `kinds` has that type, by the type of the lanes or of the scalar.
-    """
+    """Return a function that types and generates the same bits as values of the type in `kinds`."""
 
     def build(typingctx: TypingContext, value: Type) -> Operation:
         kind = kinds[types.unliteral(getattr(value, "dtype", value))]

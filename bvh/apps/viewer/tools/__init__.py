@@ -10,5 +10,5 @@ Each file imports only from those above it.
 | `measuring.py` | Measuring: the distance between the last two picks, or between their instances |
 | `sectioning.py` | Sectioning: a plane, one side of which the page draws |
 | `instance_list.py` | List of a scene's instances: names, a search, eyes that hide, one to frame |
-| `views.py` | Views: camera positions, ground and axes, pictures and links |
+| `views.py` | Views: camera positions, ground and axes, and pictures |
 """

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from trimesh.intersections import slice_faces_plane
+from trimesh.transformations import quaternion_matrix
 
 from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame, corners_of
 from bvh.camera.camera import Camera
@@ -110,11 +111,8 @@ def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
 
 def placed(part: DrawnMesh, copy: int) -> Floats:
     """Return the vertices of a copy in page coordinates."""
-    # The rotation of p by the quaternion (w, v) is p + 2 (w (v x p) + v x (v x p)).
-    w, *axis = part.turns[copy]
-    points = part.vertices * part.scales[copy]
-    across = np.cross(axis, points)
-    return np.asarray(points + 2.0 * (w * across + np.cross(axis, across)) + part.places[copy])
+    turn = quaternion_matrix(part.turns[copy])[:3, :3]  # type: ignore[no-untyped-call]
+    return np.asarray((part.vertices * part.scales[copy]) @ turn.T + part.places[copy])
 
 
 def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:

@@ -101,7 +101,7 @@ class Selecting:
                 ids: Ids = np.arange(len(self._session.scene.leaves[leaf].tree))
             else:
                 ids = found[row]
-            self._marked.append(self._session.marked(leaf, ids[: MAX_MARKED - drawn]))
+            self._marked.append(Marked.of(self._session.scene, leaf, ids[: MAX_MARKED - drawn]))
             drawn += len(self._marked[-1].ids)
         shown = len(found) if found.what == "instances" else drawn
         self._text.content = readouts.selected(found, seconds, shown)

@@ -1,17 +1,16 @@
-"""Views of a page: camera positions, ground and axes, pictures and links."""
+"""Views of a page: camera positions, ground and axes, and pictures."""
 
 from __future__ import annotations
 
 import io
-import json
 from typing import Any
 
 import numpy as np
 
-from bvh.apps.viewer import readouts
-from bvh.apps.viewer.drawing import Floats
+from bvh.apps.viewer.drawing import Floats, PageFrame
 from bvh.camera.camera import Camera
 from bvh.camera.placement import oblique
+from bvh.scene.scene import Scene
 
 # Fields of view in degrees: perspective, and one small enough to look orthographic.
 WIDE, NARROW = 35.0, 1.0
@@ -30,13 +29,10 @@ class Views:
         self._parallel = gui.add_checkbox("Orthographic", False)
         self._ground = gui.add_checkbox("Ground and axes", False)
         picture = gui.add_button("Save picture")
-        link = gui.add_button("Copy link to this view")
-        self._note = gui.add_html("")
         buttons.on_click(lambda _: self.look(buttons.value))
         self._parallel.on_update(lambda _: self._change_opening())
         self._ground.on_update(lambda _: self.draw_ground())
         picture.on_click(lambda _: self._save())
-        link.on_click(lambda _: self._link())
 
     def look(self, name: str, bounds: Floats | None = None) -> None:
         """Turn the camera to a view in NAMES, and fit the scene, or bounds of a part of it.
@@ -107,29 +103,9 @@ class Views:
         Image.fromarray(pixels).save(file, "PNG")
         client.send_file_download("view.png", file.getvalue(), save_immediately=True)
 
-    def _link(self) -> None:
-        """Copy the page's address with the camera and the pick, which `restore` reads."""
-        session, camera = self._session, self._session.client.camera
-        to_world = session.frame.to_world
-        state = {
-            "eye": to_world(camera.position).tolist(), "at": to_world(camera.look_at).tolist(),
-            "fov": float(camera.fov), "pick": session.picked_ray,
-        }  # fmt: skip
-        self._note.content = readouts.linked(json.dumps(state))
 
-    def restore(self, state: Any) -> None:
-        """Return to the camera and the pick of a link; ignore a state that is not valid."""
-        session = self._session
-        try:
-            eye, at = (np.array(state[name], float).reshape(3) for name in ("eye", "at"))
-            opening, ray = float(state["fov"]), state.get("pick")
-            if not (np.isfinite([*eye, *at]).all() and 0.0 < opening < 3.0):
-                return
-            ends = None if ray is None else np.array(ray, float).reshape(2, 3)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return
-        to_page = session.frame.to_page
-        self._parallel.value = bool(opening < np.radians(2.0 * NARROW))
-        self._stand(to_page(eye), to_page(at), float(np.degrees(opening)))
-        if ends is not None and np.isfinite(ends).all() and ends[1].any():
-            session.pick_along(to_page(ends[0]), ends[1])
+def first_view(scene: Scene, frame: PageFrame, up: Floats) -> Camera:
+    """Return a camera in page coordinates that sees all of a scene; it looks at the origin."""
+    empty = not np.isfinite(scene.bounds).all()
+    box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else frame.to_page(scene.bounds)
+    return Camera.framing(box, up=up, fov_y=WIDE, fill=FILL)
