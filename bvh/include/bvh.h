@@ -653,9 +653,10 @@ typedef struct {
 typedef struct {
     int64_t size;
     int64_t row;
-    bvh_i8_1d permutation;
     int64_t kernel;
     int64_t sort;
+    bvh_i8_1d queue;
+    int64_t chunks;
 } bvh_Order;
 
 typedef struct {
