@@ -31,7 +31,7 @@ BOUNDS = {
         closest_pairs._descend_from invocation._take_apart moving_boxes.move_boxes
         oriented_boxes._measure""",
     "a counter that moves on, or a range that shrinks, in each round": """
-        all_hits._sift closest_hit.closest_hits closest_pairs._test_collected
+        all_hits._sift closest_hit._trace_blocks closest_pairs._test_collected
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
         meeting_pairs.find_contacts polygons._sort python_calls.read_numbers
         python_calls.words_of ray_batch.row_length region_search.search_regions
