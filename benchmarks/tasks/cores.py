@@ -69,7 +69,8 @@ def calls(setting: Setting) -> Calls:
     found["position and normal"] = partial(located, tree, *rest["random"].rays)
     found["all hits"] = partial(tree.all_hits, *rest["random"].rays)
     found["count hits"] = partial(tree.count_hits, *rest["random"].rays)
-    found["visible"] = partial(tree.visible, rest["diffuse"].origins, rest["random"].origins)
+    seen = rest["diffuse"].origins
+    found["visible"] = partial(tree.visible, seen, rest["random"].origins[: len(seen)])
     scene, _ = lattice(mesh, INSTANCES)
     seen = bvh.Camera.framing(scene.bounds, width=side, height=side, fill=0.94)
     found["scene, camera"] = partial(scene.closest_hit, *seen.rays())

@@ -37,7 +37,7 @@ START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 
 # Of chunks that kernels claim: the size of the first one, and the seconds of work that are worth a
 # thread.
-FIRST, THREAD_SECONDS = 2, 1e-4
+FIRST, THREAD_SECONDS = 2, 2e-4
 
 # How often a waiting thread reports: progress and Ctrl-C seem immediate.
 POLL_SECONDS = 0.05

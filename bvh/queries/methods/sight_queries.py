@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from math import inf, sqrt
 from typing import Any
@@ -11,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import Filter, is_foreign, plain_point
+from bvh.queries.query_arguments import ROWS_AT_ONCE, Filter, is_foreign, plain_point, real_rows
 from bvh.queries.verbs import verb
-from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points
+from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
+from bvh.runtime.threads import share
 
 Floats = NDArray[np.float64]
 
@@ -89,7 +91,7 @@ class SightQueries:
                 return seen
         if is_foreign(p, q, mask):
             return foreign_answer(self.visible, locals())
-        rays, finite = segments(p, q, margin)
+        rays, finite = segments(p, q, margin, threads)
         hidden = self.any_hit(
             *rays, mask=mask, cull=cull, threads=threads, progress=progress, sort=sort,
             filter=filter, data=data,
@@ -100,32 +102,49 @@ class SightQueries:
 
 
 def segments(
-    p: ArrayLike, q: ArrayLike, margin: float
+    p: ArrayLike, q: ArrayLike, margin: float, threads: int | None = None
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
     """Return the rays from p to q, checked, with ranges without the ends; and which are finite."""
-    start, end = points("p", p), points("q", q)
+    start, end, workers = points("p", p), points("q", q), thread_count(threads)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
-    share = lengths("margin", margin, finite=True)
-    if share.ndim:
+    share_of_size = lengths("margin", margin, finite=True)
+    if share_of_size.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
-    finite = np.asarray(np.isfinite(start).all(axis=-1) & np.isfinite(end).all(axis=-1))
-    whole: float | Floats = 1.0
-    with np.errstate(all="ignore"):
-        along = end - start
-        # Where the difference overflows, half of it does not, and `end` is at t = 2.
-        huge = finite & ~np.isfinite(along).all(axis=-1)
-        if huge.any():
-            along = np.where(huge[..., None], 0.5 * end - 0.5 * start, along)
-            whole = np.where(huge, 2.0, 1.0)
-        size = np.abs(along).max(axis=-1)
-        length = size * np.sqrt(((along / size[..., None]) ** 2).sum(axis=-1))
-        reach = np.maximum(np.abs(start).max(axis=-1), np.abs(end).max(axis=-1))
-        # For equal points the length is NaN, and so is the range: no hit is in it.
-        gap = share * reach / length
-        low, high = np.maximum(gap, SMALLEST), np.minimum(whole - gap, whole * BELOW_ONE)
+    starts, ends = (real_rows(rows, shape, workers, 3) for rows in (start, end))
+    n = math.prod(shape)
+    along, low, high, finite = np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n, np.bool_)
+
+    def work(first: int, last: int) -> None:
+        a, b = (rows[first:last] if len(rows) > 1 else rows for rows in (starts, ends))
+        with np.errstate(all="ignore"):
+            step, good = along[first:last], finite[first:last]
+            np.subtract(b, a, out=step)
+            reach = np.maximum(_largest(a), _largest(b))
+            np.isfinite(reach, out=good)
+            size: Floats = _largest(step)
+            full: float | Floats = 1.0
+            # Where the difference overflows, half of it does not, and the end is at t = 2.
+            huge = good & ~np.isfinite(size)
+            if huge.any():
+                step[huge] = np.broadcast_to(0.5 * b - 0.5 * a, step.shape)[huge]
+                size, full = _largest(step), np.where(huge, 2.0, 1.0)
+            x, y, z = (step[:, axis] / size for axis in range(3))
+            # For equal points the length is NaN, and so is the range: no hit is in it.
+            gap = share_of_size * reach / (size * np.sqrt(x * x + y * y + z * z))
+            np.maximum(gap, SMALLEST, out=low[first:last])
+            np.minimum(full - gap, full * BELOW_ONE, out=high[first:last])
+
+    share(n, ROWS_AT_ONCE, work, workers)
     if shape == ():
-        return (start, along, float(low), float(high)), finite
-    return (start, along, low, high), np.broadcast_to(finite, shape)
+        return (start, along[0], float(low[0]), float(high[0])), finite[0]
+    rays = along.reshape(*shape, 3), low.reshape(shape), high.reshape(shape)
+    return (start, *rays), finite.reshape(shape)
+
+
+def _largest(rows: Floats) -> Floats:
+    """Return the largest absolute coordinate of each row; NaN of rows with a NaN."""
+    x, y, z = np.abs(rows.T)
+    return np.asarray(np.maximum(np.maximum(x, y), z))
 
 
 def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
