@@ -12,7 +12,7 @@ from bvh.devices.calls import Call, Kinds
 from bvh.devices.exchange import given, is_on_device, read, stream_of
 from bvh.devices.ray_kernels import Columns, Rays, trace_rays
 from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, Range
-from bvh.queries.answers.locations import source_of
+from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.query_arguments import ray_batch
 from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import ALL_BITS, Cull, bit_masks, cull_code, whole_number

@@ -9,7 +9,6 @@ leaf that has moved since are refused.
 
 from __future__ import annotations
 
-import math
 from copy import deepcopy
 from functools import cached_property
 from typing import Any, Self
@@ -38,24 +37,6 @@ AT_ONCE = 1 << 15
 NAMES, NO_LEAVES = ("position", "normal"), np.empty(0, np.int32)
 # Entries that are not pickled: the source, and the one of the two that has not been accessed.
 UNPICKLED = ("_source", "_unread")
-
-
-def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
-    """Return the source of hits in arrays, or in a scene, their owner; rays it needs are copied."""
-    primitives = arrays.primitives
-    if type(primitives) is Instanced:
-        return owner, owner.moves, None if owner.plain else _copied(rays, shape)
-    return primitives, 0, None if type(primitives) is Triangles else _copied(rays, shape)
-
-
-def _copied(rays: Any, shape: tuple[int, ...] | None) -> tuple[Floats, ...]:
-    """Return copies of origins and directions, (*shape, 3); a row that all share is broadcast."""
-    whole = (len(rays.origins), 3) if shape is None else (*shape, 3)
-    columns = (column.copy() for column in (rays.origins, rays.directions))
-    return tuple(
-        c.reshape(whole) if c.size == math.prod(whole) else np.broadcast_to(c[0], whole)
-        for c in columns
-    )
 
 
 def taken(source: Source, index: Any) -> Source:

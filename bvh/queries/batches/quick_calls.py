@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.locations import source_of
 from bvh.queries.batches import scratch
-from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, trace_few
+from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, source_of, trace_few
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
 from bvh.queries.query_arguments import plain_ray, plain_rays
 from bvh.queries.results import (

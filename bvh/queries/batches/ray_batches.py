@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.locations import source_of
+from bvh.queries.answers.locations import Source
 from bvh.queries.batches import scratch
 from bvh.queries.batches.scratch import HIT_SHELVES, NO_PERMUTATION, SHELF
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
@@ -31,16 +32,7 @@ from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import (
-    ALWAYS,
-    AUTO,
-    NEVER,
-    SINGLES,
-    TRIAL,
-    Order,
-    Rays,
-    row_length,
-)
+from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, Rays
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, owners_of
@@ -69,6 +61,24 @@ class MergedTree(Protocol):
     def arrays(self) -> TreeArrays: ...
 
     def named(self, found: Any) -> Any: ...
+
+
+def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
+    """Return the source of hits in arrays, or in a scene, their owner; rays it needs are copied."""
+    primitives = arrays.primitives
+    if type(primitives) is Instanced:
+        return owner, owner.moves, None if owner.plain else _copied(rays, shape)
+    return primitives, 0, None if type(primitives) is Triangles else _copied(rays, shape)
+
+
+def _copied(rays: Rays, shape: tuple[int, ...] | None) -> tuple[NDArray[np.float64], ...]:
+    """Return copies of origins and directions, (*shape, 3); a row that all share is broadcast."""
+    full = (len(rays.origins), 3) if shape is None else (*shape, 3)
+    columns = (column.copy() for column in (rays.origins, rays.directions))
+    return tuple(
+        c.reshape(full) if c.size == math.prod(full) else np.broadcast_to(c[0], full)
+        for c in columns
+    )
 
 
 class RaySearch(NamedTuple):
@@ -220,7 +230,7 @@ def _trace(
         trace_few(row, rays, n, goal(), out)
         return
     measured = UNMEASURED.copy()
-    sort = {None: TRIAL, False: NEVER, True: ALWAYS}[options.sort]
+    sort = {None: ray_batch.TRIAL, False: ray_batch.NEVER, True: ray_batch.ALWAYS}[options.sort]
     order = _order(batch)._replace(sort=sort)
 
     def work(order: Order, begin: int, end: int) -> None:
@@ -271,7 +281,7 @@ def _order(batch: RayBatch) -> Order:
     if len(batch.shape) >= 2:
         row = batch.shape[-1]
     elif len(directions) == n > SMALLEST_IMAGE:
-        row = row_length(directions)
+        row = ray_batch.row_length(directions)
     image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
     return Order(n, row if image else 0, NO_PERMUTATION, AUTO)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.query_arguments import affine_matrices, is_foreign
+from bvh.queries.query_arguments import affine_matrices, is_foreign, reported
 from bvh.queries.results import Overlaps
 from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import common_shape, corner_points, lengths, points, reals, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
-from bvh.runtime.progress_bars import Progress, ProgressLike, heard
+from bvh.runtime.progress_bars import Progress, ProgressLike
 from bvh.tree.primitives import Triangles
 from bvh.tree.shapes import Boxes
 
@@ -90,8 +90,7 @@ class RegionQueries:
             return foreign_answer(self.overlap_box, locals())
         target = self._region_target("overlap_box", mask, (Triangles, Boxes))
         regions, shape = box_regions(lower, upper, target.bounds)
-        with heard(progress) as report:
-            return target.overlaps(regions, shape, threads, report)
+        return reported(target.overlaps, progress, regions, shape, threads)
 
     @verb({"center": (3,), "radius": ()}, Overlaps, Merge.LISTS)
     def overlap_sphere(
@@ -125,8 +124,7 @@ class RegionQueries:
             return foreign_answer(self.overlap_sphere, locals())
         target = self._region_target("overlap_sphere", mask, (Triangles, Boxes))
         regions, shape = sphere_regions(center, radius)
-        with heard(progress) as report:
-            return target.overlaps(regions, shape, threads, report)
+        return reported(target.overlaps, progress, regions, shape, threads)
 
     @verb({"planes": (-1, 4)}, Overlaps, Merge.LISTS)
     def overlap_frustum(
@@ -158,8 +156,7 @@ class RegionQueries:
             return foreign_answer(self.overlap_frustum, locals())
         target = self._region_target("overlap_frustum", mask, (Triangles,))
         regions, shape = plane_regions(planes)
-        with heard(progress) as report:
-            return target.overlaps(regions, shape, threads, report)
+        return reported(target.overlaps, progress, regions, shape, threads)
 
 
 class OverlapQueries(RegionQueries, Generic[Pairs]):
@@ -222,9 +219,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         matrix = None if transform is None else affine_matrices(transform)
         if matrix is not None and matrix.ndim > 2:
             raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
-        workers = thread_count(threads)
-        with heard(progress) as report:
-            pairs = run(matrix, False, workers, report)
+        pairs = reported(run, progress, matrix, False, thread_count(threads))
         return self._pairs_that_count(pairs, mask, other, other_mask)
 
     def self_overlaps(
@@ -260,9 +255,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         array([[0, 1]], dtype=int32)
         """
         run = self._pair_search("self_overlaps", self)
-        workers = thread_count(threads)
-        with heard(progress) as report:
-            pairs = run(None, True, workers, report)
+        pairs = reported(run, progress, None, True, thread_count(threads))
         return self._pairs_that_count(pairs, mask, self, mask)
 
 

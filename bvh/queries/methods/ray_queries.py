@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import Filter, ask_rays, edge_rule, is_foreign, one_mask, ray_batch
+from bvh.queries.query_arguments import Filter, ask_rays, edge_rule, is_foreign, ray_batch
 from bvh.queries.results import AllHits, Hits
 from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAYS, Merge, verb
@@ -39,14 +39,7 @@ SceneCast: TypeAlias = Cast[tuple[float, int, float, float, bool, int]]
 DESCRIPTION = """cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=1e999)
 --
 
-Cast one ray at a {}.
-
-Parameters
-----------
-ox, oy, oz, dx, dy, dz : float
-    Origin and direction.
-t_min, t_max : float
-    Range of t, both ends included.
+Cast one ray o + t d, with t from t_min to t_max, at a {}.
 
 Returns
 -------
@@ -184,8 +177,8 @@ class RayQueries:
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
         return ask_rays(
-            lambda options: target.closest_hits(batch, options, counters),
-            target, cull, threads, progress, sort, filter, data,
+            target.closest_hits, target, batch, cull, threads, progress, sort, filter, data,
+            counters,
         )  # fmt: skip
 
     @verb(RAYS, np.bool_, Merge.ANY)
@@ -237,10 +230,7 @@ class RayQueries:
             return foreign_answer(self.any_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
-        return ask_rays(
-            lambda options: target.any_hits(batch, options),
-            target, cull, threads, progress, sort, filter, data,
-        )  # fmt: skip
+        return ask_rays(target.any_hits, target, batch, cull, threads, progress, sort, filter, data)
 
     @verb(RAYS, AllHits, Merge.LISTS)
     def all_hits(
@@ -300,9 +290,8 @@ class RayQueries:
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
         return ask_rays(
-            lambda options: target.all_hits(batch, options, once, limit),
-            target, cull, threads, progress, None, filter, data,
-        )  # fmt: skip
+            target.all_hits, target, batch, cull, threads, progress, None, filter, data, once, limit
+        )
 
     @verb(RAYS, np.int64, Merge.SUM)
     def count_hits(
@@ -347,9 +336,8 @@ class RayQueries:
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays)
         return ask_rays(
-            lambda options: target.count_hits(batch, options, once),
-            target, cull, threads, progress, None, filter, data,
-        )  # fmt: skip
+            target.count_hits, target, batch, cull, threads, progress, None, filter, data, once
+        )
 
 
 class CasterQueries(RayQueries, Generic[HitOfOne]):
@@ -358,7 +346,7 @@ class CasterQueries(RayQueries, Generic[HitOfOne]):
     __slots__ = ()
 
     # Returns a function that casts single rays, for a side to cull (see `cull_code`) and a mask.
-    _caster: Callable[[int, int], Cast[HitOfOne]]
+    _caster: Callable[[int, int | None], Cast[HitOfOne]]
 
     def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Cast[HitOfOne]:
         """Return a function that casts one ray at a time, as fast as Python can call it.
@@ -385,4 +373,4 @@ class CasterQueries(RayQueries, Generic[HitOfOne]):
         >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
         (1.0, 0, 0.25, 0.25, True)
         """
-        return self._caster(self._ray_target().side_to_cull(cull), one_mask(mask))
+        return self._caster(self._ray_target().side_to_cull(cull), mask)
