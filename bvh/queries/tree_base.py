@@ -225,7 +225,7 @@ class TreeBase:
         if closed is None:
             from bvh.tree.open_edges import is_closed
 
-            # Two threads may both compute it. The result is kept after a refit.
+            # Two threads may both compute it. The result stays after a refit.
             closed = is_closed(self._counted_triangles(self._arrays, bits))
             if len(known) >= CLOSED:
                 known.clear()

@@ -73,8 +73,7 @@ class TreeQueries(
         """Bytes of the tree's arrays, and of data cached for the next query or refit.
 
         The latter are tables for winding numbers and distances of trees, bits of faces, the full
-        leaves of a compact tree, and the arrays before the first refit. A new tree has none: its
-        bytes are those of `stats`, and of `face_ids`.
+        leaves of a compact tree, and the arrays before the first refit; a new tree has none.
         """
         from bvh.queries.batches.distance_batches import kept_tables
 
@@ -114,9 +113,8 @@ class TreeQueries(
     def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
         """Write the tree to a file, for `bvh.load`.
 
-        The file holds flat arrays and no code. It is written under a temporary name in the same
-        folder, flushed to the disk, and moved into place: `path` is always the complete old file
-        or the new one, and a save that fails or is interrupted changes nothing.
+        The file holds flat arrays and no code. It is written under a temporary name and moved into
+        place, so that a save that fails or is interrupted changes nothing.
 
         Parameters
         ----------
@@ -158,7 +156,7 @@ class TreeQueries(
         Returns
         -------
         int or ndarray of int32
-            Of the shape of `prim_id`: its `face_ids`, or itself if there are none; -1 for -1.
+            Its `face_ids`, or itself if there are none; -1 for -1.
 
         Examples
         --------
@@ -196,10 +194,10 @@ class TreeQueries(
         from bvh.tree.open_edges import is_closed
 
         now = self._snapshot()
-        arrays, triangles = now._arrays, now._triangles()
-        closed: bool | None = vars(arrays).get("_is_closed")
-        if closed is None:
-            closed = vars(arrays)["_is_closed"] = is_closed(triangles)
+        known, triangles = vars(now._arrays), now._triangles()
+        if "_is_closed" not in known:
+            known["_is_closed"] = is_closed(triangles)
+        closed: bool = known["_is_closed"]
         return closed
 
     def open_edges(self) -> NDArray[np.int32]:

@@ -10,18 +10,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.queries import results
 from bvh.queries.answers.locations import Source
 from bvh.queries.batches import scratch
 from bvh.queries.batches.scratch import HIT_SHELVES, NO_PERMUTATION, SHELF
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
-from bvh.queries.results import (
-    AllHits,
-    Hits,
-    all_hits_of,
-    hits_of,
-    scene_all_hits_of,
-    scene_hits_of,
-)
+from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
@@ -179,10 +173,10 @@ def _closest(
             column.fill(miss)
     _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
     if not isinstance(arrays.primitives, Instanced):
-        return hits_of(shaped(batch.shape, *out))
+        return results.hits_of(shaped(batch.shape, *out))
     leaf, prim_id = hit_codes(out.prim_id)
     owners, out = owners_of(arrays.primitives, leaf), out._replace(prim_id=prim_id)
-    return scene_hits_of(shaped(batch.shape, *out, owners, leaf))
+    return results.scene_hits_of(shaped(batch.shape, *out, owners, leaf))
 
 
 def result_columns(n: int, ids: Any) -> Columns:
@@ -304,9 +298,9 @@ def _listed(
         t, prim_id, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
-        return all_hits_of((prim_id, *hits))
+        return results.all_hits_of((prim_id, *hits))
     leaf, prim_id = hit_codes(prim_id)
-    return scene_all_hits_of((prim_id, *hits, owners_of(arrays.primitives, leaf), leaf))
+    return results.scene_all_hits_of((prim_id, *hits, owners_of(arrays.primitives, leaf), leaf))
 
 
 def _gather(

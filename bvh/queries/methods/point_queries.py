@@ -83,25 +83,19 @@ class PointQueries:
         -----
         A flat face is taken for its edges where its height is below 2**-90 of its length.
 
-        Leaves of a scene are discarded by distances in the world, whatever their maps: scaling
-        along the axes of a tree, rotation and reflection cost nothing; shear makes its boxes seem
-        nearer than they are, by the root of the least eigenvalue of the cosines between the map's
-        columns.
+        Leaves of a scene are discarded by distances in the world: scaling along the axes of a tree,
+        rotation and reflection cost nothing; shear makes boxes seem nearer than they are, by the
+        root of the least eigenvalue of the cosines between the map's columns.
 
         Examples
         --------
-        >>> import bvh, numpy as np
+        >>> import bvh
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> near = tree.closest_point([0.25, 0.25, 2.0])
         >>> near.distance, near.prim_id, near.u, near.v
         (2.0, 0, 0.25, 0.25)
         >>> tree.closest_point([[3.0, 0.0, 0.0], [0.5, 0.5, 0.5]], max_distance=1.0).prim_id
         array([-1,  0], dtype=int32)
-        >>> scene = bvh.Scene()
-        >>> scene.add(tree), scene.add(tree, np.diag([4.0, 4.0, 4.0, 1.0]))
-        (0, 1)
-        >>> scene.closest_point([2.0, 1.0, 0.5]).instance_id
-        1
         """
         if (
             mask is None and threads is None and progress is None

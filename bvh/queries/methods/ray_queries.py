@@ -83,7 +83,8 @@ class RayQueries:
 
         In a scene, rays are in its coordinates, and the hit is that in the mesh that `flattened`
         returns, bit for bit: of equal t, the one of the leaf that comes first, which has the lowest
-        instance_id. Reflections turn faces over, as their moved vertices wind the other way.
+        instance_id. Reflections turn faces over, as their moved vertices wind the other way. (Two
+        levels of trees: Wald et al. 2003, "Distributed interactive ray tracing of dynamic scenes".)
 
         Parameters
         ----------
@@ -130,11 +131,6 @@ class RayQueries:
             misses have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
             demand. In a scene also `instance_id` and `leaf`; with `counters`, `nodes` and `tests`.
 
-        Notes
-        -----
-        Two levels of trees in a scene: Wald et al. 2003, "Distributed interactive ray tracing of
-        dynamic scenes".
-
         Examples
         --------
         >>> import bvh, numpy as np
@@ -142,15 +138,10 @@ class RayQueries:
         >>> tree.closest_hit([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0]).t
         array([ 5., inf])
         >>> scene = bvh.Scene()
-        >>> lifted = np.eye(4)
-        >>> lifted[2, 3] = 2.0
-        >>> scene.add(tree), scene.add(tree, lifted)
-        (0, 1)
-        >>> hit = scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
-        >>> hit.t, hit.instance_id, hit.prim_id
-        (3.0, 1, 0)
-        >>> scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0], exclude=1).instance_id
-        0
+        >>> ids = scene.add(tree), scene.add(tree, np.diag([2.0, 2.0, 2.0, 1.0]))
+        >>> hit = scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0], exclude=0)
+        >>> hit.t, hit.instance_id, hit.leaf, hit.prim_id
+        (5.0, 1, 1, 0)
         """
         # Each by itself: a chain of `is` takes longer.
         if (
