@@ -131,18 +131,6 @@ class Page:
         with silent():
             self._server.stop()
 
-    def _dress(self, up: ArrayLike, ambient: float, **theme: object) -> None:
-        """Set the page's looks and lights."""
-        self._server.gui.configure_theme(
-            **({"show_logo": False, "show_share_button": False} | theme)
-        )
-        scene = self._server.scene
-        scene.set_up_direction(up)
-        # Shadows and reflections would take most of the frame time, and wash out colours.
-        scene.configure_default_lights(cast_shadow=False)
-        scene.configure_environment_map(None)
-        scene.add_light_ambient("/light", intensity=ambient)
-
     def _leave(self) -> None:
         """Stop the threads of the page."""
 
@@ -172,6 +160,20 @@ def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) ->
     number = _free_port(host, port)
     with silent(), _own_pages_only(host, allowed):
         return viser.ViserServer(host=host, port=number, label=label, verbose=False)
+
+
+def set_up(
+    server: Any, up: ArrayLike, light: float, eye: ArrayLike, target: ArrayLike, fov: float
+) -> None:
+    """Set the lights of a server's pages and their first camera; `fov` is in radians."""
+    scene, start = server.scene, server.initial_camera
+    scene.set_up_direction(up)
+    # Shadows and reflections would take most of the frame time, and wash out colours.
+    scene.configure_default_lights(cast_shadow=False)
+    scene.configure_environment_map(None)
+    scene.add_light_ambient("/light", intensity=light)
+    start.position, start.look_at, start.up = eye, target, up
+    start.fov, start.near, start.far = fov, 0.002, 500.0
 
 
 def _free_port(host: str, first: int) -> int:

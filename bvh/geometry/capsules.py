@@ -13,11 +13,26 @@ Ericson 2005, "Real-time collision detection", sections 5.1.9 and 5.3.7.
 """
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import add_product, add_product_of_six, new_sum, take_sign
+from bvh.geometry.arithmetic.exact_sums import (
+    add_dot,
+    add_product,
+    add_product_of_six,
+    new_sum,
+    take_sign,
+)
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, cross_size, dot_size
-from bvh.geometry.arithmetic.roots import root_finder
-from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
-from bvh.geometry.spheres import PLAIN_ERROR, REACH, dd_sqrt, is_accurate, sphere_interval, unscaled
+from bvh.geometry.arithmetic.roots import root_finder, root_side
+from bvh.geometry.arithmetic.vectors import cross, dot, minus
+from bvh.geometry.spheres import (
+    PLAIN_ERROR,
+    REACH,
+    both_roots,
+    dd_sqrt,
+    is_accurate,
+    length_exponent,
+    power_above,
+    sphere_interval,
+)
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
@@ -133,8 +148,6 @@ def _exact_passage(o, d, p, q, r):
 @kernel
 def _beyond(shape, t, h, far):
     """Return the sign of the far root of the cylinder, or the near one, less t + h."""
-    # By the signs of the quadratic at t + h and of its derivative, which is negative before both
-    # roots; the quadratic itself is negative between them.
     stay_outlined()
     o, d, p, q, r = shape
     value, slope = new_sum(), new_sum()
@@ -149,19 +162,10 @@ def _beyond(shape, t, h, far):
         for n in range(4):
             x, y = (q[i] if n & 1 else -p[i]), (q[i] if n & 2 else -p[i])
             add_product_of_six(value, (-r, r, x), (y, 1.0, 1.0))
-    side, turn = take_sign(value), take_sign(slope)
-    if side > 0:
-        return -turn
-    if side < 0:
-        return 1 if far else -1
-    return max(-turn, 0) if far else min(-turn, 0)
+    return root_side(value, slope, far)
 
 
 _nearest_root = root_finder(_beyond)
-
-
-# The exponent of the power of two above a size.
-_power_of = inlined(lambda size: min(max(floats.exponent(size) + 1, -1022), 1022))
 
 
 @inlined
@@ -171,12 +175,9 @@ def frame_of(o, d, p, q, r):
     The vectors are double-doubles; m and s have one scale, and a root t for these is t 2**e for the
     given numbers. If they are not `usable`, products of them could over- or underflow.
     """
-    # The axis has a scale of its own, which cancels: it may be short or long. Halves cannot
-    # overflow.
-    half, axis = minus(scaled(o, 0.5), scaled(p, 0.5)), minus(scaled(q, 0.5), scaled(p, 0.5))
-    e = _power_of(max(floats.largest(half), 0.5 * r))
-    f = _power_of(floats.largest(axis))
-    k = _power_of(floats.largest(d))
+    # The axis has a scale of its own, which cancels: it may be short or long.
+    e, f = length_exponent(o, p, r), length_exponent(q, p, 0.0)
+    k = power_above(floats.largest(d))
     u, v, m = floats.unrounded(d, k), floats.difference(q, p, -f), floats.difference(o, p, -e)
     return u, v, m, r * floats.power_of_two(-e), max(abs(e), abs(f)) <= REACH, e - k
 
@@ -236,9 +237,8 @@ def _exact_along(d, p, q):
     """Return the sign of d.v."""
     stay_outlined()
     total = new_sum()
-    for i in range(3):
-        add_product(total, 1.0, d[i], q[i], 1.0, 1.0)
-        add_product(total, -1.0, d[i], p[i], 1.0, 1.0)
+    add_dot(total, 1.0, d, q)
+    add_dot(total, -1.0, d, p)
     return take_sign(total)
 
 
@@ -275,13 +275,8 @@ def _cylinder(o, d, p, q, r):
     root = (0.0, 0.0)
     if side > 0 and abs(f[0]) > 0.0:
         root = dd_sqrt(floats.dd_mul((abs(f[0]), f[1]), length))
-    # Add the root with the sign of -b, so that neither result suffers from cancellation.
-    way = 1.0 if b[0] < 0.0 else -1.0
-    sum_ = floats.dd_add((way * abs(b[0]), way * (b[1] if b[0] >= 0.0 else -b[1])),
-                         (way * root[0], way * root[1]))  # fmt: skip
-    first, big = unscaled(sum_, a, e, sure)
-    second, small = unscaled(c, sum_, e, sure)
-    return side, first and second, min(big, small), max(big, small)
+    sure, near, far = both_roots(a, b, c, root, e, 0, sure)
+    return side, sure, near, far
 
 
 @kernel

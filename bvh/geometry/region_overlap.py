@@ -84,15 +84,21 @@ def _height(planes, i, p):
     return (x + y + z) + w, ERROR * (abs(x) + abs(y) + abs(z) + abs(w)) + TINY
 
 
+@inlined
+def _heights(planes, i, v0, v1, v2):
+    """Return (heights, errors) of the corners of a triangle."""
+    (f0, e0), (f1, e1) = _height(planes, i, v0), _height(planes, i, v1)
+    f2, e2 = _height(planes, i, v2)
+    return (f0, f1, f2), (e0, e1, e2)
+
+
 @kernel
 def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     """Return APART, MEET or UNSURE for a triangle and the polytope of planes first..last-1."""
     # `scratch` has 2 * polygon_capacity(last - first) numbers.
     inside0, inside1, inside2 = True, True, True
     for i in range(first, last):
-        f0, e0 = _height(planes, i, v0)
-        f1, e1 = _height(planes, i, v1)
-        f2, e2 = _height(planes, i, v2)
+        (f0, f1, f2), (e0, e1, e2) = _heights(planes, i, v0, v1, v2)
         if f0 < -e0 and f1 < -e1 and f2 < -e2:
             return APART
         inside0 &= f0 >= e0
@@ -134,9 +140,7 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
         # Rounding can make a polygon not quite convex, and a line then cut it more than twice.
         if 2 * count > capacity:
             return UNSURE
-        f0, e0 = _height(planes, i, v0)
-        f1, e1 = _height(planes, i, v1)
-        f2, e2 = _height(planes, i, v2)
+        (f0, f1, f2), (e0, e1, e2) = _heights(planes, i, v0, v1, v2)
         size = abs(f0) + abs(f1) + abs(f2)
         outward = max(e0, max(e1, e2)) + size * ((i - first) + 4) * 2.0**-48
         if not outward < INF:
@@ -166,9 +170,7 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
         w1 += max(q1, 0.0)
         w2 += max(q2, 0.0)
     for i in range(first, last):
-        f0, e0 = _height(planes, i, v0)
-        f1, e1 = _height(planes, i, v1)
-        f2, e2 = _height(planes, i, v2)
+        (f0, f1, f2), (e0, e1, e2) = _heights(planes, i, v0, v1, v2)
         height = w0 * f0 + w1 * f1 + w2 * f2
         error = w0 * (e0 + ERROR * abs(f0)) + w1 * (e1 + ERROR * abs(f1))
         error += w2 * (e2 + ERROR * abs(f2))

@@ -8,9 +8,9 @@ from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, leading, new_sum, take_sign
 from bvh.geometry.arithmetic.feature_distances import offset, to_edge
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, cross_size, dot_size
-from bvh.geometry.arithmetic.vectors import minus, scaled
+from bvh.geometry.arithmetic.vectors import scaled
 from bvh.geometry.capsules import frame_of, is_decided
-from bvh.geometry.spheres import REACH, exact_surface, is_accurate
+from bvh.geometry.spheres import REACH, exact_surface, is_accurate, length_exponent
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import sqrt
 
@@ -48,8 +48,7 @@ def distance_to_sphere(p, center, r):
 def _to_sphere(p, center, r, shift):
     """Return the distance of a point from a sphere, times 2**shift."""
     stay_outlined()
-    half = minus(scaled(p, 0.5), scaled(center, 0.5))
-    e = min(max(floats.exponent(max(floats.largest(half), 0.5 * r)) + 1, -1022), 1022)
+    e = length_exponent(p, center, r)
     unit = r * floats.power_of_two(-e)
     m, square = floats.difference(p, center, -e), floats.two_product(unit, unit)
     whole, h = floats.dd_dot(m, m), floats.high(m)

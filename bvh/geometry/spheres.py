@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum, take_sign
+from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size
-from bvh.geometry.arithmetic.roots import root_finder
+from bvh.geometry.arithmetic.roots import root_finder, root_side
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
@@ -46,6 +46,18 @@ def is_accurate(value, size):
     # Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
     # discriminant and for the squares of the cross product, whose own error counts twice.
     return abs(value[0]) > ACCURATE * size + 2.0**-600
+
+
+# The exponent of the power of two above a size.
+power_above = inlined(lambda size: min(max(floats.exponent(size) + 1, -1022), 1022))
+
+
+@inlined
+def length_exponent(p, center, r):
+    """Return the exponent that scales p - center, and r, to about one."""
+    # Halves cannot overflow.
+    half = minus(scaled(p, 0.5), scaled(center, 0.5))
+    return power_above(max(floats.largest(half), 0.5 * r))
 
 
 @kernel
@@ -153,11 +165,23 @@ def unscaled(n, d, k, sure):
     return sure, max(min(t, LARGEST), -LARGEST)
 
 
+@inlined
+def both_roots(a, b, c, root, e, lift, sure):
+    """Return (sure, near, far) by `unscaled`: where a t**2 + 2 b t + c is zero, times 2**e.
+
+    `root` is that of the discriminant; c is to be divided by 2**lift.
+    """
+    # Add the root with the sign of -b, so that neither result suffers from cancellation.
+    way = 1.0 if b[0] < 0.0 else -1.0
+    q = floats.dd_add((-b[0], -b[1]), (way * root[0], way * root[1]))
+    first, big = unscaled(q, a, e, sure)
+    second, small = unscaled(c, q, e - lift, sure)
+    return first and second, min(big, small), max(big, small)
+
+
 @kernel
 def _beyond(shape, t, h, far):
     """Return the sign of the far root, or the near one, less t + h."""
-    # By the signs of the quadratic at t + h and of its derivative, which is negative before both
-    # roots; the quadratic itself is negative between them.
     stay_outlined()
     o, d, center, r = shape
     value, slope = new_sum(), new_sum()
@@ -175,12 +199,7 @@ def _beyond(shape, t, h, far):
         add_product(slope, 1.0, d[i], d[i], h, 1.0)
         add_product(slope, 1.0, d[i], o[i], 1.0, 1.0)
         add_product(slope, -1.0, d[i], center[i], 1.0, 1.0)
-    side, turn = take_sign(value), take_sign(slope)
-    if side > 0:
-        return -turn
-    if side < 0:
-        return 1 if far else -1
-    return max(-turn, 0) if far else min(-turn, 0)
+    return root_side(value, slope, far)
 
 
 _nearest_root = root_finder(_beyond)
@@ -217,9 +236,8 @@ def sphere_interval(o, d, center, r):
 @kernel
 def _solved(o, d, center, r):
     """Return (hit, whether both ends are rounded correctly, near, far)."""
-    # Scale directions by 2**-k and lengths by 2**-e to about one; halves cannot overflow.
-    half = minus(scaled(o, 0.5), scaled(center, 0.5))
-    e = min(max(floats.exponent(max(floats.largest(half), 0.5 * r)) + 1, -1022), 1022)
+    # Scale directions by 2**-k and lengths by 2**-e to about one.
+    e = length_exponent(o, center, r)
     k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)
     u = floats.unrounded(d, k)
     a = floats.dd_dot(u, u)
@@ -251,20 +269,8 @@ def _solved(o, d, center, r):
     c, lift = floats.dd_sub(floats.dd_dot(m, m), square), 0
     if not (usable and is_accurate(c, floats.dot_size(floats.high(m), floats.high(m)) + square[0])):
         (c, lift), sure = exact_surface(o, center, r, 2 * e), False
-    # Add the root with the sign of -b, so that neither result suffers from cancellation.
-    if b[0] >= 0.0:
-        q = floats.dd_add((-b[0], -b[1]), (-root[0], -root[1]))
-        (first, near), (second, far) = (
-            unscaled(q, a, e - k, sure),
-            unscaled(c, q, e - k - lift, sure),
-        )
-    else:
-        q = floats.dd_sub(root, b)
-        (first, near), (second, far) = (
-            unscaled(c, q, e - k - lift, sure),
-            unscaled(q, a, e - k, sure),
-        )
-    return True, first and second, min(near, far), max(near, far)
+    sure, near, far = both_roots(a, b, c, root, e - k, lift, sure)
+    return True, sure, near, far
 
 
 @entry

@@ -1645,15 +1645,12 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_f4_2d from_bounds;
     bvh_i4_2d from_links;
-    bvh_i8_2d tasks;
-    bvh_i8_2d rows;
-    bvh_i8_1d first;
-    int64_t begin;
-    int64_t end;
+    int64_t root;
+    int64_t first;
     bvh_f4_2d bounds;
     bvh_i4_2d links;
-} bvh_copy_subtrees_words;
-void bvh_copy_subtrees(bvh_copy_subtrees_words *words);
+} bvh_copy_subtree_words;
+void bvh_copy_subtree(bvh_copy_subtree_words *words);
 
 /* bvh.tree.collapse */
 

@@ -10,8 +10,7 @@ Each file imports only from those above it.
 | `gltf/` | glTF files, decoded and checked before trimesh reads them |
 | `formats/` | Formats of meshes that we read, in the order of the file: OBJ, OFF, PLY and STL |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
-| `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |
-| `thin_objects.py` | Lines and points of mesh objects, as faces without area; for those that have no other faces |
+| `mesh_objects.py` | Points and polygons of objects of PyVista, Open3D and meshio; lines and points as faces |
 | `materials.py` | Base colours of meshes: factors, images and colours of vertices or faces, as trimesh has them |
 | `trimesh_scenes.py` | Nodes of trimesh scenes and their names, and attributes of their meshes |
 | `meshes.py` | Triangles of meshes: of other libraries' objects, and of pairs of arrays |

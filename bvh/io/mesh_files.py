@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.io import untrusted_files
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
@@ -20,8 +19,7 @@ from bvh.io.formats.ply_files import read_ply
 from bvh.io.formats.stl_files import read_stl
 from bvh.io.formats.threemf_files import with_one_model
 from bvh.io.gltf.files import ENDINGS, NAMED, plain
-from bvh.io.meshes import Surface, cut, paired, surface_of
-from bvh.io.polygons import checked_corners
+from bvh.io.meshes import Surface, cut, joined, paired, surface_of
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import face_rows, rows
 from bvh.runtime.caller_warnings import warn_caller
@@ -42,8 +40,8 @@ READERS = {
 ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
 # Elements of COLLADA with faces, which trimesh does not read.
 LOST = rb"<(tristrips|trifans|instance_controller)\b"
-# Names of the arrays that are read from .npz files.
-ARRAYS = ("vertices", "faces", "offsets", "face_ids")
+# Compressed files, which trimesh would unpack without a limit.
+PACKED = (".gz", ".bz2")
 
 
 def read_file(
@@ -124,10 +122,10 @@ def check_flattened(read: object, name: str, allowance: Allowance | None = None)
 def _read_mesh(name: str, allowance: Allowance, *how: Any) -> object:
     """Read a file that we or trimesh read, or an archive; `how` is as in `_read_one`."""
     named: Any = untrusted_files.NamedFiles(name, allowance)
-    if name.lower().endswith(untrusted_files.ARCHIVES):
-        with open(name, "rb") as file:
-            files = untrusted_files.unpacked(file, name, allowance)
-        return _read_archive(files, allowance, *how)
+    if name.lower().endswith(PACKED):
+        raise ValueError("it is compressed: unpack it first, or make it an archive .zip")
+    if name.lower().endswith(".zip"):
+        return _read_archive(untrusted_files.unzipped(name, allowance), allowance, *how)
     read = _read_one(name, None, named, allowance, *how)
     if named.refused is not None:
         raise named.refused
@@ -157,10 +155,7 @@ def _read_one(
     # A file in an archive is read as a scene, as by trimesh, if that has a function for it.
     of_archive: Any = getattr(trimesh, "load_scene", trimesh.load)
     load: Any = trimesh.load if data is None else of_archive
-    safe = _made_safe(name, data, resolver, allowance)
-    if safe is None and data is not None:
-        safe = io.BytesIO(data), ending[1:], resolver
-    content, kind, files = safe or (name, None, resolver)
+    content, kind, files = _made_safe(name, data, resolver, allowance)
     read = load(content, file_type=kind, resolver=files, process=False)
     if isinstance(read, trimesh.Scene):
         # With `repair_rigid`, trimesh changes matrices that are nearly rotations.
@@ -194,36 +189,18 @@ def _read_archive(
             warn_caller(f"{name}, which is in an archive, is left out: {error}")
     if whole:
         is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in found]
-        return _joined([surface_of(read) for read in itertools.compress(found, is_mesh)])
+        return joined([surface_of(read) for read in itertools.compress(found, is_mesh)])
     append: Any = trimesh.scene.scene.append_scenes
     scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in found]
     return append(scenes)
 
 
-def _joined(surfaces: list[Surface]) -> Surface:
-    """Return the triangles of several meshes as one, with their polygons numbered on."""
-    points = [np.empty((0, 3)), *(np.asarray(one.vertices) for one in surfaces)]
-    faces: list[NDArray[Any]] = [np.empty((0, 3), np.int32)]
-    ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
-    count = polygons = 0
-    for some, (_, index, face_ids) in zip(points[1:], surfaces, strict=True):
-        faces.append(np.asarray(index) + count)
-        own = np.arange(len(index)) if face_ids is None else face_ids
-        ids.append(own + polygons)
-        count, polygons = count + len(some), polygons + int(own.max(initial=-1)) + 1
-    surface = Surface(np.concatenate(points), np.concatenate(faces))
-    if all(one.face_ids is None for one in surfaces):
-        return surface
-    return surface._replace(face_ids=np.concatenate(ids).astype(np.int32))
-
-
 def _made_safe(
     name: str, data: bytes | None, named: Any, allowance: Allowance
-) -> tuple[io.BytesIO, str, Any] | None:
-    """Return a checked or rewritten copy of a file, its format, and a resolver.
+) -> tuple[Any, str | None, Any]:
+    """Return a file for trimesh, checked or rewritten where needed, its format, and a resolver.
 
     The content is `data`, or is read if that is None. The resolver is `named`, or one based on it.
-    None is returned for formats that need neither: their readers may read the file itself.
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":
@@ -232,15 +209,17 @@ def _made_safe(
         data = Path(name).read_bytes() if data is None else data
         text, files = plain(data, ending == ".glb", named, allowance)
         return io.BytesIO(text), "gltf", files
+    file = name if data is None else io.BytesIO(data)
     if ending in ZIPPED:
         import zipfile
 
-        file = name if data is None else io.BytesIO(data)
         if zipfile.is_zipfile(file):
             held = untrusted_files.unzipped(file, allowance)
             held = with_one_model(held) if ending == ".3mf" else held
             return untrusted_files.stored(held), ending[1:], named
-    return None
+    if data is None:
+        return name, None, named
+    return io.BytesIO(data), ending[1:], named
 
 
 def _warn_of_collada(data: bytes) -> None:
@@ -277,34 +256,14 @@ def _check_arrays_of(name: str) -> None:
 
 
 def _read_npz(name: str, allowance: Allowance) -> Surface:
-    """Read vertices, faces and perhaps face_ids; with offsets, faces are a flat list of corners."""
-    files = untrusted_files.unzipped(name, allowance, [f"{key}.npy" for key in ARRAYS])
-    found: dict[str, NDArray[Any]] = {}
-    for key in list(files):
-        found[Path(key).stem] = np.load(io.BytesIO(files.pop(key)), allow_pickle=False)
-    if not {"vertices", "faces"} <= set(found):
-        import zipfile
-
-        with zipfile.ZipFile(name) as archive:
-            names = ", ".join(repr(key.removesuffix(".npy")) for key in archive.namelist())
-        raise ValueError(f"it must hold 'vertices' and 'faces', and holds {names or 'nothing'}")
-    points, faces = rows("vertices", found["vertices"]), found["faces"]
-    if "offsets" in found:
-        offsets = np.asarray(found["offsets"])
-        if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0:
-            raise ValueError("offsets must be integers of shape (k + 1,)")
-        offsets = offsets.astype(np.int64)
-        surface = cut(points, checked_corners(faces, offsets, len(points)), offsets)
-    else:
-        surface = paired(points, faces)
-    surface = surface._replace(faces=face_rows("faces", surface.faces, len(points)))
-    given = found.get("face_ids")
-    if given is None:
-        return surface
-    count = len(found["offsets"]) - 1 if "offsets" in found else len(faces)
-    if given.shape != (count,) or given.dtype.kind not in "iu":
-        raise ValueError(f"face_ids must be integers of shape ({count},), got {given.shape}")
-    if count and (given.min() < 0 or given.max() > np.iinfo(np.int32).max):
-        raise ValueError("face_ids must be in 0..2**31 - 1")
-    own = given.astype(np.int32)
-    return surface._replace(face_ids=own if surface.face_ids is None else own[surface.face_ids])
+    """Read a file of the arrays vertices and faces."""
+    keys = "vertices", "faces"
+    files = untrusted_files.unzipped(name, allowance, [f"{key}.npy" for key in keys])
+    if len(files) < len(keys):
+        with np.load(name) as archive:
+            names = ", ".join(map(repr, archive.files)) or "nothing"
+        raise ValueError(f"it must hold 'vertices' and 'faces', and holds {names}")
+    vertices, faces = (np.load(io.BytesIO(files[f"{key}.npy"])) for key in keys)
+    points = rows("vertices", vertices)
+    surface = paired(points, faces)
+    return surface._replace(faces=face_rows("faces", surface.faces, len(points)))

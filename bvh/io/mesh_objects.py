@@ -1,6 +1,7 @@
-"""Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these.
+"""Points and polygons of objects of PyVista, Open3D and meshio, without importing these.
 
-The polygons of finite-element cells are flat cells, and the outer facets of solid ones.
+The polygons of finite-element cells are flat cells, and the outer facets of solid ones. Lines and
+points of objects that have no other faces become faces without area.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from bvh.runtime import arguments
 from bvh.runtime.caller_warnings import warn_caller
 
 Ints = NDArray[np.integer]
+# Vertices, and faces (i, i, i) of points or (i, j, j) of segments.
+Thin = tuple[NDArray[np.float64], NDArray[np.int32]]
 
 # Kinds of curved cells in the order of their numbers, from 21, 68 and 75 on.
 _CURVED = ("line", "triangle", "quad", "tetra", "hexahedron", "wedge", "pyramid")
@@ -67,9 +70,14 @@ class Polygons(NamedTuple):
     ids: NDArray[np.int32] | None  # None: 0, 1, 2, ...
 
 
+def _homes(mesh: object) -> set[str]:
+    """Return the libraries of an object's class and its bases."""
+    return {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
+
+
 def polygons_of(mesh: object) -> Polygons | None:
     """Return the polygons of an object of one of these libraries; None for any other object."""
-    homes = {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
+    homes = _homes(mesh)
     if "open3d" in homes:
         return _of_open3d(mesh)
     if "pyvista" in homes:
@@ -219,10 +227,13 @@ def _outside(
     if not solid:
         return
     facets = []
+    finite = np.asarray(np.isfinite(points).all(axis=1))
     for kind, cells, ids in solid:
         if cells.min() < 0 or cells.max() >= len(points):
             raise ValueError(f"cells must index the {len(points)} vertices")
-        # A cell with a vertex that is not finite gives NaN: its facets keep their winding.
+        # Of a cell with a vertex that is not finite only the facets with it stay, and are ignored.
+        # Such a cell gives NaN, as one of no size does: facets keep their winding.
+        sound = np.asarray(finite[cells].all(axis=1))
         with np.errstate(all="ignore"):
             local = points[cells]
             local -= local.mean(axis=1, keepdims=True)
@@ -234,7 +245,8 @@ def _outside(
                 normal = np.cross(spans, np.roll(spans, -1, axis=1)).sum(axis=1)
                 # Files differ on which way the first facet of a wedge faces.
                 inward = (normal * spans.mean(axis=1)).sum(axis=1) < 0.0
-            facets.append((np.where(inward[:, None], rows[:, ::-1], rows), ids))
+            counts = sound | ~finite[rows].all(axis=1)
+            facets.append((np.where(inward[:, None], rows[:, ::-1], rows)[counts], ids[counts]))
     # A facet is single if it differs from both neighbours in sorted order. Flat cells, which may
     # equal one, come after all facets.
     comparable = [rows for rows, _ in facets + flat if rows.shape[1] <= WIDEST]
@@ -257,3 +269,74 @@ def _keys(rows: Ints) -> Ints:
     # Two corners of a hexahedron may be the same vertex, so that a facet is a triangle.
     keys[:, 1:][keys[:, 1:] == keys[:, :-1]] = -1
     return np.sort(keys, axis=1)
+
+
+def thin_of(mesh: Any) -> Thin | None:
+    """Return the vertices and faces of an object that has only lines or points; None for others.
+
+    Such are data sets of PyVista (lines, or else vertices or points), `trimesh.PointCloud`, paths
+    of trimesh, and Open3D's `PointCloud` and `LineSet`, of both its kinds. A face is a segment of a
+    polyline, numbered along all of them, or a point.
+    """
+    homes = _homes(mesh)
+    if "pyvista" in homes and not getattr(mesh, "n_blocks", 0):
+        return _thin_of_pyvista(mesh)
+    name = type(mesh).__name__
+    if "open3d" in homes and name in ("PointCloud", "LineSet") and not mesh.is_empty():
+        legacy = hasattr(mesh, "points")
+        points = mesh.points if legacy else mesh.point["positions"].numpy()
+        if name == "PointCloud":
+            return faces_of_points(points)
+        return _faces_of_lines(points, mesh.lines if legacy else mesh.line["indices"].numpy())
+    if "trimesh" in homes and hasattr(mesh, "entities"):
+        points = np.asarray(mesh.vertices, np.float64)
+        lines = np.concatenate([np.empty((0, 2), int), *(e.nodes for e in mesh.entities)])
+        # The points of planar paths have two coordinates.
+        flat = np.zeros((len(points), 3 - points.shape[1]))
+        return _faces_of_lines(np.hstack([points, flat]), lines)
+    if "trimesh" in homes and hasattr(mesh, "vertices") and not hasattr(mesh, "faces"):
+        return faces_of_points(mesh.vertices)
+    return None
+
+
+def _thin_of_pyvista(mesh: Any) -> Thin | None:
+    """Return the result of `thin_of` for a data set of PyVista."""
+    if not hasattr(mesh, "points"):
+        return None
+    if mesh.n_cells == 0:
+        return faces_of_points(mesh.points) if len(mesh.points) else None
+    if not hasattr(mesh, "lines") or len(mesh.faces) or mesh.n_strips:
+        return None
+    steps = [np.stack([cell[:-1], cell[1:]], axis=1) for cell in _cells(np.asarray(mesh.lines))]
+    if steps:
+        return _faces_of_lines(mesh.points, np.concatenate(steps))
+    return faces_of_points(np.asarray(mesh.points)[np.concatenate([*_cells(mesh.verts)])])
+
+
+def _cells(numbers: Ints) -> Iterator[Ints]:
+    """Yield the points of each cell in a flat list of VTK, where its length precedes them."""
+    at = 0
+    while at < len(numbers):
+        yield numbers[at + 1 : at + 1 + numbers[at]]
+        at += 1 + int(numbers[at])
+
+
+def faces_of_points(points: ArrayLike) -> Thin:
+    """Return points with a face for each, of three times the same corner."""
+    found = arguments.rows("points", points)
+    return found, np.repeat(np.arange(len(found), dtype=np.int32)[:, None], 3, axis=1)
+
+
+def faces_of_segments(p: ArrayLike, q: ArrayLike) -> Thin:
+    """Return the ends of segments with a face for each, whose last two corners are one."""
+    first, second = arguments.rows("p", p), arguments.rows("q", q)
+    if first.shape != second.shape:
+        raise ValueError(f"q must have the shape of p, {first.shape}, got {second.shape}")
+    pairs = np.arange(2 * len(first), dtype=np.int32).reshape(-1, 2)
+    return np.stack([first, second], axis=1).reshape(-1, 3), pairs[:, [0, 1, 1]]
+
+
+def _faces_of_lines(points: ArrayLike, lines: ArrayLike) -> Thin:
+    """Return points with a face for each line, a pair of their indices."""
+    ends = np.asarray(lines).reshape(-1, 2).astype(np.int32)
+    return arguments.rows("points", points), ends[:, [0, 1, 1]]

@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import mirrored, moved
 from bvh.io.formats.file_meshes import FACE_IDS
-from bvh.io.mesh_objects import polygons_of
+from bvh.io.mesh_objects import polygons_of, thin_of
 from bvh.io.polygons import corner_lists, triangulated
-from bvh.io.thin_objects import thin_of
 from bvh.runtime.arguments import rows, thread_count
 
 # What `surface_of` accepts, for errors.
@@ -92,7 +91,7 @@ def _flatten(scene: Any) -> Surface:
     """Return the triangles of a scene in world coordinates, reversed where a node mirrors them."""
     import trimesh
 
-    parts, faces, count = [np.empty((0, 3))], [np.empty((0, 3), np.int32)], 0
+    surfaces = []
     for node in scene.graph.nodes_geometry:
         matrix, name = scene.graph[node]
         mesh = scene.geometry[name]
@@ -100,8 +99,24 @@ def _flatten(scene: Any) -> Surface:
             place = np.asarray(matrix, np.float64)[:3]
             finite = np.isfinite(place).all()
             step = -1 if finite and mirrored(place[None])[0] else 1
-            faces.append(np.asarray(mesh.faces)[:, ::step] + count)
             points = np.array(mesh.vertices, np.float64)
-            parts.append(moved(points, place) if finite else np.full_like(points, np.nan))
-            count += len(points)
-    return Surface(np.concatenate(parts), np.concatenate(faces))
+            points = moved(points, place) if finite else np.full_like(points, np.nan)
+            surfaces.append(Surface(points, np.asarray(mesh.faces)[:, ::step]))
+    return joined(surfaces)
+
+
+def joined(surfaces: list[Surface]) -> Surface:
+    """Return the triangles of several meshes as one, with their polygons numbered on."""
+    points, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int32)]
+    ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
+    count = polygons = 0
+    for vertices, index, face_ids in surfaces:
+        points.append(np.asarray(vertices))
+        faces.append(np.asarray(index) + count)
+        own = np.arange(len(index)) if face_ids is None else face_ids
+        ids.append(own + polygons)
+        count, polygons = count + len(vertices), polygons + int(own.max(initial=-1)) + 1
+    surface = Surface(np.concatenate(points), np.concatenate(faces))
+    if all(one.face_ids is None for one in surfaces):
+        return surface
+    return surface._replace(face_ids=np.concatenate(ids).astype(np.int32))

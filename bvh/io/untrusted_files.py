@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 LIMIT = "BVH_MAX_UNPACKED"
 USUAL, MOST = 1 << 30, 1 << 60
@@ -18,8 +18,6 @@ USUAL, MOST = 1 << 30, 1 << 60
 SHARE = 8
 # Bytes that are unpacked at a time.
 PIECE = 1 << 20
-
-ARCHIVES = (".zip", ".tar.gz", ".tar.bz2", ".bz2")
 
 
 class TooLarge(ValueError):
@@ -70,10 +68,9 @@ def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
 
 
 class NamedFiles:
-    """Files in the folder of a mesh file to which it refers: buffers, materials, images.
+    """A resolver of trimesh: files in the folder of a mesh file, or below, that it names.
 
-    It is a resolver as trimesh takes them. Files are in the folder of the mesh or below. Readers
-    go on without an image that they cannot have, so what is refused is kept in `refused`.
+    Readers go on without an image that they cannot have, so what is refused is kept in `refused`.
     """
 
     def __init__(self, path: str, allowance: Allowance) -> None:
@@ -94,7 +91,6 @@ class NamedFiles:
             raise FileNotFoundError(f"no such file in the folder of the mesh: {name}")
         if path.is_dir():
             raise IsADirectoryError(f"{name} is a folder")
-        # Readers may catch the exception, so it is also stored.
         try:
             if path not in self._read:
                 self._read[path] = self._content(path, name)
@@ -117,47 +113,6 @@ class NamedFiles:
             # The system may read less in one call; a buffered reader goes on.
             with io.BufferedReader(file) as reader:
                 return reader.read(status.st_size)
-
-
-class _Counted(io.RawIOBase):
-    """An unpacked stream, whose bytes are taken from an allowance as they are read."""
-
-    def __init__(self, stream: io.BufferedIOBase, allowance: Allowance, what: str) -> None:
-        self._stream, self._allowance, self._what = stream, allowance, what
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(min(len(buffer), PIECE))
-        self._allowance.take(len(data), self._what)
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def unpacked(file: str | IO[bytes], name: str, allowance: Allowance) -> dict[str, bytes]:
-    """Return the files in an archive by their names; `name` tells its format."""
-    import bz2
-    import gzip
-    import tarfile
-
-    ending = name.lower()
-    if ending.endswith(".zip"):
-        return unzipped(file, allowance)
-    unpack = gzip.open if ending.endswith("gz") else bz2.open
-    counted = _Counted(unpack(file), allowance, "what it unpacks to")
-    if not ending.endswith((".tar.gz", ".tar.bz2")):
-        return {os.path.basename(name)[: -len(".bz2")]: counted.readall()}
-    found = {}
-    with tarfile.open(fileobj=io.BufferedReader(counted), mode="r|") as archive:
-        for member in archive:
-            if member.isfile():
-                # A sparse file is larger than what the archive holds of it.
-                allowance.take(member.size if member.issparse() else 0, repr(member.name))
-                stream = archive.extractfile(member)
-                assert stream is not None
-                found[member.name] = stream.read()
-    return found
 
 
 def unzipped(

@@ -21,7 +21,7 @@ def test_no_serious_faults(browser: Any, name: str, scheme: str) -> None:
     made = bvh.view(shown_scene(), port=0) if name == "viewer" else bvh.ray_lab(port=0)
     with made as shown:
         page.goto(shown.url)
-        page.wait_for_selector("#bvh-pick" if name == "viewer" else "[data-lab=exact]")
+        page.wait_for_selector("#bvh-pick" if name == "viewer" else "#bvh-exact")
         dark = "document.documentElement.dataset.mantineColorScheme"
         if name == "viewer":
             until(lambda: page.evaluate(dark) == scheme, "the colours")

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.apps.lab.drawing import BORDER, LETTER, LINE, SIDES, LabDrawing, first_camera
-from bvh.apps.lab.frame import FIT, REACH, Pose, corners, drawn_ray, fitted, moved, pose
-from bvh.apps.lab.state import CUBE, PRESETS, LabBox, LabState, at, interval, nearest, rotation
+from bvh.apps.lab.drawing import REACH, LabDrawing, dragged, drawn, framed
+from bvh.apps.lab.state import PRESETS, LabState, at, interval, nearest
 from tests.commands import Run
 
 STATES = {preset.name: preset.state for preset in PRESETS}
@@ -25,35 +24,49 @@ THROUGH = STATES["Straight through"]
 PORT = 8390
 
 
-def drag(state: LabState, name: str, by: Any, turn: Any = None, index: int = 0) -> LabState:
-    """Return the state after a handle was dragged by a distance in the world."""
-    frame = fitted(state)
-    place = pose(state, frame, name, index)
-    turned = place.turn if turn is None else rotation(turn)
-    to = Pose(place.position + np.array(by, float) * frame.scale, turned)
-    return moved(state, frame, name, index, to)
+def drag(state: LabState, name: str, by: Any) -> LabState:
+    """Return the state after a point was dragged by a distance in the world."""
+    frame = framed(state)
+    place = drawn(frame, getattr(state, name))
+    return dragged(state, frame, name, place + np.array(by, float) * frame.scale)
 
 
-@pytest.mark.parametrize("flat", [False, True], ids=["space", "plane"])
+class Server:
+    """Stands for viser's scene: it keeps what is added to it, by name."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, tuple[Any, ...]] = {}
+
+    def __getattr__(self, verb: str) -> Any:
+        def add(name: str, *given: Any, **_: Any) -> Any:
+            self.shown[name] = given
+            return SimpleNamespace(remove=lambda: self.shown.pop(name))
+
+        return add
+
+
 @pytest.mark.parametrize("name", STATES)
-def test_what_matters_is_in_view(name: str, flat: bool) -> None:
-    state = replace(STATES[name], flat=flat)
-    frame = fitted(state)
+def test_what_matters_is_in_view(name: str) -> None:
+    state = STATES[name]
+    frame = framed(state)
     for box in state.boxes:
-        assert np.linalg.norm([frame.drawn(c)[:2] for c in corners(box)], axis=1).max() < 1.01 * FIT
-    ray = drawn_ray(state, frame)
-    assert (ray is None) == (not state.is_ray)
-    met = nearest(state)
-    if ray is None or met is None:
-        return
-    # The entry is drawn where it is in the world, however far the origin is and short d is.
-    stay = interval(state, met)
-    part = ray.part(stay.near, stay.far)
-    assert part is not None
-    for t, end in zip((stay.near, stay.far), part, strict=True):
-        assert np.allclose(end, frame.drawn(at(state, t)), atol=1e-6)
-    ahead = ray.part(state.t_min, state.t_max)
-    assert ahead is not None and np.linalg.norm(ahead, axis=1).max() < 1.01 * REACH
+        assert np.abs(frame.to_page(box)).max() <= 2.0
+    scene = Server()
+    drawing = LabDrawing(scene)
+    drawing.update(state, frame, planes=True)
+    assert np.abs(scene.shown["/marks/edges 1"][0]).max() <= REACH
+    assert ("/marks/head" in scene.shown) == state.is_ray
+    closest = nearest(state)
+    assert ("/marks/entry" in scene.shown) == (closest is not None)
+    if closest is not None:
+        # The stay is drawn where it is in the world, however far the origin is and short d is.
+        span = interval(state, closest)
+        (part,) = scene.shown["/marks/inside"][0]
+        for t, end in zip((span.near, span.far), part, strict=True):
+            assert np.allclose(end, frame.to_page(at(state, t)), atol=1e-6)
+    # What is not drawn again goes away.
+    drawing.update(STATES["Zero direction"], frame, planes=False)
+    assert not {"/marks/head", "/marks/inside", "/marks/plane x"} & set(scene.shown)
 
 
 def test_dragging_the_tip_turns_the_ray() -> None:
@@ -70,36 +83,20 @@ def test_dragging_the_origin_keeps_the_tip() -> None:
     state = drag(THROUGH, "origin", [0.5, 0, 0])
     assert state.origin == (-0.5, 0.25, 0.0)
     assert state.tip == pytest.approx(THROUGH.tip)
-    flat = drag(replace(THROUGH, flat=True), "origin", [0, 0.5, 0])
-    assert flat.origin == (-1.0, 0.75, 0.0) and flat.direction[2] == THROUGH.direction[2]
 
 
-def test_boxes_are_moved_turned_and_scaled() -> None:
-    state = drag(THROUGH, "middle", [1, 0, 0])
-    assert state.boxes == (LabBox((1.5, 0.5, 0.5), (3.0, 2.0, 2.0)),)
-    state = drag(THROUGH, "middle", [0, 0, 0], turn=(0.0, 0.0, 30.0))
-    assert state.boxes == (replace(CUBE, turn=(0.0, 0.0, 30.0)),)
-    state = drag(THROUGH, "size", [0.25, 0, 0])
-    assert state.boxes == (LabBox((0.25, 0.5, 0.5), (2.25, 2.0, 2.0)),)
-    # A box does not vanish, and the second one can be dragged, too.
-    low, high = drag(THROUGH, "size", [0, -5, 0]).boxes[0].lower, CUBE.upper
-    assert 1.2 < low[1] < 1.25 < high[1]
-    pair = drag(STATES["First hit is not the closest"], "middle", [0, 1, 0], index=1)
-    assert pair.boxes[0] == STATES["First hit is not the closest"].boxes[0]
-    assert pair.boxes[1].lower == (0.0, 1.75, 0.75)
-    # The arrows of a turned box run along its own axes.
-    turned = replace(THROUGH, boxes=(replace(CUBE, turn=(0.0, 0.0, 90.0)),))
-    assert drag(turned, "size", [0, 0.25, 0]).boxes[0].lower == (0.25, 0.5, 0.5)
-    from_above = drag(replace(THROUGH, flat=True), "middle", [0, 0, 0], turn=(0.0, 0.0, -45.0))
-    assert from_above.boxes == (replace(CUBE, turn=(0.0, 0.0, -45.0)),)
+def test_corners_are_dragged() -> None:
+    state = drag(THROUGH, "upper", [0.25, 0, -0.5])
+    assert state == replace(THROUGH, upper=(2.25, 2.0, 1.5))
+    pair = STATES["First hit is not the closest"]
+    assert drag(pair, "lower_2", [0, 1, 0]) == replace(pair, lower_2=(0.0, 1.75, 0.75))
 
 
-@pytest.mark.parametrize("name", ["origin", "tip", "middle", "size"])
+@pytest.mark.parametrize("name", ["origin", "tip", "lower", "upper"])
 @pytest.mark.parametrize("preset", STATES)
-def test_handles_that_are_not_moved_change_nothing(name: str, preset: str) -> None:
-    for state in (STATES[preset], replace(STATES[preset], flat=True)):
-        same = drag(state, name, [0, 0, 0])
-        assert repr(same) == repr(state)
+def test_points_that_are_not_moved_change_nothing(name: str, preset: str) -> None:
+    state = STATES[preset]
+    assert repr(drag(state, name, [0, 0, 0])) == repr(state)
 
 
 @pytest.fixture
@@ -129,21 +126,25 @@ def test_it_is_served_on_this_machine_alone(
 
 @pytest.mark.filterwarnings("error")
 def test_whatever_is_typed_is_drawn(lab: bvh.RayLab) -> None:
-    fields = lab._panel._fields
+    fields = lab._fields
     for preset in STATES:
-        lab._panel._preset.value = preset
+        lab._preset.value = preset
         assert lab.state == STATES[preset]
-    for view in ("2D, from above", "3D"):
-        lab._panel._view.value = view
-        for name in ("origin", "direction", "lower", "upper"):
-            for text in ("nan, 0, 0", "inf, 0, 0", "1e308, -1e308, 5e-324", "1e-320, 0, 0"):
-                before = fields[name].value
-                fields[name].value = text
-                assert lab._panel._preset.value == "Custom"
-                fields[name].value = before
+    for name in ("origin", "direction", "lower", "upper"):
+        for text in ("nan, 0, 0", "inf, 0, 0", "1e308, -1e308, 5e-324", "1e-320, 0, 0"):
+            before = fields[name].value
+            fields[name].value = text
+            assert lab._preset.value == "Custom"
+            fields[name].value = before
     known = lab.state
     fields["origin"].value = "1, 2"
-    assert lab.state == known and "takes 3 numbers, got 2" in lab._panel._error.content
+    assert lab.state == known and "must be 3 numbers, got 2" in lab._error.content
+    lab._second.value = True
+    assert lab.state.second and fields["upper_2"].visible and "second box" in lab._drag.options
+    lab._drag.value = "second box"
+    assert [name for name, arrow in lab._arrows.items() if arrow.visible] == ["lower_2", "upper_2"]
+    lab._second.value = False
+    assert lab._drag.value == "ray"
 
 
 def test_the_command_serves_until_it_is_interrupted(
@@ -174,41 +175,3 @@ def test_without_viser_it_names_the_extra(run: Run, monkeypatch: pytest.MonkeyPa
 def test_the_package_alone_does_not_load_viser() -> None:
     program = "import sys, bvh; sys.exit('viser' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == 0
-
-
-@pytest.mark.parametrize("flat", [False, True], ids=["space", "plane"])
-@pytest.mark.parametrize("name", STATES)
-def test_labels_do_not_overlap(name: str, flat: bool) -> None:
-    """In the smallest picture, seen from where the page begins."""
-    state = replace(STATES[name], flat=flat)
-    drawn: dict[str, Any] = {}
-    server = Server(drawn)
-    with np.errstate(all="ignore"):
-        LabDrawing(server).update(state, fitted(state), planes=True)
-    shown = [node for node in drawn.values() if getattr(node, "text", "") and node.visible]
-    assert len(shown) >= 1 or not state.is_ray
-    camera = first_camera(flat)
-    frames = []
-    for node in shown:
-        side = next(side for side, anchor in SIDES.items() if anchor == node.anchor)
-        size = np.array([LETTER * len(node.text) + BORDER, LINE])
-        middle = np.array(camera.project(node.position)[:2]) + np.array(side) * size / 2
-        frames.append((middle - size / 2, middle + size / 2))
-    for k, (low, high) in enumerate(frames):
-        for lower, upper in frames[:k]:
-            assert not ((low < upper) & (lower < high)).all(), [node.text for node in shown]
-
-
-class Server:
-    """Stands for viser's server: it keeps what is added to the scene, by name."""
-
-    def __init__(self, drawn: dict[str, Any]) -> None:
-        self.scene, self._drawn = self, drawn
-
-    def __getattr__(self, verb: str) -> Any:
-        def add(name: str, *given: Any, **look: Any) -> Any:
-            text = given[0] if verb == "add_label" else ""
-            self._drawn[name] = SimpleNamespace(**{"text": text, "visible": True} | look)
-            return self._drawn[name]
-
-        return add

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
-import contextlib
-import io
 import json
 import re
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,33 +120,21 @@ def test_archives(tmp_path: Path) -> None:
         "m.mtl": b"newmtl m\nKd 1 0 0\n",
     }  # fmt: skip
     (tmp_path / "a.zip").write_bytes(zipped(files))
-    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    (tmp_path / "ball.stl.bz2").write_bytes(bz2.compress(files["ball.stl"]))
-    for name in ("a.zip", "a.tar.gz", "ball.stl.bz2"):
-        wanted = trimesh.load(tmp_path / name, process=False)
-        with left_out("" if name == "ball.stl.bz2" else "bad.obj"):
-            found = bvh.load_scene(tmp_path / name)
-        for mesh, one in zip(wanted.dump(), found, strict=True):
-            assert np.array_equal(mesh.vertices, one.child.vertices)
-            assert np.array_equal(mesh.faces, one.child.faces)
-    with left_out("bad.obj"):
-        material = found_material(bvh.load_scene(tmp_path / "a.zip"))
+    left_out = r"bad\.obj, which is in an archive, is left out: line 1: 1 is no index of v"
+    with pytest.warns(bvh.BVHWarning, match=left_out):
+        found = bvh.load_scene(tmp_path / "a.zip")
+    with pytest.warns(bvh.BVHWarning, match=left_out):
+        tree = bvh.BVH.from_file(tmp_path / "a.zip")
+    wanted = trimesh.load(tmp_path / "a.zip", process=False)
+    for mesh, one in zip(wanted.dump(), found, strict=True):
+        assert np.array_equal(mesh.vertices, one.child.vertices)
+        assert np.array_equal(mesh.faces, one.child.faces)
+    material = found_material(found)
     assert material is not None and material.factor.tolist() == [1.0, 0.0, 0.0]
     # Into one mesh, as trimesh does.
     whole = trimesh.util.concatenate(wanted.dump())
-    tree = bvh.BVH.from_file(tmp_path / "ball.stl.bz2")
     assert np.array_equal(tree.vertices, whole.vertices)
     assert np.array_equal(tree.faces, whole.faces)
-
-
-def left_out(name: str) -> Any:
-    """Return a context in which a warning says that a file is left out."""
-    what = rf"{re.escape(name)}, which is in an archive, is left out: line 1: 1 is no index of v"
-    return pytest.warns(bvh.BVHWarning, match=what) if name else contextlib.nullcontext()
 
 
 def found_material(scene: bvh.Scene) -> Any:

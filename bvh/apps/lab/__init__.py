@@ -5,8 +5,7 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `state.py` | State of the ray lab: a ray and boxes, the exact answers, its numbers as text, and presets |
-| `frame.py` | Drawn coordinates of the ray lab: the visible part of space, and the effect of dragging |
-| `drawing.py` | Scene of the ray lab in the browser: boxes, planes, the ray, its crossings, labels, handles |
+| `drawing.py` | Scene of the ray lab in the browser: boxes, planes, the ray, its crossings; points to drag |
 | `naive.py` | Naive box tests, as they are often published, and their errors |
 | `answers.py` | Answers of the ray lab as HTML: the exact one, its chart, and the naive ones |
 | `page.py` | Page of the ray lab, its panels with numbers and answers, and `ray_lab`, which serves it |

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import trimesh
 
-from bvh.apps.page_server import HOST, new_server, silent
+from bvh.apps.page_server import HOST, new_server, set_up, silent
 from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageDrawing, face_triangles
 from bvh.apps.viewer.meshes import Meshes
 from bvh.apps.viewer.tools.marks import ORANGE, Marked, Marks
@@ -71,14 +71,10 @@ def _played(
     picks: Sequence[Pick], coloured: bool,
 ) -> str:  # fmt: skip
     """Return a page, as HTML, that shows meshes, picks and, if `coloured`, costs in turn."""
-    frame, start = drawing.frame, server.initial_camera
-    server.scene.set_up_direction(up)
-    server.scene.configure_default_lights(cast_shadow=False)
-    server.scene.configure_environment_map(None)
-    server.scene.add_light_ambient("/light", intensity=1.2)
-    start.fov, start.near, start.far = 2.0 * math.atan(camera.half_height), 0.002, 500.0
-    start.position, start.up = frame.to_page(camera.eye), up
-    start.look_at = start.position + camera.forward * float(np.linalg.norm(start.position))
+    frame = drawing.frame
+    eye = frame.to_page(camera.eye)
+    target = eye + camera.forward * float(np.linalg.norm(eye))
+    set_up(server, up, 1.2, eye, target, 2.0 * math.atan(camera.half_height))
     meshes, record = Meshes(server.scene), server.get_scene_serializer()
     meshes.show(drawing.parts)
     costs = [

@@ -42,7 +42,7 @@ def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) 
         return block('<span id="bvh-pick">Click a face to pick it.</span>')
     time = ("Time", "pick-time", _microseconds(seconds))
     if pick is None:
-        return block(f'<span id="bvh-pick">Nothing there.</span>{_table([time])}')
+        return block(f'<span id="bvh-pick">Nothing there.</span>{table([time])}')
     name = "\N{EN DASH}" if pick.name is None else pick.name
     rows = [
         *([("Instance", "instance", f"{'/'.join(map(str, pick.path))}  {name}")] if many else []),
@@ -56,7 +56,7 @@ def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) 
         rows.append(("u, v", "weights", numbers(np.array([pick.u, pick.v]), 6)))
     if pick.uv is not None:
         rows.append(("Texture", "uv", numbers(pick.uv, 6)))
-    return block(f'<b id="bvh-pick">Picked</b>{_table([*rows, time])}')
+    return block(f'<b id="bvh-pick">Picked</b>{table([*rows, time])}')
 
 
 def selected(found: Selection | None, seconds: float, drawn: int) -> str:
@@ -78,10 +78,10 @@ def selected(found: Selection | None, seconds: float, drawn: int) -> str:
 def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
     """Return a line about the face under the pointer, with its distance from the eye."""
     if pick is None:
-        return block(_table([("Pointer", "hover", "\N{EN DASH}")]))
+        return block(table([("Pointer", "hover", "\N{EN DASH}")]))
     name = "" if pick.name is None else f" of {pick.name}"
     line = f"face {pick.prim_id}{name}, distance {distance:.6g}, in {_microseconds(seconds)}"
-    return block(_table([("Pointer", "hover", line)]))
+    return block(table([("Pointer", "hover", line)]))
 
 
 def picture_text(
@@ -92,12 +92,12 @@ def picture_text(
     pixels = f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}"
     rows = [("Rays", "rays", cast), ("Picture", "picture", pixels)]
     if hottest is None:
-        return block(_table(rows))
+        return block(table(rows))
     stops = ", ".join(f"rgb({', '.join(f'{255 * x:.0f}' for x in colour)})" for colour in HEAT)
     bar = f'<div style="height:0.8em;border-radius:2px;background:linear-gradient(90deg,{stops})">'
     ends = f"<span>0</span><span>nodes and groups a ray visits</span><span>{hottest:.0f}+</span>"
     return block(
-        f'{_table(rows)}{bar}</div><div id="bvh-legend" style="display:flex;'
+        f'{table(rows)}{bar}</div><div id="bvh-legend" style="display:flex;'
         f'justify-content:space-between;{_DIM}">{ends}</div>'
     )
 
@@ -112,7 +112,7 @@ def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = Fal
         ("dx, dy, dz", "step", numbers(ends[1] - ends[0])),
         ("From", "from", numbers(ends[0])), ("To", "to", numbers(ends[1])),
     ]  # fmt: skip
-    return block(_table(rows))
+    return block(table(rows))
 
 
 def linked(state: str) -> str:
@@ -160,7 +160,7 @@ def numbers(values: np.ndarray, digits: int = 9) -> str:
     return ", ".join(f"{x + 0.0:.{digits}g}" for x in values.tolist())
 
 
-def _table(rows: Sequence[tuple[str, str, str]]) -> str:
+def table(rows: Sequence[tuple[str, str, str]]) -> str:
     """Return a table of rows (name, id, value)."""
     cells = "".join(
         f'<tr><td style="{_DIM};{_NAME}">{name}'

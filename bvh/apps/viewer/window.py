@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.apps.page_server import HOST, Page
+from bvh.apps.page_server import HOST, Page, set_up
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.drawing import MAX_FACES, PageDrawing, PageFrame, drawing_of
 from bvh.apps.viewer.html_export import written_html
@@ -218,11 +218,10 @@ class Viewer(Page):
         self.scene, self._follower, up = follower.copy.source, follower, follower.up
         self._last: Session | None = None
         super().__init__(host, port, "bvh", origins, url)
-        self._dress(up, 1.2, **readouts.THEME)
+        eye = follower.first_view().eye
+        set_up(self._server, up, 1.2, eye, np.zeros(3), float(np.radians(FOV)))
+        self._server.gui.configure_theme(**readouts.THEME)
         self._server.gui.main_panel.dock_right()
-        start = self._server.initial_camera
-        start.fov, start.near, start.far = float(np.radians(FOV)), 0.002, 500.0
-        start.position, start.look_at, start.up = self._follower.first_view().eye, np.zeros(3), up
 
         @self._server.on_client_connect
         def _(client: ClientHandle) -> None:

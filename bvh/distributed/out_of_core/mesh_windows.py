@@ -15,8 +15,8 @@ from bvh.io.formats.stl_files import ROW as STL_ROW
 from bvh.io.formats.stl_files import START as STL_START
 from bvh.io.formats.stl_files import count_of, is_text
 from bvh.io.mesh_files import check_flattened, read_file
+from bvh.io.mesh_objects import thin_of
 from bvh.io.meshes import surface_of
-from bvh.io.thin_objects import thin_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import face_rows, rows
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from bvh.geometry.arithmetic.exact_sums import take_sign
 from bvh.geometry.arithmetic.floats import LARGEST, bits, from_bits
 from bvh.runtime.jit import Dispatcher, kernel, stay_outlined
 
@@ -11,6 +12,21 @@ from bvh.runtime.jit import Dispatcher, kernel, stay_outlined
 # by 1, 2, 4 and so on, at most 63 times, until half of what is left is less; then it halves that,
 # at most 63 times.
 STEPS = 2 * 63
+
+
+@kernel
+def root_side(value, slope, far):
+    """Return the sign of the far root of a quadratic, or the near one, less t.
+
+    `value` and `slope` are the sums of the quadratic at t and of its derivative.
+    """
+    # The derivative is negative before both roots, the quadratic itself between them.
+    side, turn = take_sign(value), take_sign(slope)
+    if side > 0:
+        return -turn
+    if side < 0:
+        return 1 if far else -1
+    return max(-turn, 0) if far else min(-turn, 0)
 
 
 def root_finder(beyond: Dispatcher) -> Any:

@@ -7,8 +7,9 @@ volumes decide, as in `triangle_overlap`.
 """
 
 from bvh.geometry.arithmetic import predicates
+from bvh.geometry.arithmetic.edge_sides import turned
 from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
-from bvh.geometry.pairs.triangle_overlap import spread_axis, triangles_touch, turned
+from bvh.geometry.pairs.triangle_overlap import spread_axis, triangles_touch
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 

@@ -11,6 +11,7 @@ testing", each axis as a sign.
 import numpy as np
 
 from bvh.geometry.arithmetic import predicates
+from bvh.geometry.arithmetic.edge_sides import turned
 from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
 from bvh.geometry.boxes import entered_and_left
 from bvh.runtime.jit import inlined, kernel, stay_outlined
@@ -71,12 +72,6 @@ def _apex(s):
         wanted, up = 0, above == 0
     index = 0 if s[0] == wanted else (1 if s[1] == wanted else 2)
     return index, up
-
-
-@inlined
-def turned(t, first):
-    """Return a triangle rotated to begin with another corner."""
-    return t if first == 0 else ((t[1], t[2], t[0]) if first == 1 else (t[2], t[0], t[1]))
 
 
 @kernel

@@ -8,7 +8,7 @@ import contextlib
 import importlib
 import itertools
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +40,6 @@ IGNORED = set(
 )
 
 
-class _Faces(NamedTuple):
-    """Corners of faces in a piece of a file: rows of vertices, textures, normals; -1 for none."""
-
-    corners: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-
-
 class _State:
     """Content of a file as far as it has been read."""
 
@@ -54,7 +47,10 @@ class _State:
         self.rows: dict[bytes, list[NDArray[np.float64]]] = {word: [] for word in WIDTHS}
         self.counts = dict.fromkeys((*WIDTHS, b"f"), 0)
         self.colors: list[NDArray[np.float64]] = []
-        self.faces: list[_Faces] = []
+        # Corners of faces in each piece: rows of vertices, textures, normals; -1 for none. And the
+        # number of corners of each face.
+        self.corners: list[NDArray[np.int32]] = []
+        self.lengths: list[NDArray[np.int64]] = []
         # Lines with names: the number of the next face, the keyword and the name.
         self.names: list[tuple[int, bytes, str]] = []
         self.libraries: list[str] = []
@@ -146,7 +142,7 @@ def _read_piece(lines: Lines, state: _State) -> None:
             state.unknown.add(shown(word))
     if kept.any():
         since = {word: counts[kept] for word, counts in since.items()}
-        state.faces.append(_read_faces(lines, kept, state, since))
+        _read_faces(lines, kept, state, since)
         state.counts[b"f"] += int(ends[-1])
 
 
@@ -196,7 +192,7 @@ def _numbers(
     raise _BadLine(word, before + row, f"{shown(line)} are not numbers")
 
 
-def _read_faces(lines: Lines, kept: Any, state: _State, since: dict[bytes, Any]) -> _Faces:
+def _read_faces(lines: Lines, kept: Any, state: _State, since: dict[bytes, Any]) -> None:
     """Read faces; `since` has how many vertices and so on are before each."""
     lengths, before = lines.counts[kept] - 1, state.counts[b"f"]
     text = lines.text(kept, 1)
@@ -218,7 +214,8 @@ def _read_faces(lines: Lines, kept: Any, state: _State, since: dict[bytes, Any])
             what = f"{ids[at]} is no index of {word.decode()}: {count[at]} are before"
             raise _BadLine(b"f", before + int(line_of[at]), what)
         corners[has, k] = rows[has]
-    return _Faces(corners, lengths)
+    state.corners.append(corners)
+    state.lengths.append(lengths)
 
 
 def _slots(text: bytes, total: int, line_of: Any, before: int) -> tuple[Any, Any]:
@@ -249,11 +246,11 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
     points, uv, normals = (
         np.concatenate([np.empty((0, size)), *state.rows.pop(word)]) for word, size in SIZES.items()
     )
-    lengths = np.concatenate([np.empty(0, np.int64), *(piece.lengths for piece in state.faces)])
+    lengths = np.concatenate([np.empty(0, np.int64), *state.lengths])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     columns = []
     for k, (word, rows) in enumerate(zip(SIZES, (points, uv, normals), strict=True)):
-        given = [piece.corners[:, k] for piece in state.faces]
+        given = [corners[:, k] for corners in state.corners]
         column = np.concatenate([np.empty(0, np.int32), *given])
         if column.max(initial=-1) >= len(rows):
             at = int((column >= len(rows)).argmax())

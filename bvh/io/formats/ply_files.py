@@ -70,9 +70,10 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
             ends = offsets[-1] + np.arange(3, len(more) + 1, 3)
             offsets = np.concatenate([offsets, ends])
             uv = None if uv is None or len(uv.ids) < len(corners) else uv
+    normals = _of_vertices(vertex, corners, ("nx", "ny", "nz"))
     return FileMesh(
         points, corners, offsets, (Part(material=_image(header.comments, resolver)),), None, uv,
-        _normals(vertex, corners), _colors(vertex), _colors(face) if not strips else None,
+        normals, _colors(vertex), _colors(face) if not strips else None,
     )  # fmt: skip
 
 
@@ -109,10 +110,6 @@ def _texture(vertex: Columns, lists: Columns, corners: Any, offsets: Ints) -> Of
     if given is not None and np.array_equal(given.offsets, 2 * offsets):
         return OfCorners(given.values.reshape(-1, 2).astype(np.float64), np.arange(len(corners)))
     return _of_vertices(vertex, corners, *COORDINATES)
-
-
-def _normals(vertex: Columns, corners: Any) -> OfCorners | None:
-    return _of_vertices(vertex, corners, ("nx", "ny", "nz"))
 
 
 def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCorners | None:

@@ -26,7 +26,7 @@ START = 1 << 16
 # Lines of a facet.
 FACET = b"facet", b"outer", b"vertex", b"vertex", b"vertex", b"endloop", b"endfacet"
 WORDS = *dict.fromkeys(FACET), b"solid", b"endsolid"
-SOLID, ENDSOLID = WORDS.index(b"solid"), WORDS.index(b"endsolid")
+SOLID = WORDS.index(b"solid")
 
 
 def read_stl(data: bytes, resolver: Any) -> FileMesh:

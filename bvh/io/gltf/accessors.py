@@ -71,13 +71,13 @@ class Accessors:
     """
 
     def __init__(self, content: Json, chunk: bytes | None, files: GltfFiles) -> None:
-        self._content, self._chunk, self._files = content, chunk, files
+        self.content, self._chunk, self.files = content, chunk, files
         self._buffers: dict[int, bytes | memoryview] = {}
 
     def _buffer(self, k: int) -> bytes | memoryview:
         """Return the bytes of a buffer, at least as many as the file says."""
         if k not in self._buffers:
-            buffer = item(self._content, "buffers", k)
+            buffer = item(self.content, "buffers", k)
             uri, wanted = buffer.get("uri"), natural(buffer, "byteLength")
             given = buffer.get("extensions", {})
             for name in MESHOPT:
@@ -93,7 +93,7 @@ class Accessors:
                 if head.endswith(";base64"):
                     data = base64.b64decode(data, validate=True)
             else:
-                data = self._files[uri]
+                data = self.files[uri]
             if len(data) < wanted:
                 raise ValueError(f"buffer {k} is cut off: it has {len(data)} of {wanted} bytes")
             self._buffers[k] = data
@@ -101,7 +101,7 @@ class Accessors:
 
     def view(self, k: int) -> tuple[memoryview, int | None]:
         """Return the bytes of a bufferView, and its stride if it has one."""
-        view = item(self._content, "bufferViews", k)
+        view = item(self.content, "bufferViews", k)
         begin, size = natural(view, "byteOffset", 0), natural(view, "byteLength")
         data = self._buffer(view.get("buffer"))
         if begin + size > len(data):
@@ -137,7 +137,7 @@ class Accessors:
 
         Its type must be one of `types`. Without data they are zeros, if that is allowed.
         """
-        accessor = item(self._content, "accessors", k)
+        accessor = item(self.content, "accessors", k)
         name, kind = f"accessor {k}", accessor["componentType"]
         count = natural(accessor, "count")
         if accessor["type"] not in types or kind not in TYPES:
@@ -147,7 +147,7 @@ class Accessors:
         if "bufferView" in accessor:
             values = self._rows(accessor, kind, lanes, count, name)
         elif sparse is None and not may_be_empty:
-            used = sorted(COMPRESSED & set(self._content.get("extensionsUsed", [])))
+            used = sorted(COMPRESSED & set(self.content.get("extensionsUsed", [])))
             hint = f": compressed by {' or '.join(used)}, {DECOMPRESS}" if used else ""
             raise ValueError(f"{name} has no data{hint}")
         else:
@@ -167,7 +167,7 @@ class Accessors:
     def indices(self, k: object, vertices: int) -> NDArray[np.uint32]:
         """Return indices, which are below the number of vertices."""
         values = self.raw(k, ("SCALAR",), may_be_empty=False)[:, 0]
-        kind = self._content["accessors"][k]["componentType"]
+        kind = self.content["accessors"][k]["componentType"]
         if kind not in UNSIGNED:
             raise ValueError(f"accessor {k} has indices that are not unsigned integers: {kind}")
         if len(values) and values.max() >= vertices:
@@ -180,7 +180,7 @@ class Accessors:
     ) -> NDArray[np.float32]:
         """Return the values of an accessor as float32; normalized integers are divided."""
         values = self.raw(k, types, may_be_empty)
-        accessor = self._content["accessors"][k]
+        accessor = self.content["accessors"][k]
         if values.dtype.kind == "f":
             return np.asarray(values, np.float32)
         kind = accessor["componentType"]
@@ -196,7 +196,7 @@ class Accessors:
     def positions(self, k: object, may_be_empty: bool = False) -> NDArray[np.float32]:
         """Return positions, after a comparison with the bounds that the accessor gives."""
         found = self.floats(k, ("VEC3",), may_be_empty)
-        accessor = self._content["accessors"][k]
+        accessor = self.content["accessors"][k]
         given = accessor.get("min"), accessor.get("max")
         if len(found) == 0 or not all(_is_point(corner) for corner in given):
             return found

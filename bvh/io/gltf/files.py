@@ -65,8 +65,7 @@ def plain(
         _check_extensions(content)
         _check_arrays(content, allowance)
         files = GltfFiles(resolver)
-        accessors = Accessors(content, chunk, files)
-        return json.dumps(_plain(content, accessors, files, allowance)).encode(), files
+        return json.dumps(_plain(Accessors(content, chunk, files), allowance)).encode(), files
     except (TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"its JSON is not that of glTF: {error!r}") from None
 
@@ -106,9 +105,9 @@ def _check_extensions(content: Json) -> None:
             raise ValueError(f"it needs the extension {name!r:.99}, which is not supported{hint}")
 
 
-def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance) -> Json:
+def _plain(accessors: Accessors, allowance: Allowance) -> Json:
     """Return the JSON with plain meshes, and with nothing else than trimesh is to read."""
-    meshes = Meshes(content, accessors, files, allowance)
+    content, meshes = accessors.content, Meshes(accessors, allowance)
     nodes = meshes.nodes()
     _give_names(nodes, meshes.meshes)
     scenes = content.get("scenes", [])
@@ -128,10 +127,11 @@ def _plain(content: Json, accessors: Accessors, files: GltfFiles, allowance: All
             views.append({"buffer": meshes.add_buffer(pixels), "byteLength": len(pixels)})
         images.append(image)
     meshes.warn()
+    buffers = [{"uri": f"\0{k}", "byteLength": size} for k, size in enumerate(meshes.sizes)]
     return kept | {
         "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": roots}], "nodes": nodes,
         "meshes": meshes.meshes, "accessors": meshes.accessors, "bufferViews": views,
-        "buffers": meshes.buffers(), "images": images,
+        "buffers": buffers, "images": images,
     }  # fmt: skip
 
 

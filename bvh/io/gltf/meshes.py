@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.gltf.accessors import Accessors, GltfFiles, Json, item, natural
+from bvh.io.gltf.accessors import Accessors, Json, item, natural
 from bvh.io.untrusted_files import Allowance
 from bvh.runtime.arguments import number_of
 from bvh.runtime.caller_warnings import warn_caller
@@ -49,11 +49,8 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
 class Meshes:
     """The meshes and nodes of a file, rewritten; `arrays` are added to its other files."""
 
-    def __init__(
-        self, content: Json, accessors: Accessors, files: GltfFiles, allowance: Allowance
-    ) -> None:
-        self._content, self._accessors, self._files = content, accessors, files
-        self._allowance = allowance
+    def __init__(self, accessors: Accessors, allowance: Allowance) -> None:
+        self._content, self._accessors, self._allowance = accessors.content, accessors, allowance
         self.sizes: list[int] = []
         self.accessors: list[Json] = []
         self.meshes: list[Json] = []
@@ -67,13 +64,9 @@ class Meshes:
     def add_buffer(self, data: bytes | memoryview) -> int:
         """Add an array of bytes that is no file; return its number."""
         # No file can have this name.
-        self._files.arrays[f"\0{len(self.sizes)}"] = data
+        self._accessors.files.arrays[f"\0{len(self.sizes)}"] = data
         self.sizes.append(len(data))
         return len(self.sizes) - 1
-
-    def buffers(self) -> list[Json]:
-        """Return a buffer for each array."""
-        return [{"uri": f"\0{k}", "byteLength": size} for k, size in enumerate(self.sizes)]
 
     def _add(self, array: NDArray[Any]) -> int:
         """Add an array as an accessor."""

@@ -127,8 +127,7 @@ def load_scene(
     Parameters
     ----------
     path : str or path-like
-        Files of `Scene.save` are read by `bvh.load`. A .npz file holds ``vertices``, ``faces`` and
-        perhaps ``face_ids``; with ``offsets``, ``faces`` are concatenated polygons.
+        Files of `Scene.save` are read by `bvh.load`. A .npz file holds ``vertices`` and ``faces``.
     up : {"x", "y", "z", "-x", "-y", "-z"}, optional
         The axis that is up (see `Scene.up`); by default y in glTF, z in all else.
     quality, threads, progress

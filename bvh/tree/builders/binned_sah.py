@@ -7,6 +7,7 @@ leaves are tested by groups. If all centres coincide, or a split would make the 
 range is cut in half instead.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -171,33 +172,43 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
     return used, task_count
 
 
+def subtree_builder(
+    records: NDArray[np.float32], limits: Limits, new_spatial: Callable[[], object] = lambda: None
+) -> Callable[..., tuple[int, int]]:
+    """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
+    shelf, none = Shelf(lambda: (new_spatial(), new_scratch())), no_tasks()
+
+    def build(
+        task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
+        state: subtrees.BuildState, grain: int = 0,
+        left_over: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
+    ) -> tuple[int, int]:  # fmt: skip
+        # Ranges of at most `grain` records are not built, but stored in `left_over` as tasks.
+        with shelf.scratch() as (spatial, scratch):
+            built: tuple[int, int] = build_subtree(
+                records, spatial, task, box, block, limits._replace(grain=grain), left_over, state,
+                scratch,
+            )  # fmt: skip
+        return built
+
+    return build
+
+
 def build(
     records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
     progress: Progress | None = None, group_bits: int = GROUP_BITS, max_leaf: int = MAX_LEAF,
-    deepest: int | None = None,
 ) -> Nodes:  # fmt: skip
     """Build a tree over the records of the first half, (2 n, 8), which are overwritten."""
     # `boxes` are records of the box of all and of that of their centres, if they are known. The
     # tree does not depend on the number of threads. A leaf costs one for each started group of 1 <<
-    # group_bits records, and has at most `max_leaf`; by default no leaf is deeper than
-    # `subtrees.deepest_level`. `progress` gets (primitives done, all) a few times a second.
+    # group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) a few
+    # times a second.
     count = len(records) // 2
     if count == 0:
         return subtrees.no_nodes()
-    deepest = subtrees.deepest_level(count) if deepest is None else deepest
+    deepest = subtrees.deepest_level(count)
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
-    order, shelf = aligned(count, np.int32), Shelf(new_scratch)
-    limits, none = Limits(0, deepest, group_bits, max_leaf), no_tasks()
-
-    def subtree(
-        task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
-        state: subtrees.BuildState,
-    ) -> tuple[int, int]:  # fmt: skip
-        with shelf.scratch() as scratch:
-            built: tuple[int, int] = build_subtree(
-                records, None, task, box, block, limits, none, state, scratch
-            )
-        return built
-
+    order = aligned(count, np.int32)
+    subtree = subtree_builder(records, Limits(0, deepest, group_bits, max_leaf))
     return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)

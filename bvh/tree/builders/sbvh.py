@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.threads import Progress, Shelf, watch
+from bvh.runtime.threads import Progress, watch
 from bvh.tree.builders import subtrees
-from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, build_subtree, new_scratch, no_tasks
+from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, no_tasks, subtree_builder
 from bvh.tree.builders.bins import BINS, GROUP_BITS
 from bvh.tree.builders.grid import bound_all
 from bvh.tree.builders.records import UPPER, WIDTH
 from bvh.tree.builders.space import Spatial
-from bvh.tree.builders.subtrees import BuildState, SubtreeNodes
 from bvh.tree.nodes import Nodes, is_leaf, link_leaf
 from bvh.tree.primitives import Triangles
 
@@ -67,7 +66,7 @@ def build(
     # The size of the root's box: records store minus the lower corner.
     x, y, z = (box[0, UPPER : UPPER + 3] + box[0, :3]).tolist()
     overlap = np.float32(OVERLAP * (x * y + y * z + z * x))
-    order, none = aligned(capacity, np.int32), no_tasks()
+    order = aligned(capacity, np.int32)
 
     def new_spatial() -> Spatial:
         return Spatial(
@@ -76,22 +75,9 @@ def build(
             np.empty((3, 3)),
         )  # fmt: skip
 
-    shelf = Shelf(lambda: (new_spatial(), new_scratch()))
+    subtree = subtree_builder(records, Limits(0, deepest, GROUP_BITS, MAX_LEAF), new_spatial)
 
-    def subtree(
-        start: NDArray[np.int64], box: NDArray[np.float32], block: SubtreeNodes, state: BuildState,
-        grain: int = 0, left: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
-    ) -> tuple[int, int]:  # fmt: skip
-        # Ranges of at most `grain` records are not built, but stored in `left` as tasks.
-        limits = Limits(grain, deepest, GROUP_BITS, MAX_LEAF)
-        with shelf.scratch() as (spatial, scratch):
-            built: tuple[int, int] = build_subtree(
-                records, spatial, start, box, block, limits, left, state, scratch
-            )
-        return built
-
-    def whole() -> tuple[int, int]:
-        # The top of the tree, down to the tasks.
+    def build_top() -> tuple[int, int]:
         root = np.array([0, 0, count, 0, 0, capacity], np.int64)
         state = cancel, np.zeros(1, np.int64)
         return subtree(root, box, block, state, grain, (tasks, task_boxes))
@@ -104,7 +90,7 @@ def build(
     # On each level at most capacity / grain ranges are split, each into two.
     tasks, task_boxes = no_tasks(2 * (capacity // grain + 1) * (deepest + 1))
     block, cancel = subtrees.new_subtrees(len(tasks), order), np.zeros(1, np.int32)
-    [(top, task_count)] = watch([whole], 1, cancel)
+    [(top, task_count)] = watch([build_top], 1, cancel)
     tasks, task_boxes = tasks[:task_count].copy(), task_boxes[:task_count]
     links = block.links[:top].copy()
     nodes = subtrees.build_tasks(links, tasks, task_boxes, order, records, subtree, threads, report)

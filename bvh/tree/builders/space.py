@@ -39,9 +39,7 @@ class Spatial(NamedTuple):
     overlap: np.float32  # half the surface of an overlap of halves for which planes are tried
     pieces: NDArray[np.float32]  # scratch from here on: records of two pieces
     bins: NDArray[np.float32]  # the intervals of each axis, and a record
-    counts: NDArray[
-        np.int32
-    ]  # of records that begin in each interval, then of those that end there
+    counts: NDArray[np.int32]  # of records that begin in each interval, then of those that end
     corners: NDArray[np.float64]  # of a triangle in the local frame
 
 
