@@ -12,7 +12,7 @@ from bvh.devices.exchange import KINDS, given, is_on_device, library_of, read, s
 from bvh.devices.point_kernels import Places, find_closest_points, find_inside, negate_inside
 from bvh.devices.ray_kernels import Columns, Rays, trace_rays
 from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, Range
-from bvh.queries.answers.locations import source_of
+from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.queries.targets import point_target

@@ -10,9 +10,9 @@ Each file imports only from those above it.
 | `results.py` | Results of queries: closest hits, all hits, closest points, overlaps |
 | `targets.py` | Interface that searchable objects provide to queries: trees, scenes, meshes in parts |
 | `batches/` | Batches of rays, points and regions, in chunks on threads. |
-| `tree_base.py` | Base class of `BVH`: its arrays, properties, statistics and pickling |
+| `tree_base.py` | Base class of `BVH`: its arrays, properties, targets of queries, and pickling |
 | `methods/` | Queries as trees and scenes have them: signatures, documentation, routes; one kind a file. |
-| `tree_queries.py` | Queries of a tree: what it adds to those that trees and scenes share |
+| `tree_queries.py` | Queries of a tree alone: statistics, files, faces of the source, closedness |
 | `heightfields.py` | Height fields: heights on a grid of rows and columns as triangles, numbered by cells |
 | `mesh_trees.py` | Constructors of trees over triangles: from arrays, meshes and files |
 | `refitting.py` | `BVH.refit`: update a tree in place after its primitives have moved |

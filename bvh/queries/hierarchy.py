@@ -15,17 +15,8 @@ from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.registry import enrolled
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
+from bvh.tree import shapes
 from bvh.tree.primitives import Custom
-from bvh.tree.shapes import (
-    Boxes,
-    BoxShape,
-    Capsules,
-    CapsuleShape,
-    Obbs,
-    ObbShape,
-    Spheres,
-    SphereShape,
-)
 
 
 @public
@@ -43,17 +34,16 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     default. Of `all_hits` and overlap queries it is a `LazyLists`.
 
     Queries also take arrays of other libraries for these arguments, such as PyTorch's and JAX's, if
-    they are on the CPU: float64 is read in place, other numbers are converted as numpy's are. The
-    arrays of the result are of that library, with the types that are documented here for numpy's,
-    and without axes where numpy would have numbers. This takes array-api-compat: ``pip install
-    "raybvh[arrays]"``. Arrays of two libraries in one call, those that are on a GPU, traced by JAX
-    or that require gradients, and JAX without its ``jax_enable_x64``, are a TypeError. Constructors
-    take all these arrays, too.
+    they are on the CPU: float64 is read in place. The arrays of the result are of that library,
+    with the types of numpy's, and without axes where numpy would have numbers. This takes
+    array-api-compat: ``pip install "raybvh[arrays]"``. Arrays of two libraries in one call, those
+    that are on a GPU, traced by JAX or that require gradients, and JAX without its
+    ``jax_enable_x64``, are a TypeError. Constructors take all these arrays, too.
 
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
-    names them, in constructors and methods alike. So do queries that are not for what a tree, or an
-    instance that counts, is over: those of points and pairs need triangles, those of regions
-    triangles or boxes, `closest_point` and `distance` triangles, spheres or capsules.
+    names them. So do queries that are not for what a tree, or an instance that counts, is over:
+    those of points and pairs need triangles, those of regions triangles or boxes, `closest_point`
+    and `distance` triangles, spheres or capsules.
 
     Examples
     --------
@@ -92,9 +82,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.closest_hit([9.0, 0.5, 0.5], [-1.0, 0.0, 0.0]).prim_id
         1
         """
-        points = BoxShape.points_of(*_corner_rows(lower, upper))
+        points = shapes.BoxShape.points_of(*_corner_rows(lower, upper))
         noun = "boxes" if flag("warn", warn) else None
-        return cls._build(Boxes(owned(points)), quality, threads, progress, noun)
+        return cls._build(shapes.Boxes(owned(points)), quality, threads, progress, noun)
 
     @classmethod
     def from_obbs(
@@ -122,8 +112,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.closest_hit([[5, 0, 0], [5, 3, 0]], [-1, 0, 0]).t
         array([3.75,  inf])
         """
-        points = ObbShape.points_of(*_corner_rows(lower, upper), transforms)
-        return cls._build(Obbs(owned(points)), quality, threads, progress, "boxes")
+        points = shapes.ObbShape.points_of(*_corner_rows(lower, upper), transforms)
+        return cls._build(shapes.Obbs(owned(points)), quality, threads, progress, "boxes")
 
     @classmethod
     def from_spheres(
@@ -133,11 +123,11 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         """Build a tree over spheres: atoms, particles, joints.
 
         They are closed surfaces: a ray that begins inside meets one where it leaves, with `front`
-        False. Whether a ray meets a sphere is decided exactly, touching included, and t is the
-        nearest double, as of `ray_sphere`; normals point outward. A ray meets each sphere once,
-        where it first crosses it in its range, also for `all_hits` and `count_hits`. The closest
-        point is that of the surface, also from inside, and `distance` 0.0 on it alone. Containment,
-        regions, picks with a radius and selections, `cull` and scenes do not take them.
+        False. Hits are decided exactly, touching included, as of `ray_sphere`; normals point
+        outward. A ray meets each sphere once, where it first crosses it in its range, also for
+        `all_hits` and `count_hits`. The closest point is that of the surface, also from inside.
+        Containment, regions, picks with a radius and selections, `cull` and scenes do not take
+        them.
 
         Parameters
         ----------
@@ -160,8 +150,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         array([[1., 0., 0.],
                [0., 1., 0.]])
         """
-        points = SphereShape.points_of(_limited("centers", centers), radii)
-        return cls._build(Spheres(owned(points)), quality, threads, progress, "spheres")
+        points = shapes.SphereShape.points_of(_limited("centers", centers), radii)
+        return cls._build(shapes.Spheres(owned(points)), quality, threads, progress, "spheres")
 
     @classmethod
     def from_capsules(
@@ -170,9 +160,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     ) -> BVH:  # fmt: skip
         """Build a tree over capsules: limbs of robots and people, wires, pipes, bonds.
 
-        All points that are within a radius of a line segment. They are closed surfaces with
-        the properties of spheres in `from_spheres`: hits are decided exactly, and t is the nearest
-        double.
+        All points within a radius of a line segment: closed surfaces with the properties of spheres
+        in `from_spheres`.
 
         Parameters
         ----------
@@ -193,8 +182,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         (array([4., 4.]), array([[0., 0., 1.],
                [1., 0., 0.]]))
         """
-        points = CapsuleShape.points_of(_limited("p", p), q, radii)
-        return cls._build(Capsules(owned(points)), quality, threads, progress, "capsules")
+        points = shapes.CapsuleShape.points_of(_limited("p", p), q, radii)
+        return cls._build(shapes.Capsules(owned(points)), quality, threads, progress, "capsules")
 
     @classmethod
     def from_custom(
@@ -247,8 +236,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         Parameters
         ----------
         device : str, warp.Device or torch.device
-            As Warp names it: "cuda", "cuda:1", or "cpu", whose kernels are those of GPUs, compiled
-            for the CPU: to test what will run on one.
+            As Warp names it: "cuda", "cuda:1", or "cpu", to test what will run on a GPU.
 
         Returns
         -------
@@ -256,12 +244,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
         Raises
         ------
-        TypeError
-            If the tree is not over triangles.
-        ValueError
-            If there is no such device.
-        ImportError
-            Without Warp.
+        TypeError, ValueError, ImportError
+            If the tree is not over triangles; if there is no such device; without Warp.
 
         Examples
         --------
@@ -323,8 +307,8 @@ def _warm_points() -> None:
     tree.distance(points[0])
     tree.contains(points)
     tree.winding_number(points)
-    for shapes in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
-        shapes.closest_point(points)
+    for tree in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
+        tree.closest_point(points)
 
 
 @alone

@@ -13,17 +13,8 @@ from bvh.io.mesh_objects import faces_of_points, faces_of_segments
 from bvh.io.meshes import surface_of
 from bvh.queries.heightfields import surface_of_heights
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
-from bvh.runtime.arguments import (
-    Memory,
-    Quality,
-    check_option,
-    face_rows,
-    flag,
-    kept,
-    owned,
-    rows,
-    thread_count,
-)
+from bvh.runtime import arguments
+from bvh.runtime.arguments import Memory, Quality
 from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.jit import notice
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -54,18 +45,16 @@ class MeshTrees(TreeBase):
             they are float64 and int32, and read-only (``vertices.flags.writeable = False``)
             together with all that they are views of: these must stay as they are.
         groups : int or array_like of int, shape (m,), optional
-            32 bits for each face, or for all of them. A query with a `mask` answers as if there
-            were only the faces that share a bit with it: the same bit for bit, and as fast as for
-            all faces. A query without one has all bits, so that no query meets faces that have
-            none. By default faces have all bits.
+            32 bits for each face, or for all of them; all bits by default. A query with a `mask`
+            answers as if there were only the faces that share a bit with it. A query without one
+            has all bits, so that no query meets faces that have none.
         quality : {"medium", "high"}
-            Builder: "medium" is binned SAH; "high" also splits large triangles between nodes, which
-            is worthwhile for long oblique ones, and takes several times as long to build.
+            "medium" is binned SAH; "high" also splits large triangles between nodes, which is
+            worthwhile for long oblique ones, and takes several times as long to build.
         memory : {"full", "compact"}
-            "compact" has leaves of 16-bit numbers, of half the bytes: 31 to 38 bytes a triangle in
-            place of 60, without vertices and faces. Answers are the same. Only rays and closest
-            points read such leaves: overlaps, distances of trees, and scenes make full ones at
-            their first use, which are cached, too.
+            "compact" has leaves of 16-bit numbers: 31 to 38 bytes a triangle in place of 60,
+            without vertices and faces. Answers are the same. Only rays and closest points read such
+            leaves: overlaps, distances of trees, and scenes make full ones at their first use.
         threads : int, optional
             Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity. The
             tree does not depend on it.
@@ -91,13 +80,13 @@ class MeshTrees(TreeBase):
         >>> tree.any_hit(*ray), tree.any_hit(*ray, mask=1)
         (True, False)
         """
-        points = rows("vertices", vertices)
-        index = face_rows("faces", faces, len(points))
+        points = arguments.rows("vertices", vertices)
+        index = arguments.face_rows("faces", faces, len(points))
         bits = None if groups is None else face_groups(groups, len(index))
-        primitives = Triangles(kept(points, vertices), kept(index, faces))
+        primitives = Triangles(arguments.kept(points, vertices), arguments.kept(index, faces))
         tree = cls._build(primitives, quality, threads, progress, memory=memory)
         tree._set_groups(bits)
-        if flag("warn", warn):
+        if arguments.flag("warn", warn):
             warn_if_empty(tree)
         else:
             tree._closed[OPEN_IS_FINE] = True
@@ -142,19 +131,17 @@ class MeshTrees(TreeBase):
 
         Notes
         -----
-        A polygon of n corners becomes n - 2 triangles with its corners and winding. They share its
-        edges with the neighbours, so that closed meshes stay closed. A convex polygon becomes a fan
-        about its first corner. Others are cut by ear clipping with exact signs, projected along
-        the axis nearest to the polygon's normal; if the projection is simple, no triangles overlap
-        (Meisters 1975, "Polygons have ears"). A polygon that crosses itself or has no area gives
-        n - 2 triangles, too, which may overlap. Repeated corners count once, and fewer than three
-        corners give no triangle. All triangles of a polygon with a vertex that is not finite have
-        that vertex, so they are ignored.
+        A polygon of n corners becomes n - 2 triangles with its corners and winding, so that closed
+        meshes stay closed. A convex polygon becomes a fan about its first corner. Others are cut by
+        ear clipping with exact signs, projected along the axis nearest to the polygon's normal; if
+        the projection is simple, no triangles overlap (Meisters 1975, "Polygons have ears").
+        Repeated corners count once, and fewer than three corners give no triangle. A polygon with a
+        vertex that is not finite is ignored.
 
         The surface of solid cells, such as tetrahedra, consists of the facets that belong to one
-        cell only, numbered by their cells. Cells of PyVista and meshio are numbered through all
-        blocks, as in the libraries' arrays of cell data; curved cells are reduced to their corners.
-        Cells whose surface is unknown, such as polyhedra, are skipped with a `BVHWarning`.
+        cell only, numbered by their cells, through all blocks as in the libraries' cell data;
+        curved cells are reduced to their corners. Cells whose surface is unknown, such as
+        polyhedra, are skipped with a `BVHWarning`.
 
         Examples
         --------
@@ -172,7 +159,7 @@ class MeshTrees(TreeBase):
             quality=quality, memory=memory, threads=threads, progress=progress,
         )  # fmt: skip
         if surface.face_ids is not None:
-            tree._face_ids = owned(surface.face_ids, np.int32)
+            tree._face_ids = arguments.owned(surface.face_ids, np.int32)
         return tree
 
     @classmethod
@@ -182,10 +169,9 @@ class MeshTrees(TreeBase):
     ) -> Self:  # fmt: skip
         """Build a tree over points.
 
-        They are faces without area, so all queries of faces take them, such as the
-        closest point and the k nearest, overlaps with boxes, balls and frustums, the distance to
-        another tree, picks within some pixels and selections, alone and in scenes with meshes. A
-        ray never hits one: pick with a radius, or ask for the closest point.
+        They are faces without area, so all queries of faces take them, such as the k nearest,
+        overlaps, distances and selections, alone and in scenes with meshes. A ray never hits one:
+        pick with a radius, or ask for the closest point.
 
         Parameters
         ----------
@@ -251,9 +237,8 @@ class MeshTrees(TreeBase):
         ----------
         z : array_like, shape (rows, columns)
             Heights. Around one that is NaN, or masked, there is a hole. Of an ``xarray.DataArray``
-            the coordinates of its dimensions are taken, too. The dimension x is found by the
-            attributes ``axis`` or ``standard_name``, or by names such as x, lon, longitude and
-            easting; of other names, the first dimension is y.
+            the coordinates are taken, too; dimension x is the one with the ``axis``,
+            ``standard_name`` or name of x, such as lon, longitude and easting, or else the second.
         x : array_like, shape (columns,), optional
             Coordinates of the columns, rising or falling; by default 0, 1, 2, ... Of an array whose
             first dimension is x, those of the rows, and `y` those of the columns.
@@ -314,9 +299,8 @@ class MeshTrees(TreeBase):
             If there is no such file.
         ValueError
             If the file cannot be read, needs an extension of glTF that is not supported, holds no
-            triangles, or is a saved tree or scene, which
-            `bvh.load` opens; or if what it holds would take 1 GiB (or BVH_MAX_UNPACKED bytes) more
-            than eight times the file.
+            triangles, is a saved tree or scene, which `bvh.load` opens, or would unpack to 1 GiB
+            (or BVH_MAX_UNPACKED bytes) more than eight times its size.
         ImportError
             If the format needs meshio, and it is not installed.
 
@@ -332,10 +316,10 @@ class MeshTrees(TreeBase):
         # Readers of files are not imported before there is one.
         from bvh.io.mesh_files import mesh_of_file
 
-        mesh = mesh_of_file(path, threads)
         return cls.from_mesh(
-            mesh, groups=groups, quality=quality, memory=memory, threads=threads, progress=progress
-        )
+            mesh_of_file(path, threads), groups=groups, quality=quality, memory=memory,
+            threads=threads, progress=progress,
+        )  # fmt: skip
 
     @classmethod
     def _build(
@@ -343,17 +327,16 @@ class MeshTrees(TreeBase):
         progress: ProgressLike | None = None, noun: str | None = None, memory: Memory = "full",
     ) -> Self:  # fmt: skip
         """Build a tree over checked primitives; warn of an empty one if their noun is given."""
-        check_option("memory", memory, get_args(Memory))
+        arguments.check_option("memory", memory, get_args(Memory))
         lanes = np.int16 if memory == "compact" else np.float32
-        workers = thread_count(threads)
+        workers = arguments.thread_count(threads)
         began = notice.clock()
         with heard(progress) as report:
             arrays, bounds = build(primitives, quality, workers, report, lanes)
         # The object comes last, so that no tree is ever half built.
         tree = object.__new__(cls)
-        tree._quality, tree._face_ids = quality, None
+        tree._quality, tree._face_ids, tree._bounds = quality, None, bounds
         tree._set_arrays(arrays)
-        tree._bounds = bounds
         tree._build_seconds = notice.clock() - began
         if noun is not None:
             warn_if_empty(tree, noun)

@@ -97,25 +97,29 @@ def check_options(sort: bool | None, validate: bool, filter: object, data: objec
         raise ValueError(f"data must be None where there is no filter, got {type(data).__name__}")
 
 
-def reported(ask: Callable[[Progress | None], Answer], progress: ProgressLike | None) -> Answer:
-    """Return `ask(callback)` for the argument `progress`; the callback is None without it."""
+def reported(
+    search: Callable[..., Answer], progress: ProgressLike | None, *given: object
+) -> Answer:
+    """Return `search(*given, callback)` for the argument `progress`; the callback may be None."""
     if progress is None:
-        return ask(None)
+        return search(*given, None)
     with heard(progress) as report:
-        return ask(report)
+        return search(*given, report)
 
 
 def ask_rays(
-    ask: Callable[[RayOptions], Answer], target: Any, cull: Cull | None, threads: int | None,
-    progress: ProgressLike | None, sort: bool | None, filter: Filter | None, data: object,
+    search: Callable[..., Answer], target: Any, batch: RayBatch, cull: Cull | None,
+    threads: int | None, progress: ProgressLike | None, sort: bool | None, filter: Filter | None,
+    data: object, *more: object,
 ) -> Answer:  # fmt: skip
-    """Return `ask(options)` for the options of a query of rays into a target, checked."""
+    """Return `search(batch, options, *more)`, a query of a target, for its options, checked."""
     check_options(sort, False, filter, data)
     accept = None if filter is None else target.accepted_by(filter, data)
     options = RayOptions(target.side_to_cull(cull), accept, thread_count(threads), None, sort)
     if progress is None:
-        return ask(options)
-    return reported(lambda report: ask(options._replace(progress=report)), progress)
+        return search(batch, options, *more)
+    with heard(progress) as report:
+        return search(batch, options._replace(progress=report), *more)
 
 
 def check_method(method: str) -> None:

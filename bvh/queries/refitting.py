@@ -41,9 +41,9 @@ class Refitting(TreeBase):
     ) -> float:  # fmt: skip
         """Move the primitives and update all boxes without building the tree again.
 
-        For meshes that deform. It is several times as fast as the fastest build, and queries stay
-        exact. The topology of the tree is not changed, so rays take longer the farther primitives
-        of a node have moved apart; the returned ratio measures this.
+        Several times as fast as a build, and queries stay exact. The topology of the tree is not
+        changed, so rays take longer the farther primitives of a node have moved apart; the returned
+        ratio measures this.
 
         Queries in other threads that have started before finish on the old tree, and so do
         functions that `caster` returned before. If an exception is raised, the tree is unchanged.
@@ -79,16 +79,13 @@ class Refitting(TreeBase):
 
         Notes
         -----
-        When to build a new tree: with 100 000 triangles, rays took up to 1.4 times as long as on a
-        new tree for a ratio below 1.5, 1.5 to 2.6 times for about 3, 15 times for 10. Building a
-        tree took as long as 11 refits. So build a new tree when rays lose more time than that; with
-        as many rays as triangles in each frame, when the ratio exceeds 1.5. If triangles have
-        grown, as under noise, the ratio is large and a new tree is no better: keep refitting if its
-        `stats` show no lower cost. (MacDonald and Booth 1990, "Heuristics for ray tracing using
-        space subdivision"; Wald, Boulos and Shirley 2007, "Ray tracing deformable scenes using
-        dynamic bounding volume hierarchies".)
-
-        The arrays of the tree before its first refit stay in memory.
+        With 100 000 triangles, rays took up to 1.4 times as long as on a new tree for a ratio below
+        1.5, 1.5 to 2.6 times for about 3, 15 times for 10, and a build took as long as 11 refits.
+        With as many rays as triangles in each frame, build a new tree when the ratio exceeds 1.5.
+        If triangles have grown, as under noise, the ratio is large and a new tree is no better: see
+        its `stats`. (MacDonald and Booth 1990, "Heuristics for ray tracing using space
+        subdivision"; Wald, Boulos and Shirley 2007, "Ray tracing deformable scenes using dynamic
+        bounding volume hierarchies".) The arrays before the first refit stay in memory.
 
         Examples
         --------

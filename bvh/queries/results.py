@@ -26,10 +26,10 @@ class Hits(LocatedPerQuery):
     is true or false by itself; that of a batch is a ValueError, as of arrays. `numpy.asarray` of
     hits is a structured array with their fields, for tables and files.
 
-    `position` and `normal` are computed on first access and cached. Hits hold a reference for that
-    to what they hit: the vertices and faces of a tree, as they were at the query if it has been
-    refitted since, or the trees of a scene; of `Parts`, which parts to open. Pickles hold those of
-    the two that were accessed before; copies hold the reference, too.
+    `position` and `normal` are computed on first access and cached. For that, hits refer to what
+    they hit: the vertices and faces of a tree, as they were before a later refit, or the trees of a
+    scene; of `Parts`, which parts to open. Pickles hold those of the two that were accessed before;
+    copies refer to it, too.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Hits(LocatedPerQuery):
 
     Examples
     --------
-    >>> import bvh, numpy as np
+    >>> import bvh
     >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     >>> hits = tree.closest_hit([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
     >>> hits.mask, hits.t, hits.prim_id
@@ -61,10 +61,6 @@ class Hits(LocatedPerQuery):
     array([0.2])
     >>> tree.closest_hit([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0]], [0, 0, -1], counters=True).tests
     array([1, 0], dtype=int32)
-    >>> scene = bvh.Scene()
-    >>> ids = scene.add(tree), scene.add(tree, np.diag([2.0, 2.0, 2.0, 1.0]))
-    >>> scene.closest_hit([[0.2, 0.2, 5.0], [0.9, 0.9, 5.0], [9.0, 9.0, 5.0]], [0, 0, -1]).leaf
-    array([ 0,  1, -1], dtype=int32)
     """
 
     t: FloatResult
@@ -166,8 +162,7 @@ class ClosestPoints(PerQuery):
     prim_id : ndarray of int32 or int
         The face that it lies in, the lowest of several at the same distance; -1 for a miss.
     u, v : ndarray of float64 or float
-        Weights of the face's second and third vertex, so that the position is
-        (1-u-v) v0 + u v1 + v v2. NaN for a miss.
+        As in `Hits`; NaN for a miss.
     instance_id, leaf : ndarray of int32, int or None
         As in `Hits`.
 
@@ -218,8 +213,6 @@ class Overlaps(Ragged):
     >>> found = tree.overlap_sphere([[0, 0, 0], [5, 5, 5]], 0.5)
     >>> found.prim_id, found.counts
     (array([0], dtype=int32), array([1, 0]))
-    >>> found[0].tolist(), found[1].tolist()
-    ([0], [])
     """
 
     prim_id: Ids
@@ -250,20 +243,20 @@ class Overlaps(Ragged):
         offsets = given_like(np.array([0, end - begin], np.int64), self.offsets)
         return type(self)(**columns, offsets=offsets, shape=())
 
-    def _only(self, kept: NDArray[np.bool_]) -> Self:
-        """Return the entries for which `kept` is True."""
-        columns = {name: column[kept] for name, column in self._entries().items()}
-        offsets = np.append(0, np.cumsum(kept))[self.offsets].astype(np.int64)
+    def _only(self, chosen: NDArray[np.bool_]) -> Self:
+        """Return the entries for which `chosen` is True."""
+        columns = {name: column[chosen] for name, column in self._entries().items()}
+        offsets = np.append(0, np.cumsum(chosen))[self.offsets].astype(np.int64)
         return type(self)(**columns, offsets=offsets, shape=self.shape)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if self.shape:
             raise TypeError("only the result of a single query is an array: see prim_id, offsets")
         ids: NDArray[np.int32] = in_numpy(self.prim_id)
-        wanted = ids if dtype is None else ids.astype(dtype, copy=False)
-        if copy is False and wanted is not ids:
-            raise ValueError(f"ids are int32: there is no {wanted.dtype} array without a copy")
-        return wanted.copy() if copy and wanted is ids else wanted
+        converted = ids if dtype is None else ids.astype(dtype, copy=False)
+        if copy is False and converted is not ids:
+            raise ValueError(f"ids are int32: there is no {converted.dtype} array without a copy")
+        return converted.copy() if copy and converted is ids else converted
 
     def tolist(self) -> list[object]:
         """Return the ids of each query as lists, nested as the batch is.
@@ -275,12 +268,12 @@ class Overlaps(Ragged):
         >>> tree.overlap_sphere([[0, 0, 0], [5, 5, 5]], 0.5).tolist()
         [[0], []]
         """
-        if not self.shape:
-            ids: list[object] = in_numpy(self.prim_id).tolist()
-            return ids
-        flat = np.empty(len(self), object)
-        flat[:] = [self[i].tolist() for i in range(len(self))]
-        nested: list[object] = flat.reshape(self.shape).tolist()
+        lists: Any = in_numpy(self.prim_id)
+        if self.shape:
+            flat = np.empty(len(self), object)
+            flat[:] = [self[i].tolist() for i in range(len(self))]
+            lists = flat.reshape(self.shape)
+        nested: list[object] = lists.tolist()
         return nested
 
     def __repr__(self) -> str:
@@ -310,17 +303,12 @@ class ScenePairs(Record):
 
     Examples
     --------
-    >>> import bvh, trimesh
+    >>> import bvh
     >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     >>> ids = scene.add(mesh), scene.add(mesh)
     >>> pairs = scene.self_overlaps()
     >>> pairs.instance_id.tolist(), pairs.prim_id.tolist()
     ([[0, 1]], [[0, 0]])
-    >>> box = bvh.BVH.from_mesh(trimesh.creation.box())
-    >>> boxes = bvh.Scene()
-    >>> ids = boxes.add(box), boxes.add(box)
-    >>> boxes.relations()
-    ScenePairs(1 pair of instances: 1 equal)
     """
 
     instance_id: Ids

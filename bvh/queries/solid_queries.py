@@ -14,16 +14,8 @@ from bvh.queries.answers.solids import Intersections, Penetrations
 from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.query_arguments import affine_matrices
 from bvh.queries.tree_queries import TreeQueries
-from bvh.runtime.arguments import (
-    FloatResult,
-    check_option,
-    integers,
-    kernel_input,
-    points,
-    reals,
-    shaped,
-    thread_count,
-)
+from bvh.runtime import arguments
+from bvh.runtime.arguments import FloatResult
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.primitives import Triangles
@@ -50,10 +42,10 @@ class SolidQueries(MeshTrees, TreeQueries):
     ) -> Any:  # fmt: skip
         """Decide how this solid and another are related.
 
-        Decided as real arithmetic on the vertices decides it, also where faces lie in one plane,
-        edges cross edges and vertices lie on faces. A point is inside a closed mesh if a ray
-        from it crosses an odd number of faces: shells in a shell are hollow, whichever way their
-        normals point, and a wall that two parts of a mesh share is ignored.
+        Exactly, also where faces lie in one plane, edges cross edges and vertices lie on faces. A
+        point is inside a closed mesh if a ray from it crosses an odd number of faces: shells in a
+        shell are hollow, whichever way their normals point, and a wall that two parts of a mesh
+        share is ignored.
 
         Parameters
         ----------
@@ -78,9 +70,7 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         Notes
         -----
-        Where boxes are apart, nothing else is examined. Surfaces that cross take milliseconds,
-        as few rational numbers decide; faces that only touch are examined one by one, some
-        milliseconds each.
+        Surfaces that cross take milliseconds; faces that only touch some milliseconds each.
 
         Examples
         --------
@@ -92,9 +82,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         """
         from bvh.surfaces.relations import relation_of
 
-        answers = []
-        for pair in self._pairs("relation", other, transform, thread_count(threads), progress):
-            answers.append(relation_of(*pair) if pair else "disjoint")
+        pairs = self._pairs("relation", other, transform, threads, progress)
+        answers = [relation_of(*pair) if pair else "disjoint" for pair in pairs]
         shape = np.shape(transform)[:-2] if transform is not None else ()
         return np.array(answers, "<U11").reshape(shape) if shape else answers[0]
 
@@ -136,8 +125,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         """
         from bvh.surfaces.penetrations import NOTHING, coincide, deepest_of, warn_of_coincident
 
-        workers, answers, noisy = thread_count(threads), [], 0
-        for pair in self._pairs("penetration", other, transform, workers, progress):
+        workers, answers, noisy = arguments.thread_count(threads), [], 0
+        for pair in self._pairs("penetration", other, transform, threads, progress):
             answers.append(deepest_of(*pair, workers) if pair else NOTHING)
             noisy += pair is not None and coincide(*pair[:2], answers[-1])
         warn_of_coincident(noisy, len(answers))
@@ -145,11 +134,11 @@ class SolidQueries(MeshTrees, TreeQueries):
         columns: Any = zip(*answers, strict=True) if answers else ((),) * 6
         depth, point, way, ids, ours, pierces = columns
         return Penetrations(
-            shaped(shape, np.array(depth, np.float64))[0],
+            arguments.shaped(shape, np.array(depth, np.float64))[0],
             np.array(point, np.float64).reshape(*shape, 3),
             np.array(way, np.float64).reshape(*shape, 3),
             np.array(ids, np.int32).reshape(*shape, 2),
-            *(shaped(shape, np.array(flags, np.bool_))[0] for flags in (ours, pierces)),
+            *(arguments.shaped(shape, np.array(flags, np.bool_))[0] for flags in (ours, pierces)),
         )  # fmt: skip
 
     def intersections(
@@ -158,25 +147,21 @@ class SolidQueries(MeshTrees, TreeQueries):
     ) -> Intersections:  # fmt: skip
         """Find the curves in which this mesh and another meet, or this one meets itself.
 
-        Which faces meet, and which segments share an end, is decided as real arithmetic decides it,
-        so that no curve has a crack. Coordinates are rounded. Faces that have no more than a point
-        in common contribute nothing, and faces without area are ignored.
+        Which faces meet, and which segments share an end, is decided exactly, so that no curve has
+        a crack. Coordinates are rounded. Faces that have no more than a point in common contribute
+        nothing, and faces without area are ignored.
 
         Parameters
         ----------
         other : BVH or mesh, optional
             As in `relation`, open meshes included. By default this mesh itself: its faces that meet
             beyond the vertices or edge they share, as `self_overlaps` finds them.
-        transform : array_like, shape (4, 4), optional
+        transform, threads
             As in `overlap_tree`.
-        threads
-            As in `closest_hit`.
 
         Returns
         -------
         Intersections
-            Segments, the faces and edges they are on, polylines, and polygons in which faces of one
-            plane overlap.
 
         Examples
         --------
@@ -230,7 +215,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         Returns
         -------
         Intersections
-            Segments and polylines; `faces` has one column.
+            Without polygons; `faces` has one column.
 
         Examples
         --------
@@ -243,7 +228,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         from bvh.surfaces.sections import section_of
 
         self._must_hold("section", Triangles)
-        rows = reals("plane", plane)
+        rows = arguments.reals("plane", plane)
         if rows.shape != (4,) or not np.isfinite(rows).all() or not rows[:3].any():
             raise ValueError(f"plane must be four finite numbers with a normal, got {plane!r}")
         return Intersections._of(section_of(self.vertices, self.faces, rows), rows[:3])
@@ -274,9 +259,9 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         Notes
         -----
-        Inward is against the normals, so faces must be wound to point outward, those of a hollow
-        into it. A `BVHWarning` says if some of a closed mesh are not, which is checked at some of
-        the places; `trimesh.repair.fix_normals` mends such meshes.
+        Faces must be wound to point outward, those of a hollow into it. A `BVHWarning` says if some
+        of a closed mesh are not; `trimesh.repair.fix_normals` mends such meshes.
+
         Balls shrink until nothing is inside of them: Ma, Bae, Choi 2012, "3D medial axis point
         approximation using nearest neighbors and the normal field". Where the ray is the answer,
         the ball is at most as large.
@@ -296,27 +281,27 @@ class SolidQueries(MeshTrees, TreeQueries):
         if is_other(faces, points_at):
             return foreign_answer(self.thickness, locals())
         self._must_hold("thickness", Triangles)
-        check_option("method", method, ("ray", "sphere"))
+        arguments.check_option("method", method, ("ray", "sphere"))
         now = self._snapshot()
         if points_at is not None:
             if faces is not None:
                 raise ValueError("faces and points_at must not be given together")
-            near = now.closest_point(points("points_at", points_at), threads=threads)
+            near = now.closest_point(arguments.points("points_at", points_at), threads=threads)
             own, at = np.asarray(near.prim_id), np.asarray(near.position)
         else:
-            own = np.arange(len(self)) if faces is None else integers("faces", faces)
-            if own.size and not (own.min() >= 0 and own.max() < len(self)):
+            own = np.arange(len(self)) if faces is None else arguments.integers("faces", faces)
+            if own.size and not 0 <= own.min() <= own.max() < len(self):
                 raise ValueError(f"faces must be in 0..{len(self) - 1}, got {faces!r}")
             at = now.vertices[now.faces[own]].mean(axis=-2)
         shape = own.shape
         ids, at = own.reshape(-1).astype(np.int32), at.reshape(-1, 3)
         normals = normals_of(now.vertices[now.faces[ids]])
         measure = along_normals if method == "ray" else by_balls
-        found, _ = measure(now, at, normals, thread_count(threads))
+        found, _ = measure(now, at, normals, arguments.thread_count(threads))
         if now.is_closed:
             warn_if_inward(Surface.of(now), at, normals, found)
         found[np.isnan(normals).any(axis=1)] = np.nan
-        return shaped(shape, found)[0]
+        return arguments.shaped(shape, found)[0]
 
     def _two_states(self, question: str, other: Any) -> tuple[Self, Self]:
         """Return this tree and the other as they are now: twice the same one if they are one.
@@ -328,21 +313,19 @@ class SolidQueries(MeshTrees, TreeQueries):
         return own, own if tree is self else tree._snapshot()
 
     def _pairs(
-        self, question: str, other: Any, transform: ArrayLike | None, threads: int,
+        self, question: str, other: Any, transform: ArrayLike | None, threads: int | None,
         progress: ProgressLike | None,
     ) -> Iterator[tuple[Surface, Surface, Callable[[], Pairs]] | None]:  # fmt: skip
         """Yield, for each transform, two solids and a search for pairs of faces; None if apart."""
         from bvh.surfaces.surface import Surface
 
-        this, tree = self._two_states(question, other)
+        workers, (this, tree) = arguments.thread_count(threads), self._two_states(question, other)
         for name, mesh in (("this mesh", this), ("other", tree)):
             must_bound_a_solid(question, name, mesh)
-        first = Surface.of(this)
-
-        search = this._pair_search(question, tree)
+        first, search = Surface.of(this), this._pair_search(question, tree)
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
-            return this._pairs_that_count(search(matrix, False, threads, None), None, tree, None)
+            return this._pairs_that_count(search(matrix, False, workers, None), None, tree, None)
 
         if transform is None:
             near = _boxes_meet(this.bounds, tree.vertices)
@@ -355,7 +338,7 @@ class SolidQueries(MeshTrees, TreeQueries):
             """Return a tree over moved vertices: one tree, refitted for each transform."""
             nonlocal placed
             if placed is None:
-                placed = self.from_triangles(kernel_input(vertices), tree.faces, warn=False)
+                placed = self.from_triangles(vertices, tree.faces, warn=False)
             else:
                 placed.refit(vertices)
             return placed

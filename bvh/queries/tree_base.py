@@ -1,4 +1,4 @@
-"""Base class of `BVH`: its arrays, properties, statistics and pickling."""
+"""Base class of `BVH`: its arrays, properties, targets of queries, and pickling."""
 
 from __future__ import annotations
 
@@ -11,23 +11,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.container import DIGEST_SIZE, replace_file
+from bvh.io.container import DIGEST_SIZE
 from bvh.io.file_formats import tree_contents
 from bvh.queries.batches.quick_calls import Searched
+from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.query_arguments import one_mask
 from bvh.runtime.arguments import kernel_input, number_of, thread_count
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.simd import WIDTH
-from bvh.tree.arrays import TreeArrays, bytes_of, emptied, frozen, frozen_primitives, with_bits
+from bvh.tree.arrays import TreeArrays, emptied, frozen, frozen_primitives, with_bits
 from bvh.tree.build import build, in_full, without_hidden
-from bvh.tree.face_bits import NO_BITS
-from bvh.tree.primitives import Triangles, arrays_of, count_of
-from bvh.tree.stats import TreeStats, check, stats_of
+from bvh.tree.face_bits import NO_BITS, counted
+from bvh.tree.primitives import Triangles, count_of
 from bvh.tree.triangle_groups import GROUP_SIZE
+
+# Many kernels, imported by the first query that needs them.
+if TYPE_CHECKING:
+    from bvh.queries.batches.overlap_batches import RegionSearch
+    from bvh.tree.winding_moments import WindingTerms
 
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
 OPEN_IS_FINE = "open is fine"
+# Numbers of masks whose multipole moments are cached, and whose closedness is.
+WINDINGS, CLOSED = 4, 1024
 
 # Held while a refit puts a new state in place of an old one, and while one is read.
 state_guard = ForkSafeLock()
@@ -43,7 +51,7 @@ class MappedFile(NamedTuple):
 
 
 class TreeBase:
-    """Base class of `BVH`: its arrays, properties, statistics and pickling."""
+    """Base class of `BVH`: its arrays, properties, targets of queries, and pickling."""
 
     __slots__ = (
         "_arrays", "_bounds", "_build_seconds", "_closed", "_face_ids", "_first_use", "_groups",
@@ -116,11 +124,9 @@ class TreeBase:
 
     @property
     def face_ids(self) -> NDArray[np.int32] | None:
-        """The face of the source that each triangle is a part of, read-only, shape (m,).
+        """The face or cell of the source of each triangle, read-only, shape (m,).
 
-        None if the triangles are the source's own faces, so that `prim_id` is the index of a face.
-        Otherwise the source had quads or polygons, and this is the index of the face, or the number
-        of the cell in libraries that have cells (see `BVH.from_mesh`).
+        None if the triangles are the source's own faces (see `BVH.from_mesh`).
         """
         return self._face_ids
 
@@ -134,20 +140,7 @@ class TreeBase:
 
     @property
     def source(self) -> MappedFile | None:
-        """The file that the tree is mapped from; None of a tree in memory, and after a refit.
-
-        Examples
-        --------
-        >>> import bvh, os, tempfile
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> tree.source is None
-        True
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     tree.save(os.path.join(folder, "one.bvh"))
-        ...     mapped = bvh.load(os.path.join(folder, "one.bvh"), mmap=True)
-        ...     os.path.basename(mapped.source.path), mapped.source.offset
-        ('one.bvh', 0)
-        """
+        """The file that the tree is mapped from; None of a tree in memory, and after a refit."""
         return getattr(self, "_source", None)
 
     def __copy__(self) -> Self:
@@ -202,6 +195,87 @@ class TreeBase:
         empty = mask == 0 and self._groups is None
         return emptied(self._arrays) if empty else self._grouped_arrays()
 
+    def _ray_target(self) -> RaySearch:
+        """Return the target of rays: the tree as it is now, whatever a refit changes."""
+        now = self._snapshot()
+        return RaySearch(now._arrays, now._quality == "high", now, now._grouped_arrays)
+
+    def _point_target(self, query: str, mask: int | None) -> Any:
+        """Return the target of points; raise a TypeError if the primitives do not fit the query."""
+        from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
+
+        bits, now = one_mask(mask), self._snapshot()
+        if query in ("closest_point", "distance") and now.kind in ("spheres", "capsules"):
+            return ShapeSearch(now._arrays_for(bits))
+        now._must_hold(query, Triangles)
+        return PointSearch(
+            lambda: RaySearch(now._arrays_for(bits), now._quality == "high", now), bits,
+            lambda threads, _: now._winding_terms(threads, bits),
+        )  # fmt: skip
+
+    def _open_surface(self, mask: int | None) -> str | None:
+        """Return this tree's description for a warning, or None if no open edges are to be told.
+
+        There is one warning a tree, and none where the caller has disabled it.
+        """
+        bits, known = one_mask(mask), self._closed
+        if OPEN_IS_FINE in known:
+            return None
+        closed = known.get(bits)
+        if closed is None:
+            from bvh.tree.open_edges import is_closed
+
+            # Two threads may both compute it. The result stays after a refit.
+            closed = is_closed(self._counted_triangles(self._arrays, bits))
+            if len(known) >= CLOSED:
+                known.clear()
+            known[bits] = closed
+        if closed:
+            return None
+        known[OPEN_IS_FINE] = True
+        return repr(self)
+
+    def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
+        """Return the target of regions; raise a TypeError if the primitives are of no such kind."""
+        from bvh.queries.batches.overlap_batches import search_of
+
+        now = self._snapshot()
+        now._must_hold(query, *kinds)
+        bits, arrays = one_mask(mask), in_full(now._arrays)
+        if bits == -1 and not len(arrays.face_bits):
+            return search_of(arrays, now._bounds)
+        return search_of(
+            arrays, now._bounds,
+            lambda found: found._only(counted_ids(now._groups, found.prim_id, bits)),
+        )  # fmt: skip
+
+    def _winding_terms(self, threads: int, mask: int = -1) -> WindingTerms:
+        """Return the multipole moments of the faces that a mask selects."""
+        from bvh.tree.winding_moments import winding_terms
+
+        # Two threads may both compute them, with equal results.
+        arrays = self._arrays
+        known: dict[int, WindingTerms] = vars(arrays).setdefault("_winding", {})
+        terms = known.get(mask)
+        if terms is None:
+            terms = winding_terms(self._counted_triangles(arrays, mask), threads)
+            if len(known) >= WINDINGS:
+                known.clear()
+            known[mask] = terms
+        return terms
+
+    def _counted_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
+        """Return the triangles that share a bit with a mask; without groups they have all bits."""
+        triangles, groups = arrays.primitives, self._groups
+        assert isinstance(triangles, Triangles)
+        if groups is None:
+            chosen: slice | NDArray[np.bool_] = slice(None) if mask else slice(0)
+        elif mask == -1 and not len(arrays.face_bits):
+            chosen = slice(None)
+        else:
+            chosen = counted(groups, mask)
+        return Triangles(triangles.points, kernel_input(triangles.faces[chosen]))
+
     def _triangles(self) -> Triangles:
         primitives = self._arrays.primitives
         if not isinstance(primitives, Triangles):
@@ -225,84 +299,6 @@ class TreeBase:
     def __len__(self) -> int:
         """Return the number of primitives, including ignored ones."""
         return count_of(self._arrays.primitives)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the tree's arrays, and of data cached for the next query or refit.
-
-        The latter are tables for winding numbers and distances of trees, bits of faces, the full
-        leaves of a compact tree, and the arrays before the first refit. A new tree has none: its
-        bytes are those of `stats`, and of `face_ids`.
-        """
-        from bvh.queries.batches.distance_batches import kept_tables
-
-        origin, known = self._origin, vars(self._arrays)
-        trees = [t for t in (self._arrays, known.get("_grouped"), origin and origin.arrays) if t]
-        trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
-        # Frames, and the data of a user's primitives, are not counted.
-        stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
-        tables = known.get("_winding"), origin and origin.members
-        kept = [kept_tables(arrays) for arrays in trees]
-        return bytes_of(stored, self._groups, self._face_ids, tables, kept)
-
-    def stats(self) -> TreeStats:
-        """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.
-
-        Examples
-        --------
-        >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> tree.stats().leaf_sizes
-        (0, 1)
-        """
-        return stats_of(self._arrays, self._build_seconds, self._groups)
-
-    def validate(self) -> None:
-        """Check the structure of the tree; raise a ValueError that names the first error.
-
-        Every valid primitive must be in a leaf, and every box must contain what is below it.
-
-        Examples
-        --------
-        >>> import bvh
-        >>> bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]).validate()
-        """
-        check(self._arrays)
-
-    def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
-        """Write the tree to a file, for `bvh.load`.
-
-        The file holds flat arrays and no code. It is written under a temporary name in the same
-        folder, flushed to the disk, and moved into place: `path` is always the complete old file
-        or the new one, and a save that fails or is interrupted changes nothing.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file, created or replaced. Its ending is free; ``.bvh`` is usual.
-        threads : int, optional
-            Threads for the checksums; one for each CPU by default, -1 for all.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        ValueError
-            If `path` is something else than a file.
-        TypeError
-            If the tree holds a user's primitives, whose test is code.
-
-        Examples
-        --------
-        >>> import bvh, os, tempfile
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     tree.save(os.path.join(folder, "one.bvh"))
-        ...     again = bvh.load(os.path.join(folder, "one.bvh"))
-        >>> again.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
-        Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
-        """
-        replace_file(os.fspath(path), file_of(self, thread_count(threads))[1])
 
     def __repr__(self) -> str:
         nodes = number_of(self._arrays.nodes.size, "nodes")
@@ -346,9 +342,7 @@ class TreeBase:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._bounds = kernel_input(state["_bounds"])
         self._build_seconds = state["_build_seconds"]
-        # Pickles of older versions have qualities that are not built any more.
-        self._quality = "high" if state["_quality"] == "high" else "medium"
-        face_ids, bits = state.get("_face_ids"), state.get("_groups")
+        self._quality, face_ids, bits = (state[k] for k in ("_quality", "_face_ids", "_groups"))
         self._face_ids = None if face_ids is None else kernel_input(face_ids)
         if state["_width"] == WIDTH:
             nodes, groups, primitives, frame, _ = state["_arrays"]
@@ -378,6 +372,13 @@ class TreeBase:
     def _take(self, arrays: TreeArrays) -> None:
         """Set the arrays, and the data of single calls for them."""
         self._arrays, self._quick = arrays, Searched(arrays, self._quality == "high")
+
+
+def counted_ids(
+    groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
+) -> NDArray[np.bool_]:
+    """Return which of the faces `ids` share a bit with a mask; without groups they have all."""
+    return np.full(len(ids), mask != 0) if groups is None else counted(groups[ids], mask)
 
 
 def is_in_use(tree: TreeBase) -> bool:

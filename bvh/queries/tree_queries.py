@@ -1,41 +1,33 @@
-"""Queries of a tree: targets of the shared queries, picks, closedness."""
+"""Queries of a tree alone: statistics, files, faces of the source, closedness."""
 
 from __future__ import annotations
 
+import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.batches.ray_batches import RaySearch
+from bvh.io.container import replace_file
 from bvh.queries.methods.distance_queries import DistanceQueries
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
+from bvh.queries.tree_base import TreeBase, counted_ids, file_of
 from bvh.queries.verbs import verb
-from bvh.runtime.arguments import IdResult, integers, kernel_input
+from bvh.runtime.arguments import IdResult, integers, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.registry import enrolled
 from bvh.traversal.rays.one_ray import cast_function
-from bvh.tree.arrays import TreeArrays
+from bvh.tree.arrays import bytes_of
 from bvh.tree.build import in_full
-from bvh.tree.face_bits import counted
-from bvh.tree.primitives import Triangles
-
-# Many kernels, imported by the first query that needs them.
-if TYPE_CHECKING:
-    from bvh.queries.batches.overlap_batches import RegionSearch
-    from bvh.tree.winding_moments import WindingTerms
+from bvh.tree.primitives import arrays_of
+from bvh.tree.stats import TreeStats, check, stats_of
 
 Pairs = NDArray[np.int32]
-
-
-# Numbers of masks whose multipole moments are cached, and whose closedness is.
-WINDINGS, CLOSED = 4, 1024
 
 
 class TreeQueries(
@@ -49,14 +41,10 @@ class TreeQueries(
 
     __slots__ = ()
 
-    def _ray_target(self) -> RaySearch:
-        """Return the target of rays: the tree as it is now, whatever a refit changes."""
-        now = self._snapshot()
-        return RaySearch(now._arrays, now._quality == "high", now, now._grouped_arrays)
-
-    def _caster(self, cull: int, mask: int) -> TreeCast:
+    def _caster(self, cull: int, mask: int | None) -> TreeCast:
         """Return a function that casts single rays at the tree as it is now."""
-        return cast_function(self._arrays_for(mask), cull, mask, TREE_CAST)
+        bits = one_mask(mask)
+        return cast_function(self._arrays_for(bits), cull, bits, TREE_CAST)
 
     def pick(
         self, camera: Any, x: float, y: float, radius: float = 0.0, *, mask: int | None = None
@@ -80,6 +68,82 @@ class TreeQueries(
         """
         return enrolled("picks in trees")(self._snapshot(), camera, x, y, radius, mask=mask)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tree's arrays, and of data cached for the next query or refit.
+
+        The latter are tables for winding numbers and distances of trees, bits of faces, the full
+        leaves of a compact tree, and the arrays before the first refit; a new tree has none.
+        """
+        from bvh.queries.batches.distance_batches import kept_tables
+
+        origin, known = self._origin, vars(self._arrays)
+        trees = [t for t in (self._arrays, known.get("_grouped"), origin and origin.arrays) if t]
+        trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
+        # Frames, and the data of a user's primitives, are not counted.
+        stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
+        tables = known.get("_winding"), origin and origin.members
+        kept = [kept_tables(arrays) for arrays in trees]
+        return bytes_of(stored, self._groups, self._face_ids, tables, kept)
+
+    def stats(self) -> TreeStats:
+        """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.stats().leaf_sizes
+        (0, 1)
+        """
+        return stats_of(self._arrays, self._build_seconds, self._groups)
+
+    def validate(self) -> None:
+        """Check the structure of the tree; raise a ValueError that names the first error.
+
+        Every valid primitive must be in a leaf, and every box must contain what is below it.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]).validate()
+        """
+        check(self._arrays)
+
+    def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
+        """Write the tree to a file, for `bvh.load`.
+
+        The file holds flat arrays and no code. It is written under a temporary name and moved into
+        place, so that a save that fails or is interrupted changes nothing.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, created or replaced. Its ending is free; ``.bvh`` is usual.
+        threads : int, optional
+            Threads for the checksums; one for each CPU by default, -1 for all.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        ValueError
+            If `path` is something else than a file.
+        TypeError
+            If the tree holds a user's primitives, whose test is code.
+
+        Examples
+        --------
+        >>> import bvh, os, tempfile
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tree.save(os.path.join(folder, "one.bvh"))
+        ...     again = bvh.load(os.path.join(folder, "one.bvh"))
+        >>> again.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
+        Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
+        """
+        replace_file(os.fspath(path), file_of(self, thread_count(threads))[1])
+
     @verb({"prim_id": ()}, np.int32)
     def face_of(self, prim_id: int | ArrayLike) -> IdResult:
         """Return the face of the source that a triangle is a part of.
@@ -92,7 +156,7 @@ class TreeQueries(
         Returns
         -------
         int or ndarray of int32
-            Of the shape of `prim_id`: its `face_ids`, or itself if there are none; -1 for -1.
+            Its `face_ids`, or itself if there are none; -1 for -1.
 
         Examples
         --------
@@ -130,10 +194,10 @@ class TreeQueries(
         from bvh.tree.open_edges import is_closed
 
         now = self._snapshot()
-        arrays, triangles = now._arrays, now._triangles()
-        closed: bool | None = vars(arrays).get("_is_closed")
-        if closed is None:
-            closed = vars(arrays)["_is_closed"] = is_closed(triangles)
+        known, triangles = vars(now._arrays), now._triangles()
+        if "_is_closed" not in known:
+            known["_is_closed"] = is_closed(triangles)
+        closed: bool = known["_is_closed"]
         return closed
 
     def open_edges(self) -> NDArray[np.int32]:
@@ -156,75 +220,6 @@ class TreeQueries(
 
         return open_edges(self._triangles())
 
-    def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the target of points; raise a TypeError if the primitives do not fit the query."""
-        from bvh.queries.batches.point_batches import PointSearch
-
-        bits, now = one_mask(mask), self._snapshot()
-        if query in ("closest_point", "distance") and now.kind in ("spheres", "capsules"):
-            from bvh.queries.batches.shape_points import ShapeSearch
-
-            return ShapeSearch(now._arrays_for(bits))
-        now._must_hold(query, Triangles)
-
-        def rays() -> RaySearch:
-            return RaySearch(now._arrays_for(bits), now._quality == "high", now)
-
-        def winding(threads: int, _: bool) -> WindingTerms:
-            return now._winding_terms(threads, bits)
-
-        return PointSearch(rays, bits, winding)
-
-    def _open_surface(self, mask: int | None) -> str | None:
-        """Return this tree's description for a warning of open edges, or None for no warning.
-
-        None if the faces selected by the mask are closed, if a warning has already been given, or
-        if the caller has disabled it.
-        """
-        bits, known = one_mask(mask), self._closed
-        if OPEN_IS_FINE in known:
-            return None
-        closed = known.get(bits)
-        if closed is None:
-            from bvh.tree.open_edges import is_closed
-
-            # Two threads may both compute it. The result is kept after a refit.
-            closed = is_closed(self._counted_triangles(self._arrays, bits))
-            if len(known) >= CLOSED:
-                known.clear()
-            known[bits] = closed
-        if closed:
-            return None
-        known[OPEN_IS_FINE] = True
-        return repr(self)
-
-    def _winding_terms(self, threads: int, mask: int = -1) -> WindingTerms:
-        """Return the multipole moments of the faces that a mask selects."""
-        from bvh.tree.winding_moments import winding_terms
-
-        # Two threads may both compute them, with equal results.
-        arrays = self._arrays
-        known: dict[int, WindingTerms] = vars(arrays).setdefault("_winding", {})
-        terms = known.get(mask)
-        if terms is None:
-            terms = winding_terms(self._counted_triangles(arrays, mask), threads)
-            if len(known) >= WINDINGS:
-                known.clear()
-            known[mask] = terms
-        return terms
-
-    def _counted_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
-        """Return the triangles that share a bit with a mask; without groups they have all bits."""
-        triangles, groups = arrays.primitives, self._groups
-        assert isinstance(triangles, Triangles)
-        if groups is None:
-            chosen: slice | NDArray[np.bool_] = slice(None) if mask else slice(0)
-        elif mask == -1 and not len(arrays.face_bits):
-            chosen = slice(None)
-        else:
-            chosen = counted(groups, mask)
-        return Triangles(triangles.points, kernel_input(triangles.faces[chosen]))
-
     def _pairs_that_count(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
@@ -235,20 +230,6 @@ class TreeQueries(
                 pairs = pairs[counted_ids(tree._groups, pairs[:, side], bits)]
         return pairs
 
-    def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
-        """Return the target of regions; raise a TypeError if the primitives are of no such kind."""
-        from bvh.queries.batches.overlap_batches import search_of
-
-        now = self._snapshot()
-        now._must_hold(query, *kinds)
-        bits, arrays = one_mask(mask), in_full(now._arrays)
-        if bits == -1 and not len(arrays.face_bits):
-            return search_of(arrays, now._bounds)
-        return search_of(
-            arrays, now._bounds,
-            lambda found: found._only(counted_ids(now._groups, found.prim_id, bits)),
-        )  # fmt: skip
-
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         """Return a function that finds the pairs of faces of this tree and another that meet."""
         from bvh.queries.batches.overlap_batches import find_pairs
@@ -257,10 +238,3 @@ class TreeQueries(
         return partial(
             find_pairs, in_full(own), in_full(own if others is self else others._arrays)
         )  # fmt: skip
-
-
-def counted_ids(
-    groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
-) -> NDArray[np.bool_]:
-    """Return which of the faces `ids` share a bit with a mask; without groups they have all."""
-    return np.full(len(ids), mask != 0) if groups is None else counted(groups[ids], mask)

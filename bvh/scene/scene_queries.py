@@ -17,11 +17,10 @@ from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
-from bvh.queries.query_arguments import one_mask
-from bvh.queries.tree_base import TreeBase
-from bvh.queries.tree_queries import CLOSED, WINDINGS, counted_ids
+from bvh.queries.query_arguments import one_mask, reported
+from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, counted_ids
 from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, thread_count
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.content import SceneContent
 from bvh.scene.scene_view import SceneView
 from bvh.traversal.rays.one_ray import cast_function
@@ -60,13 +59,14 @@ class SceneQueries(
         arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
         return RaySearch(arrays, view.split, view)
 
-    def _caster(self, cull: int, mask: int) -> SceneCast:
+    def _caster(self, cull: int, mask: int | None) -> SceneCast:
         """Return a function that casts single rays at the scene as it is at each call."""
+        bits = one_mask(mask)
 
         def cast_of(view: SceneView) -> tuple[object, SceneCast]:
             # The function references these arrays, in case another thread changes the scene.
             arrays = view.arrays
-            return arrays, cast_function(arrays, cull, mask)
+            return arrays, cast_function(arrays, cull, bits)
 
         current = self._current
         known = cast_of(current())
@@ -251,8 +251,7 @@ class SceneQueries(
 
         view, workers = self._over_triangles("collisions"), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
-        with heard(progress) as report:
-            return find_touching(view, view, ignored, workers, report)
+        return reported(find_touching, progress, view, view, ignored, workers)
 
     def clearances(
         self, max_distance: float = np.inf, *, ignore: PairsLike | None = None,
@@ -301,8 +300,7 @@ class SceneQueries(
             raise ValueError(f"max_distance must be a number of at least 0, got {max_distance!r}")
         view, workers = self._over_triangles("clearances"), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
-        with heard(progress) as report:
-            return find_clearances(view, view, ignored, float(limit), workers, report)
+        return reported(find_clearances, progress, view, view, ignored, float(limit), workers)
 
     def relations(
         self, *, ignore: PairsLike | None = None, threads: int | None = None,
@@ -345,8 +343,7 @@ class SceneQueries(
 
         view, workers = self._over_triangles("relations"), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
-        with heard(progress) as report:
-            return find_relations(view, ignored, workers, report)
+        return reported(find_relations, progress, view, ignored, workers)
 
     def _over_triangles(self, query: str) -> SceneView:
         """Return the view, if all visible leaves are over triangles."""

@@ -13,7 +13,7 @@ import pytest
 import trimesh
 
 import bvh
-from bvh.queries import tree_queries
+from bvh.queries import tree_base
 from bvh.scene import scene_queries
 from bvh.tree.open_edges import is_closed
 from bvh.tree.primitives import Triangles
@@ -146,7 +146,7 @@ def test_as_an_error() -> None:
 
 def test_answers_are_kept_for_some_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for every mask that was ever asked for, in trees, scenes and scenes as one tree."""
-    monkeypatch.setattr(tree_queries, "CLOSED", 8)
+    monkeypatch.setattr(tree_base, "CLOSED", 8)
     monkeypatch.setattr(scene_queries, "CLOSED", 8)
     tree, scene = bvh.BVH.from_triangles(VERTICES, FACES, groups=1), bvh.Scene()
     scene.add(tree)

@@ -40,10 +40,6 @@ class Clearances(PerQuery):
     >>> found = tree.distance_to(tree, lifts)
     >>> found.distance, found.prim_id.shape, found.position.shape
     (array([0., 2.]), (2, 2), (2, 2, 3))
-    >>> scene = bvh.Scene()
-    >>> ids = scene.add_many(tree, lifts)
-    >>> scene.clearances()
-    Clearances(1 pair of instances, 0 touching, distance 2 to 2)
     """
 
     distance: FloatResult

@@ -3,13 +3,11 @@
 Hits refer to their *source*: the primitives of a tree, or the view of a scene with the number of
 its moves so far, and the rays where a position does not follow from u and v; or the parts of a
 mesh, which open those that were hit by `leaves_of`, and their numbers. A refit replaces the arrays
-of a tree, so hits still refer to those before it; maps of a scene change in place, and hits on a
-leaf that has moved since are refused.
+of a tree; maps of a scene change in place, so hits on a leaf that has moved since are refused.
 """
 
 from __future__ import annotations
 
-import math
 from copy import deepcopy
 from functools import cached_property
 from typing import Any, Self
@@ -18,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.obbs import inverses
-from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
+from bvh.queries.answers.other_libraries import given_like, in_numpy
 from bvh.queries.answers.result_bases import PerQuery, Ragged, columns_of, selected
 from bvh.runtime.arguments import FloatResult, IdResult, kernel_input, thread_count
+from bvh.runtime.foreign_arrays import is_lazy
 from bvh.runtime.threads import share
 from bvh.traversal.rays.hit_points import HitColumns, locate_hits
 from bvh.tree.instanced import Instanced
@@ -29,8 +28,8 @@ from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
-# The object that was searched (see above); its count of moves; the rays: six numbers, or origins
-# and directions, or None; or a column (..., 1) of numbers of parts. A plain tuple, for speed.
+# The object that was searched; its count of moves; the rays (six numbers, or origins and
+# directions) or None, or a column (..., 1) of numbers of parts. A plain tuple, for speed.
 Source = tuple[Any, int, Any]
 
 # Hits that a thread takes at a time, and shapes that are in memory at a time.
@@ -38,24 +37,6 @@ AT_ONCE = 1 << 15
 NAMES, NO_LEAVES = ("position", "normal"), np.empty(0, np.int32)
 # Entries that are not pickled: the source, and the one of the two that has not been accessed.
 UNPICKLED = ("_source", "_unread")
-
-
-def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
-    """Return the source of hits in arrays, or in a scene, their owner; rays it needs are copied."""
-    primitives = arrays.primitives
-    if type(primitives) is Instanced:
-        return owner, owner.moves, None if owner.plain else _copied(rays, shape)
-    return primitives, 0, None if type(primitives) is Triangles else _copied(rays, shape)
-
-
-def _copied(rays: Any, shape: tuple[int, ...] | None) -> tuple[Floats, ...]:
-    """Return copies of origins and directions, (*shape, 3); a row that all share is broadcast."""
-    whole = (len(rays.origins), 3) if shape is None else (*shape, 3)
-    columns = (column.copy() for column in (rays.origins, rays.directions))
-    return tuple(
-        c.reshape(whole) if c.size == math.prod(whole) else np.broadcast_to(c[0], whole)
-        for c in columns
-    )
 
 
 def taken(source: Source, index: Any) -> Source:
@@ -127,17 +108,14 @@ class Located:
         # A tree may be much larger than its hits.
         return {name: value for name, value in vars(self).items() if name not in UNPICKLED}
 
-    def __copy__(self) -> Self:
+    def __copy__(self, memo: dict[int, Any] | None = None) -> Self:
         found = object.__new__(type(self))
-        vars(found).update(vars(self))
-        return found
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        found = object.__new__(type(self))
-        vars(found).update(deepcopy(self.__getstate__(), memo))
+        vars(found).update(vars(self) if memo is None else deepcopy(self.__getstate__(), memo))
         # Shared: the copy locates its hits in the same arrays.
         vars(found)["_source"] = vars(self).get("_source")
         return found
+
+    __deepcopy__ = __copy__
 
 
 class LocatedPerQuery(Located, PerQuery):
@@ -153,19 +131,14 @@ class LocatedPerQuery(Located, PerQuery):
     def astype(self, dtype: Any) -> Self:
         """Return the hits with t, u and v in another type of floats, rounded to nearest.
 
-        Half the memory in float32, for a renderer or a network. Misses keep +inf and NaN; a `t`
-        beyond the largest float32 is +inf, too, and its `mask` is True. `position` and `normal` are
-        of that type, and follow from the rounded weights.
+        Misses keep +inf and NaN; a `t` beyond the largest float32 is +inf, too, and its `mask` is
+        True. `position` and `normal` are of that type, and follow from the rounded weights. Scalars
+        become those of numpy.
 
         Parameters
         ----------
         dtype : dtype
             numpy.float32, float64 or float16, or a name of these.
-
-        Returns
-        -------
-        Hits
-            With its other arrays; scalars become those of numpy.
 
         Examples
         --------
@@ -178,9 +151,16 @@ class LocatedPerQuery(Located, PerQuery):
         kind = np.dtype(dtype)
         if kind.kind != "f":
             raise TypeError(f"dtype must be a type of floats, got {kind}")
+        columns = columns_of(self)
         with np.errstate(over="ignore"):
-            rounded = {name: narrowed(getattr(self, name), kind) for name in ("t", "u", "v")}
-        found = type(self)(**(columns_of(self) | rounded))
+            for name in ("t", "u", "v"):
+                array = columns[name]
+                columns[name] = (
+                    array.astype(kind)
+                    if is_lazy(array)
+                    else given_like(np.asarray(in_numpy(array)).astype(kind)[()], array)
+                )
+        found = type(self)(**columns)
         if "_source" in vars(self):
             vars(found)["_source"] = vars(self)["_source"]
         return found
@@ -202,13 +182,13 @@ def located(hits: Any, name: str) -> Any:
     if type(hits.t) is float:
         both = of_one_ray(source, vars(hits).get("leaf", -1), hits.prim_id, hits.u, hits.v)
         if both is not None:
-            asked = NAMES.index(name)
-            vars(hits)["_unread"] = both[1 - asked]
-            return both[asked]
+            which = NAMES.index(name)
+            vars(hits)["_unread"] = both[1 - which]
+            return both[which]
     prim_id, t, u, v = (np.asarray(in_numpy(c)) for c in (hits.prim_id, hits.t, hits.u, hits.v))
-    both, whole = _of_columns(source, hits, name, prim_id.reshape(-1), *map(np.ravel, (t, u, v)))
+    both, complete = _of_columns(source, hits, name, prim_id.ravel(), *map(np.ravel, (t, u, v)))
     for each, points in zip(NAMES, both, strict=True):
-        if whole or each == name:
+        if complete or each == name:
             shaped = points.reshape(*prim_id.shape, 3)
             # Hits that `astype` has rounded have positions of their type.
             array: NDArray[Any] = shaped if t.dtype == np.float64 else shaped.astype(t.dtype)
@@ -224,20 +204,20 @@ def _of_columns(
     view, moves, kept = source
     if isinstance(view, Triangles):
         return on_faces(view, NO_LEAVES, ids, u, v), True
-    in_scene = not (isinstance(view, Primitives) or hasattr(view, "leaves_of"))
-    if in_scene:
+    rows = np.flatnonzero(ids >= 0)
+    if not (isinstance(view, Primitives) or hasattr(view, "leaves_of")):
+        # In a scene.
         leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)
         _must_not_have_moved(view, moves, leaf, ids)
         both = on_faces(view.arrays.primitives, leaf, ids, u, v)
         if view.plain:
             return both, True
-        trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[ids >= 0])}
+        trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[rows])}
         shapes = [
             (tree, view.maps[k], np.flatnonzero(leaf == k))
             for k, tree in trees.items() if not isinstance(tree, Triangles)
         ]  # fmt: skip
     else:
-        rows = np.flatnonzero(ids >= 0)
         both = np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)
         shapes = [(view, None, rows)]
     if hasattr(view, "leaves_of"):
@@ -252,9 +232,9 @@ def _of_columns(
             with np.errstate(all="ignore"):
                 at = rays[0, some] + t[some, None] * rays[1, some]
             both[0][some] = at
-            if name == "normal" and isinstance(tree, Custom):
-                raise AttributeError("custom primitives have no normals")
             if name == "normal":
+                if isinstance(tree, Custom):
+                    raise AttributeError("custom primitives have no normals")
                 both[1][some] = shape_normals(tree, ids[some], at, transform)
     return both, False
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.verbs import verb_of
-from bvh.runtime.foreign_arrays import as_numpy, is_lazy, is_other, kind_of
+from bvh.runtime.foreign_arrays import as_numpy, is_other, kind_of
 from bvh.runtime.registry import extra
 
 
@@ -64,18 +64,16 @@ class Library(NamedTuple):
         return given
 
     def result(
-        self, found: Any, ids: type[np.generic] = np.int32, whole: type[np.generic] = np.int64
+        self, found: Any, ids: type[np.generic] = np.int32, integer: type[np.generic] = np.int64
     ) -> Any:
         """Return the result of a query with its arrays in the library, numbers as arrays, too."""
-        # `ids` is the type of a `prim_id`, `whole` that of an integer result.
-        if isinstance(found, np.ndarray):
-            return self.array(found)
+        # `ids` is the type of a `prim_id`, `integer` that of a result that is one integer.
         if is_dataclass(found) and not isinstance(found, type):
             columns = {field.name: getattr(found, field.name) for field in fields(found)}
             for name in columns.keys() - {"shape"}:
                 if columns[name] is not None:
                     kind = ids if name == "prim_id" else np.int32
-                    columns[name] = self._column(columns[name], kind)
+                    columns[name] = self.result(columns[name], integer=kind)
             made = type(found)(**columns)
             if "_source" in vars(found):
                 # For positions and normals of hits.
@@ -84,13 +82,7 @@ class Library(NamedTuple):
         if isinstance(found, tuple):
             make: Any = getattr(found, "_make", tuple)
             return make(map(self.result, found))
-        return self._column(found, whole)
-
-    def _column(self, found: object, kind: type[np.generic]) -> Any:
-        """Return an array, or a number, which is of this type if it is an integer."""
-        if type(found) is int:
-            return self.array(np.array(found, kind))
-        return self.array(np.asarray(found))
+        return self.array(np.asarray(found, integer if type(found) is int else None))
 
 
 def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
@@ -108,8 +100,8 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
         library.array(np.empty(0))
     # Ids of primitives are int32, except those of meshes in parts.
     ids = getattr(getattr(query, "__self__", None), "_id_type", np.int32)
-    whole = ids if single is np.int32 else np.int64
-    return library.result(query(**given | plain), ids, whole)
+    integer = ids if single is np.int32 else np.int64
+    return library.result(query(**given | plain), ids, integer)
 
 
 def in_numpy(value: Any) -> Any:
@@ -123,10 +115,3 @@ def given_like(found: Any, like: Any) -> Any:
         return found
     library = Library.of({"array": like})
     return found if library is None else library.result(found)
-
-
-def narrowed(array: Any, kind: np.dtype[Any]) -> Any:
-    """Return an array of numbers, of any library, or a number in another type of floats."""
-    if is_lazy(array):
-        return array.astype(kind)
-    return given_like(np.asarray(in_numpy(array)).astype(kind)[()], array)

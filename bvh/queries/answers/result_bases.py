@@ -32,13 +32,13 @@ def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
     targets = ", ".join(f"entries[{name!r}]" for name in names)
     scope: dict[str, Any] = {"kind": kind, "new": object.__new__}
     exec(
-        "def fill(values, source=None):\n"
-        "    result = new(kind)\n"
-        "    entries = result.__dict__\n"
-        f"    {targets} = values\n"
-        "    if source is not None:\n"
-        "        entries['_source'] = source\n"
-        "    return result\n",
+        f"""def fill(values, source=None):
+    result = new(kind)
+    entries = result.__dict__
+    {targets} = values
+    if source is not None:
+        entries['_source'] = source
+    return result""",
         scope,
     )
     made: Callable[..., Result] = scope["fill"]
@@ -56,7 +56,7 @@ def selected(array: Any, index: Any, axes: int = 0) -> Any:
 
 
 def truth_of(result: object, found: Any, axes: int, instead: str) -> bool:
-    """Return whether a single query has found something; raise for a batch, as numpy does."""
+    """Return `found` of a single query as a bool; raise for a batch, as numpy does."""
     if axes:
         kind = type(result).__name__
         raise ValueError(f"the truth value of {kind} of a batch is ambiguous: use {instead}")
@@ -85,28 +85,25 @@ class Table(Record):
         names = ", ".join(columns)
         if any(map(is_lazy, columns.values())):
             raise TypeError(f"{kind} of Dask arrays are no array: compute its fields {names}")
-        plain = {name: _array(in_numpy(column)) for name, column in columns.items()}
+        # Ids of a single query get the type of those of many, unless they are larger.
+        arrays = {
+            name: np.asarray(a, np.int32 if type(a) is int and a < 1 << 31 else None)
+            for name, a in zip(columns, map(in_numpy, columns.values()), strict=True)
+        }
         # The first column has one number for each entry; others may have more axes.
-        shape = next(iter(plain.values())).shape
-        fields_of = [(n, a.dtype, a.shape[len(shape) :]) for n, a in plain.items()]
-        wanted = np.dtype(fields_of)
-        if dtype is not None and np.dtype(dtype) != wanted:
+        shape = next(iter(arrays.values())).shape
+        kinds = np.dtype([(n, a.dtype, a.shape[len(shape) :]) for n, a in arrays.items()])
+        if dtype is not None and np.dtype(dtype) != kinds:
             raise TypeError(
                 f"{kind} is an array of the fields {names}, not of {np.dtype(dtype)}: "
                 "take one of its fields"
             )
         if copy is False:
             raise ValueError(f"{kind} has an array for each field: no other without a copy")
-        table = np.empty(shape, wanted)
-        for name, array in plain.items():
+        table = np.empty(shape, kinds)
+        for name, array in arrays.items():
             table[name] = array
         return table
-
-
-def _array(column: Any) -> NDArray[Any]:
-    """Return a column as an array; ids of a single query have the type of those of many."""
-    small = type(column) is int and column <= np.iinfo(np.int32).max
-    return np.asarray(column, np.int32 if small else None)
 
 
 class PerQuery(Table):
@@ -128,10 +125,8 @@ class PerQuery(Table):
     def __getitem__(self: Entries, index: Any) -> Entries:
         """Select entries as from an array of the batch's shape."""
         more = self._more_axes
-        return type(self)(
-            **{name: selected(array, index, more.get(name, 0))
-               for name, array in columns_of(self).items()}
-        )  # fmt: skip
+        columns = columns_of(self).items()
+        return type(self)(**{k: selected(array, index, more.get(k, 0)) for k, array in columns})
 
     @property
     def mask(self) -> TruthResult:
@@ -189,12 +184,11 @@ class Ragged(Record):
 
     def _entries(self) -> dict[str, Any]:
         """Return the fields that have a row for each entry."""
-        columns = columns_of(self)
-        return {k: column for k, column in columns.items() if k not in ("offsets", "shape")}
+        return {k: a for k, a in columns_of(self).items() if k not in ("offsets", "shape")}
 
     def _queries(self) -> NDArray[np.int64]:
         """Return the query that each entry belongs to."""
-        offsets: NDArray[np.int64] = in_numpy(self.offsets)
-        rows = np.arange(len(offsets) - 1, dtype=np.int64)
-        found: NDArray[np.int64] = given_like(np.repeat(rows, np.diff(offsets)), self.offsets)
+        counts = np.diff(in_numpy(self.offsets))
+        rows = np.arange(len(counts), dtype=np.int64)
+        found: NDArray[np.int64] = given_like(np.repeat(rows, counts), self.offsets)
         return found

@@ -11,5 +11,4 @@ Each file imports only from those above it.
 | `quick_calls.py` | Single rays and points, and small batches of rays, with little overhead |
 | `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |
-| `shape_points.py` | Batches of points against spheres or capsules |
 """

@@ -15,11 +15,19 @@ from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, points_of, scene_points_of
 from bvh.runtime.arguments import shaped
 from bvh.runtime.threads import Progress, Shelf, share
-from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
+from bvh.traversal.points.closest_point import (
+    Nearest,
+    TreeTarget,
+    closest_points,
+    nearest_points,
+    nearest_shapes,
+)
 from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch
 from bvh.traversal.points.winding_number import winding_numbers
+from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import named_codes
+from bvh.tree.shapes import shape_of
 from bvh.tree.winding_moments import WindingTerms
 
 Floats = NDArray[np.float64]
@@ -28,11 +36,10 @@ Floats = NDArray[np.float64]
 # threads and to notice Ctrl-C immediately.
 MIN_POINTS, MAX_POINTS = 128, 4096
 
-# Reused from batch to batch: new scratch takes longer than one point.
-SHELVES: dict[type, Shelf[PointScratch]] = {
-    TreeTarget: Shelf(new_scratch),
-    SceneTarget: Shelf(partial(new_scratch, scene=True)),
-}
+# For trees and for scenes. Reused from batch to batch: new scratch takes longer than one point.
+SHELVES: tuple[Shelf[PointScratch], ...] = tuple(
+    Shelf(partial(new_scratch, scene=scene)) for scene in (False, True)
+)
 
 
 class PointSearch(NamedTuple):
@@ -97,26 +104,63 @@ class PointSearch(NamedTuple):
         progress: Progress | None,
     ) -> Nearest:  # fmt: skip
         """Find the closest triangle of each point, or `count`; with `places`, also its position."""
-        arrays = self.rays().arrays
-        searched: TreeTarget | SceneTarget = TreeTarget(arrays.row, self.mask)
-        if self.metrics is not None:
-            searched = SceneTarget(arrays.row, self.metrics(), self.mask)
-        n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
-        m = n if places else 0
-        found = Nearest(np.empty(n), np.empty(n, np.int64), np.empty((m, 2)), np.empty((m, 3)))
+        row, metrics = self.rays().arrays.row, self.metrics
+        target: Any = TreeTarget(row, self.mask)
+        if metrics is not None:
+            target = SceneTarget(row, metrics(), self.mask)
+        kernel = closest_points if count is None else nearest_points
+        return _nearest(kernel, target, batch, count, places, threads, progress)
 
-        def work(begin: int, end: int) -> None:
-            # After an exception the scratch is not given back.
-            scratch = shelf.take()
-            given = searched, batch.points, batch.limits, scratch, begin, end
-            if count is None:
-                closest_points(*given, found)
-            else:
-                nearest_points(*given, count, found)
-            shelf.give_back(scratch)
 
-        in_chunks(batch.size, work, threads, progress)
-        return found
+class ShapeSearch(NamedTuple):
+    """Spheres or capsules that points are compared with, for closest points and distances alone."""
+
+    arrays: TreeArrays
+
+    def closest_points(
+        self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
+    ) -> ClosestPoints:
+        """Return the closest point for each point, or `count` of them on one more axis."""
+        distance, ids = self._run(batch, count or 1, threads, progress)
+        position, hit = np.full((len(ids), 3), np.nan), ids >= 0
+        nearest = shape_of(self.arrays.primitives).nearest
+        points: Any = self.arrays.primitives[0]
+        given = np.repeat(batch.points, count or 1, axis=0)[hit]
+        position[hit] = nearest(points[ids[hit]], given)
+        shape = batch.shape if count is None else (*batch.shape, count)
+        none = np.full((2, len(ids)), np.nan)
+        d, *rest = shaped(shape, distance, ids.astype(np.int32), *none)
+        return ClosestPoints(d, position.reshape(*shape, 3), *rest)
+
+    def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
+        """Return the distance of each point, flat."""
+        return self._run(batch, 1, threads, progress)[0]
+
+    def _run(
+        self, batch: PointBatch, count: int, threads: int, progress: Progress | None
+    ) -> tuple[Floats, NDArray[np.int64]]:
+        """Return distances and ids of the `count` nearest shapes of each point, flat; -1: none."""
+        found = _nearest(nearest_shapes, self.arrays.row, batch, count, False, threads, progress)
+        return found.distance, found.names
+
+
+def _nearest(
+    kernel: Any, target: Any, batch: PointBatch, count: int | None, places: bool, threads: int,
+    progress: Progress | None,
+) -> Nearest:  # fmt: skip
+    """Call a kernel of points on chunks; `count` is None for kernels that take none."""
+    n, extra = batch.size * (1 if count is None else count), () if count is None else (count,)
+    m, shelf = n if places else 0, SHELVES[type(target) is SceneTarget]
+    found = Nearest(np.empty(n), np.empty(n, np.int64), np.empty((m, 2)), np.empty((m, 3)))
+
+    def work(begin: int, end: int) -> None:
+        # After an exception the scratch is not given back.
+        scratch = shelf.take()
+        kernel(target, batch.points, batch.limits, scratch, begin, end, *extra, found)
+        shelf.give_back(scratch)
+
+    in_chunks(batch.size, work, threads, progress)
+    return found
 
 
 def in_chunks(

@@ -15,21 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.locations import source_of
+from bvh.queries import results
 from bvh.queries.batches import scratch
-from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, trace_few
+from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, source_of, trace_few
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
 from bvh.queries.query_arguments import plain_ray, plain_rays
-from bvh.queries.results import (
-    AllHits,
-    Hits,
-    all_hits_of,
-    hits_of,
-    points_of,
-    scene_all_hits_of,
-    scene_hits_of,
-    scene_points_of,
-)
+from bvh.queries.results import AllHits, Hits
 from bvh.runtime.calls.invocation import First
 from bvh.runtime.cpus import settings
 from bvh.traversal.rays.blocks import BLOCK
@@ -141,11 +132,11 @@ def closest_hit(
     found = cast_ray(searched, ray, t_min, t_max)
     if searched.kind is not Instanced:
         given = None if searched.kind is Triangles else ray
-        return hits_of(found, (searched.arrays.primitives, 0, given))
+        return results.hits_of(found, (searched.arrays.primitives, 0, given))
     view: Any = searched
     t, prim_id, u, v, front, leaf = found
     owner = view.owners.item(leaf) if leaf >= 0 else -1
-    return scene_hits_of((t, prim_id, u, v, front, owner, leaf), (view, view.moves, ray))
+    return results.scene_hits_of((t, prim_id, u, v, front, owner, leaf), (view, view.moves, ray))
 
 
 def any_hit(
@@ -180,12 +171,12 @@ def _closest_hits(searched: Searched, rays: Rays) -> Any:
     if type(primitives) is Instanced:
         owner, leaf, prim_id = named_codes(prim_id, primitives.owners)
         named = t, prim_id, u, v, front, owner, leaf
-        return scene_hits_of(named, source_of(arrays, searched, rays))
+        return results.scene_hits_of(named, source_of(arrays, searched, rays))
     if whole is None:
-        return hits_of((t, prim_id, u, v, front), source_of(arrays, None, rays))
+        return results.hits_of((t, prim_id, u, v, front), source_of(arrays, None, rays))
     # A merged tree is over triangles: positions of hits follow without the rays.
     view: Any = searched
-    return whole.named(hits_of((t, prim_id, u, v, front), (view, view.moves, None)))
+    return whole.named(results.hits_of((t, prim_id, u, v, front), (view, view.moves, None)))
 
 
 def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[Any, ...]) -> bool:
@@ -212,12 +203,12 @@ def all_hits(
     columns = [*map(COPY, one.few[n] if n <= scratch.FEW else one.views(n))]
     if view.kind is not Instanced:
         ray = None if view.kind is Triangles else one.numbers[:6].tolist()
-        hits = all_hits_of((*columns, ()), (primitives, 0, ray))
+        hits = results.all_hits_of((*columns, ()), (primitives, 0, ray))
     else:
         leaf, ray = columns.pop(), None if view.plain else one.numbers[:6].tolist()
         # `take` is faster than indexing.
         owners = primitives.owners.take(leaf)
-        hits = scene_all_hits_of((*columns, (), owners, leaf), (view, view.moves, ray))
+        hits = results.scene_all_hits_of((*columns, (), owners, leaf), (view, view.moves, ray))
     HIT_SHELVES[memory.ids].give_back(memory)
     return hits
 
@@ -279,12 +270,12 @@ def closest_point(
     distance, u, v, position = numbers[4], numbers[5], numbers[6], one.position.copy()
     POINT_SHELVES[searched.kind].give_back(one)
     if searched.kind is Triangles:
-        return points_of((distance, position, name, u, v))
+        return results.points_of((distance, position, name, u, v))
     # For a miss, whose name is -1, both are -1.
     leaf, prim_id = name >> CODE_BITS, name & PRIM_MASK if name >= 0 else -1
     view: Any = searched
     owner = view.owners.item(leaf) if leaf >= 0 else -1
-    return scene_points_of((distance, position, prim_id, u, v, owner, leaf))
+    return results.scene_points_of((distance, position, prim_id, u, v, owner, leaf))
 
 
 def distance(searched: Searched, point: Sequence[float], limit: float) -> float | None:
@@ -325,7 +316,7 @@ def _nearest(searched: Searched, point: Sequence[float], limit: float, count: in
     POINT_SHELVES[kind].give_back(one)
     u, v = weights[:, 0], weights[:, 1]
     if kind is Triangles:
-        return points_of((d, position, names.astype(np.int32), u, v))
+        return results.points_of((d, position, names.astype(np.int32), u, v))
     view: Any = searched
     owner, leaf, prim_id = named_codes(names, view.owners)
-    return scene_points_of((d, position, prim_id, u, v, owner, leaf))
+    return results.scene_points_of((d, position, prim_id, u, v, owner, leaf))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -9,18 +10,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.locations import source_of
+from bvh.queries import results
+from bvh.queries.answers.locations import Source
 from bvh.queries.batches import scratch
 from bvh.queries.batches.scratch import HIT_SHELVES, SHELF
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
-from bvh.queries.results import (
-    AllHits,
-    Hits,
-    all_hits_of,
-    hits_of,
-    scene_all_hits_of,
-    scene_hits_of,
-)
+from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
 from bvh.runtime.threads import Shelf, share, share_claimed
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
@@ -31,16 +26,7 @@ from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import (
-    ALWAYS,
-    AUTO,
-    NEVER,
-    SINGLES,
-    TRIAL,
-    Order,
-    Rays,
-    row_length,
-)
+from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, Rays
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, named_codes
@@ -69,6 +55,24 @@ class MergedTree(Protocol):
     def arrays(self) -> TreeArrays: ...
 
     def named(self, hits: Any, threads: int = 1) -> Any: ...
+
+
+def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
+    """Return the source of hits in arrays, or in a scene, their owner; rays it needs are copied."""
+    primitives = arrays.primitives
+    if type(primitives) is Instanced:
+        return owner, owner.moves, None if owner.plain else _copied(rays, shape)
+    return primitives, 0, None if type(primitives) is Triangles else _copied(rays, shape)
+
+
+def _copied(rays: Rays, shape: tuple[int, ...] | None) -> tuple[NDArray[np.float64], ...]:
+    """Return copies of origins and directions, (*shape, 3); a row that all share is broadcast."""
+    full = (len(rays.origins), 3) if shape is None else (*shape, 3)
+    columns = (column.copy() for column in (rays.origins, rays.directions))
+    return tuple(
+        c.reshape(full) if c.size == math.prod(full) else np.broadcast_to(c[0], full)
+        for c in columns
+    )
 
 
 class RaySearch(NamedTuple):
@@ -169,9 +173,9 @@ def _closest(
             column.fill(miss)
     _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
     if not isinstance(arrays.primitives, Instanced):
-        return hits_of(shaped(batch.shape, *out))
+        return results.hits_of(shaped(batch.shape, *out))
     owner, leaf, prim_id = named_codes(out.prim_id, arrays.primitives.owners, options.threads)
-    return scene_hits_of(shaped(batch.shape, *out._replace(prim_id=prim_id), owner, leaf))
+    return results.scene_hits_of(shaped(batch.shape, *out._replace(prim_id=prim_id), owner, leaf))
 
 
 def result_columns(n: int, ids: Any) -> Columns:
@@ -219,7 +223,7 @@ def _trace(
         trace_few(row, rays, n, goal(), out)
         return
     measured = UNMEASURED.copy()
-    sort = {None: TRIAL, False: NEVER, True: ALWAYS}[options.sort]
+    sort = {None: ray_batch.TRIAL, False: ray_batch.NEVER, True: ray_batch.ALWAYS}[options.sort]
     order = _order(batch)._replace(sort=sort)
 
     def work(order: Order, begin: int, end: int) -> None:
@@ -279,7 +283,7 @@ def _order(batch: RayBatch) -> Order:
     if len(batch.shape) >= 2:
         row = batch.shape[-1]
     elif len(directions) == n > SMALLEST_IMAGE:
-        row = row_length(directions)
+        row = ray_batch.row_length(directions)
     image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
     return Order(n, row if image else 0, AUTO)
 
@@ -316,9 +320,9 @@ def _listed(
         t, prim_id, u, v, front = (_joined(columns.pop(0), threads) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
-        return all_hits_of((prim_id, *hits))
+        return results.all_hits_of((prim_id, *hits))
     owner, leaf, prim_id = named_codes(prim_id, arrays.primitives.owners, threads)
-    return scene_all_hits_of((prim_id, *hits, owner, leaf))
+    return results.scene_all_hits_of((prim_id, *hits, owner, leaf))
 
 
 def _gather(

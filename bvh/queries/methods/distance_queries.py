@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.clearances import Clearances
-from bvh.queries.query_arguments import affine_matrices, flat_rows
+from bvh.queries.query_arguments import affine_matrices, flat_rows, reported
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import common_shape, integers, lengths, shaped, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import ProgressLike
 from bvh.tree.primitives import count_of
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ class DistanceQueries(TreeBase):
         if moves is not None and moves.shape[:-2] != shape:
             moves = np.broadcast_to(moves, (*shape, 4, 4))
         limits, pairs = flat_rows(limits, shape), flat_rows(pairs, shape)
-        with heard(progress) as report:
-            found = find_closest_pairs(arrays, others, moves, limits, pairs, count, workers, report)
+        given = arrays, others, moves, limits, pairs, count, workers
+        found = reported(find_closest_pairs, progress, *given)
         position, prim_id = found.position.reshape(*shape, 2, 3), found.prim_id.reshape(*shape, 2)
         return Clearances(shaped(shape, found.distance)[0], position, prim_id)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.query_arguments import affine_matrices, is_foreign
+from bvh.queries.query_arguments import affine_matrices, is_foreign, reported
 from bvh.queries.results import Overlaps
 from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import common_shape, corner_points, lengths, points, reals, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
-from bvh.runtime.progress_bars import Progress, ProgressLike, heard
+from bvh.runtime.progress_bars import Progress, ProgressLike
 from bvh.tree.primitives import Triangles
 from bvh.tree.shapes import Boxes
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 
 Pairs = TypeVar("Pairs")
-
 
 # A search for pairs: run(transform, itself, threads, progress), see `find_pairs`.
 FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], Pairs]
@@ -72,26 +71,18 @@ class RegionQueries:
 
         Examples
         --------
-        >>> import bvh, numpy as np
+        >>> import bvh
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> tree.overlap_box([0.5, 0.5, 0], [1, 1, 1]).prim_id
         array([0], dtype=int32)
         >>> tree.overlap_box([[0.6, 0.5, 0], [0, 0, -1]], [1, 1, 1])
         Overlaps(1 of 2 queries meet 1 primitive)
-        >>> scene = bvh.Scene()
-        >>> lifted = np.eye(4)
-        >>> lifted[2, 3] = 2.0
-        >>> scene.add(tree), scene.add(tree, lifted)
-        (0, 1)
-        >>> scene.overlap_box([0, 0, 1], [1, 1, 2]).instance_id
-        array([1], dtype=int32)
         """
         if is_foreign(lower, upper):
             return foreign_answer(self.overlap_box, locals())
         target = self._region_target("overlap_box", mask, (Triangles, Boxes))
         regions, shape = box_regions(lower, upper, target.bounds)
-        with heard(progress) as report:
-            return target.overlaps(regions, shape, threads, report)
+        return reported(target.overlaps, progress, regions, shape, threads)
 
     @verb({"center": (3,), "radius": ()}, Overlaps, Merge.LISTS)
     def overlap_sphere(
@@ -100,9 +91,8 @@ class RegionQueries:
     ) -> Overlaps:  # fmt: skip
         """Find the triangles, or boxes, that overlap a ball; returned as by `overlap_box`.
 
-        Decided as real arithmetic on the given doubles decides it: a face that touches the sphere
-        is found. Contact to within about 2**-45 is decided in rational numbers, which takes a tenth
-        of a millisecond a face.
+        Exact, touching included: contact to within about 2**-45 is decided in rational numbers,
+        which takes a tenth of a millisecond a face.
 
         Parameters
         ----------
@@ -125,8 +115,7 @@ class RegionQueries:
             return foreign_answer(self.overlap_sphere, locals())
         target = self._region_target("overlap_sphere", mask, (Triangles, Boxes))
         regions, shape = sphere_regions(center, radius)
-        with heard(progress) as report:
-            return target.overlaps(regions, shape, threads, report)
+        return reported(target.overlaps, progress, regions, shape, threads)
 
     @verb({"planes": (-1, 4)}, Overlaps, Merge.LISTS)
     def overlap_frustum(
@@ -135,8 +124,8 @@ class RegionQueries:
     ) -> Overlaps:  # fmt: skip
         """Find the triangles that overlap a convex polytope, such as a view frustum.
 
-        They are returned as by `overlap_box`, and decided as real arithmetic on the given doubles
-        decides it, also where no single plane separates a triangle from the polytope.
+        Returned as by `overlap_box`, and exact, also where no single plane separates a triangle
+        from the polytope.
 
         Parameters
         ----------
@@ -158,8 +147,7 @@ class RegionQueries:
             return foreign_answer(self.overlap_frustum, locals())
         target = self._region_target("overlap_frustum", mask, (Triangles,))
         regions, shape = plane_regions(planes)
-        with heard(progress) as report:
-            return target.overlaps(regions, shape, threads, report)
+        return reported(target.overlaps, progress, regions, shape, threads)
 
 
 class OverlapQueries(RegionQueries, Generic[Pairs]):
@@ -181,17 +169,16 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
 
         Decided as real arithmetic on the vertices decides it: faces that touch, or meet in one
         plane, are found, and a face without area is the segment or point that it is. By signs of
-        volumes (Guigue and Devillers 2003). The list is complete. The vertices of a scene are those
-        of the mesh that `flattened` returns, though nothing is flattened.
+        volumes (Guigue and Devillers 2003). The vertices of a scene are those of the mesh that
+        `flattened` returns, though nothing is flattened.
 
         Parameters
         ----------
         other : BVH or Scene
             Over triangles. Only a scene takes a scene.
         transform : array_like, shape (4, 4), optional
-            Affine matrix that brings `other` into this tree's world. Its vertices are computed in
-            float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is exact for these;
-            faces whose vertices overflow meet nothing.
+            Affine matrix that brings `other` into this tree's world; as in `distance_to`, the
+            answer is about vertices that are computed in float64.
         mask, other_mask : int, optional
             As in `closest_point`, for the faces of this tree and for those of `other`.
         threads, progress
@@ -222,9 +209,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         matrix = None if transform is None else affine_matrices(transform)
         if matrix is not None and matrix.ndim > 2:
             raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
-        workers = thread_count(threads)
-        with heard(progress) as report:
-            pairs = run(matrix, False, workers, report)
+        pairs = reported(run, progress, matrix, False, thread_count(threads))
         return self._pairs_that_count(pairs, mask, other, other_mask)
 
     def self_overlaps(
@@ -260,9 +245,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         array([[0, 1]], dtype=int32)
         """
         run = self._pair_search("self_overlaps", self)
-        workers = thread_count(threads)
-        with heard(progress) as report:
-            pairs = run(None, True, workers, report)
+        pairs = reported(run, progress, None, True, thread_count(threads))
         return self._pairs_that_count(pairs, mask, self, mask)
 
 
@@ -305,7 +288,6 @@ def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
         rows = rows.reshape(0, 4)
     if rows.ndim < 2 or rows.shape[-1] != 4:
         raise ValueError(f"planes must have shape (..., k, 4), got {rows.shape}")
-    *leading, k, _ = rows.shape
-    shape = tuple(leading)
-    count = math.prod(shape)
-    return PlaneRegions(rows.reshape(count, k, 4), np.array([k], np.int64)), shape
+    *shape, k, _ = rows.shape
+    planes_of = rows.reshape(math.prod(shape), k, 4)
+    return PlaneRegions(planes_of, np.array([k], np.int64)), tuple(shape)

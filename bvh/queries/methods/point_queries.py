@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
@@ -17,7 +18,7 @@ from bvh.runtime import arguments
 from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, shaped, thread_count
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer
-from bvh.runtime.progress_bars import Progress, ProgressLike
+from bvh.runtime.progress_bars import ProgressLike
 
 PARITY = (
     "{} counts crossings of a closed surface; with holes, use winding_number, or method='winding' "
@@ -82,25 +83,19 @@ class PointQueries:
         -----
         A flat face is taken for its edges where its height is below 2**-90 of its length.
 
-        Leaves of a scene are discarded by distances in the world, whatever their maps: scaling
-        along the axes of a tree, rotation and reflection cost nothing; shear makes its boxes seem
-        nearer than they are, by the root of the least eigenvalue of the cosines between the map's
-        columns.
+        Leaves of a scene are discarded by distances in the world: scaling along the axes of a tree,
+        rotation and reflection cost nothing; shear makes boxes seem nearer than they are, by the
+        root of the least eigenvalue of the cosines between the map's columns.
 
         Examples
         --------
-        >>> import bvh, numpy as np
+        >>> import bvh
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> near = tree.closest_point([0.25, 0.25, 2.0])
         >>> near.distance, near.prim_id, near.u, near.v
         (2.0, 0, 0.25, 0.25)
         >>> tree.closest_point([[3.0, 0.0, 0.0], [0.5, 0.5, 0.5]], max_distance=1.0).prim_id
         array([-1,  0], dtype=int32)
-        >>> scene = bvh.Scene()
-        >>> scene.add(tree), scene.add(tree, np.diag([4.0, 4.0, 4.0, 1.0]))
-        (0, 1)
-        >>> scene.closest_point([2.0, 1.0, 0.5]).instance_id
-        1
         """
         if (
             mask is None and threads is None and progress is None
@@ -117,9 +112,7 @@ class PointQueries:
         target = self._point_target("closest_point", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
         count = None if k is None else arguments.whole_number("k", k)
-        return reported(
-            lambda report: target.closest_points(batch, count, workers, report), progress
-        )
+        return reported(target.closest_points, progress, batch, count, workers)
 
     @verb({"points": (3,), "max_distance": ()}, np.float64, Merge.LOWEST)
     def distance(
@@ -153,7 +146,7 @@ class PointQueries:
             return foreign_answer(self.distance, locals())
         target = self._point_target("distance", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
-        flat = reported(lambda report: target.distances(batch, workers, report), progress)
+        flat = reported(target.distances, progress, batch, workers)
         return shaped(batch.shape, flat)[0]
 
     @verb({"points": (3,)}, np.float64)
@@ -206,7 +199,7 @@ class PointQueries:
         if method == "parity":
             warn_if_open(self, mask, "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
-        flat = reported(lambda report: target.distances(batch, workers, report), progress)
+        flat = reported(target.distances, progress, batch, workers)
         # A point on the surface is neither inside nor outside: its distance is 0.
         if method == "winding":
             inside = target.winding_numbers(batch.points, 2.0, workers, turned=True) > 0.5
@@ -264,22 +257,21 @@ class PointQueries:
                 warn_if_open(self, None, "contains")
                 from bvh.queries.batches.containment import inside_one
 
-                inside = inside_one(searched, point)
-                if inside is not None:
-                    return inside
+                within = inside_one(searched, point)
+                if within is not None:
+                    return within
         if is_foreign(points):
             return foreign_answer(self.contains, locals())
         target = self._point_target("contains", mask)
         if method == "parity":
             warn_if_open(self, mask, "contains")
         batch, workers = point_batch(points), thread_count(threads)
-
-        def search(report: Progress | None) -> NDArray[np.bool_]:
-            if method == "parity":
-                return target.inside(batch.points, workers, report)
-            return target.winding_numbers(batch.points, 2.0, workers, report, turned=True) > 0.5
-
-        return shaped(batch.shape, reported(search, progress))[0]
+        if method == "parity":
+            inside = reported(target.inside, progress, batch.points, workers)
+        else:
+            search = partial(target.winding_numbers, turned=True)
+            inside = reported(search, progress, batch.points, 2.0, workers) > 0.5
+        return shaped(batch.shape, inside)[0]
 
     @verb({"points": (3,)}, np.float64, Merge.SUM)
     def winding_number(
@@ -331,9 +323,7 @@ class PointQueries:
             return foreign_answer(self.winding_number, locals())
         target, limit = self._point_target("winding_number", mask), _accuracy(accuracy)
         batch, workers = point_batch(points), thread_count(threads)
-        flat = reported(
-            lambda report: target.winding_numbers(batch.points, limit, workers, report), progress
-        )
+        flat = reported(target.winding_numbers, progress, batch.points, limit, workers)
         return shaped(batch.shape, flat)[0]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import Filter, ask_rays, edge_rule, is_foreign, one_mask, ray_batch
+from bvh.queries.query_arguments import Filter, ask_rays, edge_rule, is_foreign, ray_batch
 from bvh.queries.results import AllHits, Hits
 from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAYS, Merge, verb
@@ -39,14 +39,7 @@ SceneCast: TypeAlias = Cast[tuple[float, int, float, float, bool, int]]
 DESCRIPTION = """cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=1e999)
 --
 
-Cast one ray at a {}.
-
-Parameters
-----------
-ox, oy, oz, dx, dy, dz : float
-    Origin and direction.
-t_min, t_max : float
-    Range of t, both ends included.
+Cast one ray o + t d, with t from t_min to t_max, at a {}.
 
 Returns
 -------
@@ -90,7 +83,8 @@ class RayQueries:
 
         In a scene, rays are in its coordinates, and the hit is that in the mesh that `flattened`
         returns, bit for bit: of equal t, the one of the leaf that comes first, which has the lowest
-        instance_id. Reflections turn faces over, as their moved vertices wind the other way.
+        instance_id. Reflections turn faces over, as their moved vertices wind the other way. (Two
+        levels of trees: Wald et al. 2003, "Distributed interactive ray tracing of dynamic scenes".)
 
         Parameters
         ----------
@@ -137,11 +131,6 @@ class RayQueries:
             misses have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
             demand. In a scene also `instance_id` and `leaf`; with `counters`, `nodes` and `tests`.
 
-        Notes
-        -----
-        Two levels of trees in a scene: Wald et al. 2003, "Distributed interactive ray tracing of
-        dynamic scenes".
-
         Examples
         --------
         >>> import bvh, numpy as np
@@ -149,15 +138,10 @@ class RayQueries:
         >>> tree.closest_hit([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0]).t
         array([ 5., inf])
         >>> scene = bvh.Scene()
-        >>> lifted = np.eye(4)
-        >>> lifted[2, 3] = 2.0
-        >>> scene.add(tree), scene.add(tree, lifted)
-        (0, 1)
-        >>> hit = scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
-        >>> hit.t, hit.instance_id, hit.prim_id
-        (3.0, 1, 0)
-        >>> scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0], exclude=1).instance_id
-        0
+        >>> ids = scene.add(tree), scene.add(tree, np.diag([2.0, 2.0, 2.0, 1.0]))
+        >>> hit = scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0], exclude=0)
+        >>> hit.t, hit.instance_id, hit.leaf, hit.prim_id
+        (5.0, 1, 1, 0)
         """
         # Each by itself: a chain of `is` takes longer.
         if (
@@ -184,8 +168,8 @@ class RayQueries:
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
         return ask_rays(
-            lambda options: target.closest_hits(batch, options, counters),
-            target, cull, threads, progress, sort, filter, data,
+            target.closest_hits, target, batch, cull, threads, progress, sort, filter, data,
+            counters,
         )  # fmt: skip
 
     @verb(RAYS, np.bool_, Merge.ANY)
@@ -237,10 +221,7 @@ class RayQueries:
             return foreign_answer(self.any_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
-        return ask_rays(
-            lambda options: target.any_hits(batch, options),
-            target, cull, threads, progress, sort, filter, data,
-        )  # fmt: skip
+        return ask_rays(target.any_hits, target, batch, cull, threads, progress, sort, filter, data)
 
     @verb(RAYS, AllHits, Merge.LISTS)
     def all_hits(
@@ -300,9 +281,8 @@ class RayQueries:
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
         return ask_rays(
-            lambda options: target.all_hits(batch, options, once, limit),
-            target, cull, threads, progress, None, filter, data,
-        )  # fmt: skip
+            target.all_hits, target, batch, cull, threads, progress, None, filter, data, once, limit
+        )
 
     @verb(RAYS, np.int64, Merge.SUM)
     def count_hits(
@@ -347,9 +327,8 @@ class RayQueries:
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
         return ask_rays(
-            lambda options: target.count_hits(batch, options, once),
-            target, cull, threads, progress, None, filter, data,
-        )  # fmt: skip
+            target.count_hits, target, batch, cull, threads, progress, None, filter, data, once
+        )
 
 
 class CasterQueries(RayQueries, Generic[HitOfOne]):
@@ -358,7 +337,7 @@ class CasterQueries(RayQueries, Generic[HitOfOne]):
     __slots__ = ()
 
     # Returns a function that casts single rays, for a side to cull (see `cull_code`) and a mask.
-    _caster: Callable[[int, int], Cast[HitOfOne]]
+    _caster: Callable[[int, int | None], Cast[HitOfOne]]
 
     def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Cast[HitOfOne]:
         """Return a function that casts one ray at a time, as fast as Python can call it.
@@ -385,4 +364,4 @@ class CasterQueries(RayQueries, Generic[HitOfOne]):
         >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
         (1.0, 0, 0.25, 0.25, True)
         """
-        return self._caster(self._ray_target().side_to_cull(cull), one_mask(mask))
+        return self._caster(self._ray_target().side_to_cull(cull), mask)

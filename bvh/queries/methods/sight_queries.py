@@ -40,9 +40,8 @@ class SightQueries:
     ) -> TruthResult:  # fmt: skip
         """Return for each pair of points whether nothing is between them.
 
-        The end points are left out, so that a point on a surface sees and is seen. With `any_hit`
-        that is easily done wrong: from p along q - p up to ``t_max=1``, a target on a surface is
-        hidden by that surface, and a `p` on one by its own.
+        The end points are left out, so that a point on a surface sees and is seen; a ray of
+        `any_hit` from p along q - p up to ``t_max=1`` is blocked by the surfaces of p and q.
 
         Parameters
         ----------
