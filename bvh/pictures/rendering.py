@@ -188,9 +188,9 @@ class _Drawing:
         shown = {shade, *self._names}
         if isinstance(source, BVH | Scene):
             source = RenderSource(source, source)
-        elif not isinstance(source, RenderSource):
-            if "cost" in shown:
-                raise ValueError('shade "cost" is for trees: the cost of parts depends on the cuts')
+        elif "cost" in shown:
+            raise ValueError('shade "cost" is for trees: the cost of parts depends on the cuts')
+        if not isinstance(source, RenderSource):
             if shade == "uv":
                 raise ValueError('shade "uv" needs texture coordinates, which parts do not have')
             source = source.visible_tree(
