@@ -23,8 +23,7 @@ CORNER = np.eye(3), [[0, 1, 2]]
 @pytest.fixture(autouse=True)
 def streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trace all rays in streams, of instances."""
-    none = np.empty(0, np.int64)
-    monkeypatch.setattr(ray_batches, "_order", lambda batch: Order(batch.size, 0, none, STREAMS))
+    monkeypatch.setattr(ray_batches, "_order", lambda batch: Order(batch.size, 0, STREAMS))
     monkeypatch.setattr(merged_leaves, "RAY_SECONDS", 0.0)
 
 
