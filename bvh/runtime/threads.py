@@ -261,9 +261,10 @@ def share_claimed(
     queue = np.array([0, first, *(first + stop for _, stop in chunks)], np.int64)
 
     def take() -> bool:
-        # One at a time, so that Ctrl-C is noticed.
+        # One at a time, so that Ctrl-C is noticed. Kernels claim nothing of an empty tree.
+        before = int(queue[0])
         claim(queue, 1)
-        return bool(queue[0] < len(chunks))
+        return before < int(queue[0]) < len(chunks)
 
     def stop() -> None:
         queue[0] = len(chunks)

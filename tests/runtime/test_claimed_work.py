@@ -54,6 +54,17 @@ def test_little_work_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kernel.times == 1).all()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 16])
+def test_nothing_is_claimed(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work ends, as for rays of an empty tree: their kernel returns at once."""
+    monkeypatch.setattr(shared, "THREAD_SECONDS", 1e-9)
+    share_claimed(1000, 8, 4, lambda begin, end: None, lambda queue, most: None, threads)
+    nothing = BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), np.int32), warn=False)
+    rays = np.ones((2, 10_000, 3))
+    assert not nothing.closest_hit(*rays, threads=threads).mask.any()
+    assert not nothing.any_hit(*rays, threads=threads).any()
+
+
 @pytest.mark.parametrize("fails_at", [0, 5, 999])
 def test_errors_end_the_work(fails_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "THREAD_SECONDS", 1e-9)
