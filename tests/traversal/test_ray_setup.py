@@ -43,7 +43,7 @@ def test_origins_near_and_far(distance: float, rng: np.random.Generator) -> None
 @pytest.mark.parametrize("count", [1, 16, 17, 100, 5000])
 def test_chunks_cover_all(count: int, threads: int) -> None:
     for size, least in ((16, 0), (64, 16), (512, 16)):
-        chunks = _chunks(count, size, threads, least)[::-1]
+        chunks = _chunks(count, size, threads, least)
         assert chunks[0][0] == 0
         assert all(a[1] == b[0] for a, b in pairwise(chunks))
         assert chunks[-1][1] == count
