@@ -568,13 +568,6 @@ typedef struct {
 } bvh_CapsuleRow;
 
 typedef struct {
-    bvh_f8_1d distance;
-    bvh_i8_1d names;
-    bvh_f8_1d weights;
-    bvh_f8_1d position;
-} bvh_Nearest_2;
-
-typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_CapsuleRow row;
     bvh_f8_2d points;
@@ -583,7 +576,7 @@ typedef struct {
     int64_t begin;
     int64_t end;
     int64_t count;
-    bvh_Nearest_2 found;
+    bvh_Nearest found;
 } bvh_nearest_shapes_CapsuleRow_words;
 void bvh_nearest_shapes_CapsuleRow(bvh_nearest_shapes_CapsuleRow_words *words);
 
@@ -600,7 +593,7 @@ typedef struct {
     int64_t begin;
     int64_t end;
     int64_t count;
-    bvh_Nearest_2 found;
+    bvh_Nearest found;
 } bvh_nearest_shapes_SphereRow_words;
 void bvh_nearest_shapes_SphereRow(bvh_nearest_shapes_SphereRow_words *words);
 

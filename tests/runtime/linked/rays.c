@@ -153,7 +153,7 @@ int main(void) {
         memset(row, 0, sizeof row);
         bvh_closest_hits_TriangleRow_ClosestGoal_words cast = {
             .tree_row = build(mesh, row), .ray_arrays = rays,
-            .ray_order = {n, 0, I8(0), SINGLES, NEVER},
+            .ray_order = {n, 0, SINGLES, NEVER, I8(0), 0},
             .thread_scratch = scratch, .goal = {0, head[3]}, .end = (n + BLOCK - 1) / BLOCK,
             .columns = {F8(n), I4(n), F8(n), F8(n), {memory(n), {n}}},
         };
