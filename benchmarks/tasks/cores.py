@@ -115,6 +115,6 @@ def same(first: Any, second: Any) -> bool:
         return all(map(same, first, second))
     if isinstance(first, np.ndarray):
         return first.tobytes() == second.tobytes()
-    columns = [name for name in ("t", "prim_id", "u", "v", "front", "point", "distance")
-               if hasattr(first, name)]  # fmt: skip
-    return all(same(getattr(first, name), getattr(second, name)) for name in columns)
+    # The columns of a result.
+    arrays = {name: value for name, value in vars(first).items() if isinstance(value, np.ndarray)}
+    return bool(arrays) and all(same(value, vars(second)[name]) for name, value in arrays.items())
