@@ -50,12 +50,7 @@ class VirtualCores:
         claim: Callable[[Any, int], object], threads: int,
     ) -> None:  # fmt: skip
         """Run the chunks of `share_claimed`, each by a call of its own."""
-        first, began = min(count, real.FIRST), time.perf_counter()
-        work(0, first)
-        seconds = (time.perf_counter() - began) / first * (count - first)
-        threads = max(1, min(threads, int(seconds / real.THREAD_SECONDS)))
-        chunks = real._chunks(count - first, size, threads, least if threads > 1 else 0)
-        queue = np.array([0, first, *(first + stop for _, stop in chunks)], np.int64)
+        queue, used = real.queue_of(count, size, least, work, threads)
         empty = np.array([0, 0], np.int64)
         # The time of a call counts once for each core, not for each chunk.
         begun = time.thread_time()
@@ -63,8 +58,7 @@ class VirtualCores:
             claim(empty, 1)
         called = (time.thread_time() - begun) / SAMPLE
         self.serial += called * SAMPLE
-        calls = [partial(claim, queue, 1)] * len(chunks)
-        self._run(calls, threads, called)
+        self._run([partial(claim, queue, 1)] * (len(queue) - 2), used, called)
 
     def watch(
         self, calls: Any, threads: int, cancel: Any, report: Callable[[], object] | None = None

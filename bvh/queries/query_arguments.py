@@ -12,7 +12,7 @@ from bvh.runtime import arguments
 from bvh.runtime.arguments import Cull, EdgeRule, check_option, flag, kernel_input, thread_count
 from bvh.runtime.foreign_arrays import ORDINARY, is_lazy, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
-from bvh.runtime.threads import share
+from bvh.runtime.threads import copied, share
 from bvh.runtime.user_calls import UserCall
 from bvh.traversal.rays.ray_batch import EVERY, Rays
 
@@ -26,7 +26,7 @@ LARGEST_INTEGER = 2**1000
 # Flags of arrays that are C-contiguous and aligned.
 IN_ORDER = 0x0101
 ZERO, INFINITY = kernel_input(np.zeros(1)), kernel_input(np.full(1, np.inf))
-# Rows that a thread copies or checks at a time.
+# Rows that a thread checks at a time, and from which on threads copy.
 ROWS_AT_ONCE = 1 << 15
 # Why a ray could only miss.
 REASONS = (
@@ -228,13 +228,7 @@ def real_rows(
     if rows > ROWS_AT_ONCE and array.size > 1 and any(array.strides[: array.ndim - len(tail)]):
         given = np.broadcast_to(array, shape + tail)
         if not (given.dtype == FLOAT64 and given.flags.c_contiguous and given.flags.aligned):
-            array = np.empty(given.shape)
-
-            def copy(begin: int, end: int) -> None:
-                with np.errstate(over="ignore"):
-                    array[begin:end] = given[begin:end]
-
-            share(len(given), max(ROWS_AT_ONCE * len(given) // rows, 1), copy, threads)
+            array = copied(given, threads)
     flat = flat_rows(array, shape, width)
     with np.errstate(over="ignore"):
         return flat if flat.dtype == FLOAT64 else kernel_input(flat.astype(np.float64))

@@ -39,6 +39,9 @@ START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 # thread.
 FIRST, THREAD_SECONDS = 2, 2e-4
 
+# Numbers that a thread copies at a time.
+NUMBERS_AT_ONCE = 1 << 17
+
 # How often a waiting thread reports: progress and Ctrl-C seem immediate.
 POLL_SECONDS = 0.05
 
@@ -250,27 +253,46 @@ def share_claimed(
     claim(queue, most) calls a kernel that claims up to `most` chunks of a queue. A queue has the
     number of chunks that are claimed, then where each begins, and the end of the last one.
     """
-    # The first chunk is small, and tells how many threads the rest is worth.
-    first, began = min(count, FIRST), time.perf_counter()
-    work(0, first)
-    if first == count:
-        return
-    seconds = (time.perf_counter() - began) / first * (count - first)
-    used = max(1, min(threads, int(seconds / THREAD_SECONDS)))
-    chunks = _chunks(count - first, size, used, least if used > 1 else 0)
-    queue = np.array([0, first, *(first + stop for _, stop in chunks)], np.int64)
+    queue, used = queue_of(count, size, least, work, threads)
+    chunks = len(queue) - 2
 
     def take() -> bool:
         # One at a time, so that Ctrl-C is noticed. Kernels claim nothing of an empty tree.
         before = int(queue[0])
         claim(queue, 1)
-        return before < int(queue[0]) < len(chunks)
+        return before < int(queue[0]) < chunks
 
     def stop() -> None:
-        queue[0] = len(chunks)
+        queue[0] = chunks
 
-    helpers = min(used, len(chunks)) - 1
-    together(take, lambda: claim(queue, len(chunks)), stop, helpers, threads)
+    if chunks > 0:
+        helpers = min(used, chunks) - 1
+        together(take, lambda: claim(queue, chunks), stop, helpers, threads)
+
+
+def queue_of(
+    count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
+) -> tuple[NDArray[np.int64], int]:
+    """Do the first chunk; return the queue of the others, and how many threads they are worth."""
+    first, began = min(count, FIRST), time.perf_counter()
+    work(0, first)
+    seconds = (time.perf_counter() - began) / max(first, 1) * (count - first)
+    used = max(1, min(threads, int(seconds / THREAD_SECONDS)))
+    chunks = _chunks(count - first, size, used, least if used > 1 else 0)
+    return np.array([0, first, *(first + stop for _, stop in chunks)], np.int64), used
+
+
+def copied(array: NDArray[Any], threads: int) -> NDArray[np.float64]:
+    """Return a copy as float64, in C order, written by threads."""
+    copy, size = np.empty(array.shape), len(array) * NUMBERS_AT_ONCE // max(array.size, 1)
+
+    def write(begin: int, end: int) -> None:
+        # Larger numbers than doubles become infinite.
+        with np.errstate(over="ignore"):
+            copy[begin:end] = array[begin:end]
+
+    share(len(array), max(size, 1), write, threads)
+    return copy
 
 
 def together(

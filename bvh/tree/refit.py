@@ -13,7 +13,7 @@ from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vect
 from bvh.runtime.arguments import aligned, kernel_input, owned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH, peek
-from bvh.runtime.threads import Progress, share
+from bvh.runtime.threads import Progress, copied, share
 from bvh.tree import frame as frames
 from bvh.tree import wide_nodes
 from bvh.tree.arrays import TreeArrays, frozen
@@ -185,7 +185,9 @@ def refitted(
     name = "vertices" if isinstance(primitives, Triangles) else "boxes"
     if points.shape != primitives.points.shape:
         raise ValueError(f"{name} must have shape {primitives.points.shape}, got {points.shape}")
-    moved = primitives._replace(points=_copied(points, threads))
+    points = copied(points, threads)
+    points.flags.writeable = False
+    moved = primitives._replace(points=points)
     in_leaf, used = members_of(arrays) if members is None else members
     triangles, corners, lost = None, None, False
     if isinstance(moved, Triangles):
@@ -230,18 +232,6 @@ def refitted(
         _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
     share(count, CHUNK, lambda begin, end: _order_nodes(begin, end, data), threads, None, LEAST)
     return frozen(TreeArrays(WideNodes(data, rows), groups, moved, whole)), owned(bounds)
-
-
-def _copied(points: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
-    """Return a read-only copy of points, written by threads."""
-    copy = np.empty(points.shape)
-
-    def write(begin: int, end: int) -> None:
-        copy[begin:end] = points[begin:end]
-
-    share(len(points), POINTS_AT_ONCE, write, threads)
-    copy.flags.writeable = False
-    return copy
 
 
 def _used_box(

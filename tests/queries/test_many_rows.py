@@ -9,6 +9,7 @@ import pytest
 from bvh import BVH
 from bvh.queries import query_arguments
 from bvh.queries.query_arguments import ray_batch
+from bvh.runtime import threads
 
 ROWS, COLUMNS = 90, 30
 
@@ -17,6 +18,7 @@ ROWS, COLUMNS = 90, 30
 def few_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads take few rows at a time."""
     monkeypatch.setattr(query_arguments, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(threads, "NUMBERS_AT_ONCE", 192)
 
 
 # Each makes two arrays with the same numbers: as given, and as kernels take them.
