@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from bvh import BVH, Scene, view
+from bvh.apps.viewer import session
 from bvh.apps.viewer.tools.measuring import clearance
 from bvh.apps.viewer.tools.sectioning import clipped
 from bvh.apps.viewer.tools.selecting import as_json, combined
@@ -278,10 +279,11 @@ def test_combined_selections() -> None:
 def test_the_page_says_that_it_compiles(
     window: Window, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    """A question that waits for the compiler is told."""
+    """The page says so however late a compilation begins."""
     asked, seen = Scene.pick, threading.Event()
 
     def slow(scene: Scene, *arguments: Any, **options: Any) -> Any:
+        seen.wait(3.0 * session.PATIENCE)
         notice.begin("a kernel")
         seen.wait(PATIENCE)
         notice.end()

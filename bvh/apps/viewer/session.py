@@ -95,21 +95,24 @@ class Session:
     @contextmanager
     def asking(self) -> Iterator[None]:
         """Lock the updated scene, and show a note on the page while kernels are compiled."""
-        timer = threading.Timer(PATIENCE, self._say_compiling)
-        timer.daemon = True
-        timer.start()
+        answered = threading.Event()
+        watch = threading.Thread(target=self._watch_compiler, args=(answered,), daemon=True)
+        watch.start()
         try:
             with self.lock:
                 self._copy.follow()
                 yield
         finally:
-            timer.cancel()
+            answered.set()
+            watch.join()
             if self._status.content:
                 self._status.content = ""
 
-    def _say_compiling(self) -> None:
-        if notice.busy:
-            self._status.content = readouts.compiling()
+    def _watch_compiler(self, answered: threading.Event) -> None:
+        # Checked repeatedly, since a compilation may begin late: after the wait for the lock.
+        while not answered.wait(PATIENCE):
+            if notice.busy and not self._status.content:
+                self._status.content = readouts.compiling()
 
     def show(self, drawing: PageDrawing, head: str) -> None:
         """Show what has changed since the last drawing; the caller holds the lock."""
