@@ -16,7 +16,8 @@ from .rows import agrees, beside_peers, curves_of, disturbed, duration, lost_lin
 
 OURS = "#d9622b"
 COLOURS = {
-    "Open3D": "#5b7690", "embreex": "#93a8ba", "tinybvh": "#a34d8c", "Warp": "#5b8c2a",
+    "Open3D": "#5b7690", "embreex": "#93a8ba", "Embree": "#3f6fa5",
+    "Embree x 16": "#6c63b5", "tinybvh": "#a34d8c", "Warp": "#5b8c2a",
     "libigl": "#2a7f9e", "PyVista": "#c9a227", "r-tree": "#8d6e63", "fcl": "#7d7d7d",
 }  # fmt: skip
 # Text, small text, and lines, of charts on light and on dark pages.
