@@ -144,7 +144,7 @@ def ray_batch(
 
     Threads copy rays that are not in the layout of kernels.
     """
-    plain = plain_rays(origins, directions, t_min, t_max, arguments.MAX_ROWS)
+    plain = plain_rays(origins, directions, t_min, t_max)
     one = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
     if one is not None:
         numbers = np.array((*one, t_min, t_max))
@@ -173,15 +173,14 @@ def ray_batch(
     return batch
 
 
-def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any, most: int) -> Rays | None:
-    """Return rays with one range; None unless they are in the kernel's layout, and few enough."""
+def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> Rays | None:
+    """Return rays with one range; None unless they are in the kernel's layout."""
     if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
         return None
     shape = origins.shape
     if (
         len(shape) != 2
         or shape[1] != 3
-        or shape[0] > most
         or directions.shape != shape
         or origins.dtype is not FLOAT64
         or directions.dtype is not FLOAT64
@@ -300,7 +299,8 @@ def check_rays(batch: RayBatch, threads: int) -> None:
 
 def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
     """Return the six numbers of a single ray; None for batches, and arguments to be checked."""
-    o, d = plain_point(origin), plain_point(direction)
+    o = plain_point(origin)
+    d = None if o is None else plain_point(direction)
     return None if o is None or d is None else (*o, *d)
 
 

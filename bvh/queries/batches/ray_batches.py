@@ -43,6 +43,8 @@ LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
+# The argument `sort`, as orders have it.
+SORTS = {None: ray_batch.TRIAL, False: ray_batch.NEVER, True: ray_batch.ALWAYS}
 
 Work = Callable[[Order, int, int], None]
 Goal = ClosestGoal | FirstGoal | CountGoal
@@ -222,26 +224,44 @@ def _trace(
         # So few rays are not worth sorting.
         trace_few(row, rays, n, goal(), out)
         return
+    order, work = _order(rays, batch.shape, n, SORTS[options.sort]), _tracer(row, rays, goal, out)
+    if options.progress is None:
+        _claimed(order, work, options.threads)
+    else:
+        _share(order, n, work, options)
+
+
+def trace_many(row: object, rays: Rays, n: int, goal: Goal, out: object, threads: int) -> None:
+    """Trace rays, sorted where that is faster, on threads."""
+    order = _order(rays, (n,), n, ray_batch.TRIAL)
+    _claimed(order, _tracer(row, rays, lambda: goal, out), threads)
+
+
+def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
+    """Return the function that traces blocks of an order, on any thread."""
     measured = UNMEASURED.copy()
-    sort = {None: ray_batch.TRIAL, False: ray_batch.NEVER, True: ray_batch.ALWAYS}[options.sort]
-    order = _order(batch)._replace(sort=sort)
 
     def work(order: Order, begin: int, end: int) -> None:
-        with SHELF.scratch() as kept:
-            # A copy: threads that write to one cache line wait for each other.
-            kept.measured[:] = measured
-            closest_hits(row, rays, order, kept, goal(), begin, end, out)
-            measured[:] = kept.measured
+        kept = SHELF.take()
+        # A copy: threads that write to one cache line wait for each other.
+        kept.measured[:] = measured
+        closest_hits(row, rays, order, kept, goal(), begin, end, out)
+        measured[:] = kept.measured
+        SHELF.give_back(kept)
 
-    if options.threads == 1 or options.progress is not None:
-        _share(order, n, work, options)
-        return
+    return work
+
+
+def _claimed(order: Order, work: Work, threads: int) -> None:
+    """Call work on all blocks of an order; several threads claim chunks of them."""
     count = _blocks_of(order)
+    if threads == 1:
+        return share(count, MAX_BLOCKS, partial(work, order), 1)
     # Of few blocks, even the last chunks of the threads are worth balancing.
-    least = min(max(count // (8 * options.threads), SMALLEST_CHUNK), MIN_BLOCKS)
+    least = min(max(count // (8 * threads), SMALLEST_CHUNK), MIN_BLOCKS)
     share_claimed(
         count, MAX_BLOCKS, least, partial(work, order),
-        lambda queue, most: work(order._replace(queue=queue, chunks=most), 0, 0), options.threads,
+        lambda queue, most: work(Order(*order[:4], queue, most), 0, 0), threads,
     )  # fmt: skip
 
 
@@ -249,8 +269,7 @@ def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
     """Trace rays of a few blocks on this thread, in the order that they have."""
     kept = SHELF.take()
     kept.measured[:] = UNMEASURED
-    order = Order(n, 0, AUTO)
-    closest_hits(row, rays, order, kept, goal, 0, -(-n // BLOCK), out)
+    closest_hits(row, rays, Order(n, 0, AUTO), kept, goal, 0, -(-n // BLOCK), out)
     SHELF.give_back(kept)
 
 
@@ -276,16 +295,13 @@ def _blocks_of(order: Order) -> int:
     return -(-order.size // BLOCK)
 
 
-def _order(batch: RayBatch) -> Order:
+def _order(rays: Rays, shape: tuple[int, ...], n: int, sort: int) -> Order:
     """Choose the order in which the rays of a batch are taken: in tiles if it is an image."""
-    n, directions = batch.size, batch.rays.directions
-    row = 0
-    if len(batch.shape) >= 2:
-        row = batch.shape[-1]
-    elif len(directions) == n > SMALLEST_IMAGE:
-        row = ray_batch.row_length(directions)
+    row = shape[-1] if len(shape) >= 2 else 0
+    if row == 0 and len(rays.directions) == n > SMALLEST_IMAGE:
+        row = ray_batch.row_length(rays.directions)
     image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
-    return Order(n, row if image else 0, AUTO)
+    return Order(n, row if image else 0, AUTO, sort)
 
 
 def _joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
