@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -69,7 +69,6 @@ class _Helper(threading.Thread):
 
     # To release a lock takes a tenth of the time of an executor's `submit`, and wakes this thread
     # alone, whereas threads that wait for one queue wake one another in turn.
-
     job: Any = None
 
     def __init__(self) -> None:
@@ -99,7 +98,7 @@ def pool(threads: int) -> None:
         return
     with _lock:
         # A thread that finds no memory at its start leaves its starter waiting for ever.
-        _check_address_space(threads - _pool_size)
+        _check_address_space(max(threads - _pool_size, 1))
         while _pool_size < threads:
             helper = _Helper()
             helper.start()
@@ -197,8 +196,7 @@ def watch(
                         report()
                     check()
                 job.ended.release()
-        # Without a helper, this thread makes the calls itself. So does a worker: if all workers
-        # waited for others, none would work.
+        # Without helpers, this thread makes the calls. So do helpers, which wait for no others.
         run()
         if report is not None:
             report()
@@ -247,11 +245,8 @@ def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, 
     """Return chunks (start, stop) that cover 0..count, of the sizes of `share`."""
     chunks, start = [], 0
     while start < count:
-        if least:
-            # Each thread's share of half of the rest: few chunks, after which threads end together.
-            some = min(max((count - start) // (2 * threads), least), size)
-        else:
-            some = size
+        # Each thread's share of half of the rest: few chunks, after which threads end together.
+        some = min(max((count - start) // (2 * threads), least), size) if least else size
         chunks.append((start, min(start + some, count)))
         start += some
     return chunks
@@ -275,7 +270,6 @@ def share(
     done: list[int] = []
 
     def take() -> bool:
-        """Work on the next chunk; return False at the end."""
         # list.pop is one step: two threads never take the same chunk.
         try:
             start, stop = chunks.pop()
@@ -329,8 +323,14 @@ def queue_of(
     work(0, first)
     seconds = (time.perf_counter() - began) / max(first, 1) * (count - first)
     used = max(1, min(threads, int(seconds / THREAD_SECONDS)))
-    chunks = _chunks(count - first, size, used, least if used > 1 else 0)
-    return np.array([0, first, *(first + stop for _, stop in chunks)], np.int64), used
+    return _new_queue(first, count, size, used, least if used > 1 else 0).copy(), used
+
+
+@lru_cache(maxsize=64)
+def _new_queue(first: int, count: int, size: int, threads: int, least: int) -> NDArray[np.int64]:
+    """Return the queue of the chunks of first..count; batches of one size have the same."""
+    ends = [first + stop for _, stop in _chunks(count - first, size, threads, least)]
+    return np.array([0, first, *ends], np.int64)
 
 
 def copied(array: NDArray[Any], threads: int) -> NDArray[np.float64]:
