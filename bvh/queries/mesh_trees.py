@@ -83,7 +83,9 @@ class MeshTrees(TreeBase):
         points = arguments.rows("vertices", vertices)
         index = arguments.face_rows("faces", faces, len(points))
         bits = None if groups is None else face_groups(groups, len(index))
-        primitives = Triangles(arguments.kept(points, vertices), arguments.kept(index, faces))
+        primitives = Triangles(
+            arguments.unchanging(points, vertices), arguments.unchanging(index, faces)
+        )
         tree = cls._build(primitives, quality, threads, progress, memory=memory)
         tree._set_groups(bits)
         if arguments.flag("warn", warn):

@@ -44,11 +44,11 @@ class Interface(NamedTuple):
 
 
 class UserCall(NamedTuple):
-    """Addresses of a user's function and its data; `kept` must outlive their calls."""
+    """Addresses of a user's function and its data; `references` must outlive their calls."""
 
     function: int  # 0 for no function
     data: int
-    kept: object
+    references: object
 
 
 NO_CALL = UserCall(0, 0, None)

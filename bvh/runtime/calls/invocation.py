@@ -175,23 +175,23 @@ def _failed(words, memory):
 
 
 @method
-def call_kept(held, given, count, names):
+def call_stored(held, given, count, names):
     """Call a kernel with stored arguments, and numbers: for single rays and points."""
     # Arguments of the function: the addresses that `First` and `Others` have, and numbers.
     words, arguments = calls.words_of(held), pointer_to(given, I8)
     first = pointer_to(calls.as_int(words, peek(arguments, 0)), I8)
     address = calls.as_int(words, peek(arguments, 1))
-    kept = pointer_to(address, I8)
-    numbers = pointer_to(peek(kept, 0), F8)
+    others_words = pointer_to(address, I8)
+    numbers = pointer_to(peek(others_words, 0), F8)
     for i in range(count - 2):
         poke(numbers, i, calls.as_float(words, peek(arguments, 2 + i)))
     if calls.failed(words) != 0:
         return np.int64(0)
     for i in range(peek(first, 1)):
-        poke(kept, 1 + RESULTS + i, peek(first, 2 + i))
-    others = calls.let_others_run(words)
+        poke(others_words, 1 + RESULTS + i, peek(first, 2 + i))
+    thread_state = calls.let_others_run(words)
     call_c(peek(first, 0), (address + 8,), I8)
-    calls.go_on(words, others)
+    calls.go_on(words, thread_state)
     calls.retain(words, peek(words, calls.NONE))
     return peek(words, calls.NONE)
 
@@ -208,9 +208,9 @@ def invoke(held, given, count, names):
     if not fits:
         calls.retain(words, peek(words, NOT_IMPLEMENTED))
         return peek(words, NOT_IMPLEMENTED)
-    others = calls.let_others_run(words)
+    thread_state = calls.let_others_run(words)
     call_c(peek(words, KERNEL), (address,), I8)
-    calls.go_on(words, others)
+    calls.go_on(words, thread_state)
     return _returned(words, address) if peek(memory, STATUS) == 0 else _failed(words, memory)
 
 
@@ -224,18 +224,22 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
     begin = RESULTS + len(kernel.results)
     # At least as many words as the arguments take.
     size = begin + sum(1 + number for what, _, number in program if what != TUPLE)
-    known = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
-    if not known or size > MOST_WORDS or sum(what == TUPLE for what, *_ in program) >= MOST_TUPLES:
+    supported = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
+    if (
+        not supported
+        or size > MOST_WORDS
+        or sum(what == TUPLE for what, *_ in program) >= MOST_TUPLES
+    ):
         return None
     steps = np.array([(what, _word(like), number) for what, like, number in program], np.int64)
     kinds = np.array([TYPES[result] for result in kernel.results], np.int64)
-    own = (
+    contents = (
         kernel.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,
         int(kernel.in_tuple), NotImplemented, raise_error, np.int64, np.float64, True, False,
         np.True_, np.False_, _word(np.dtype(np.uint8)), _word(np.dtype(np.bool_)),
         (kernel, program, steps, kinds),
     )  # fmt: skip
-    return calls.new_function(invoke, "kernel(*arguments)\n--\n\n", own)
+    return calls.new_function(invoke, "kernel(*arguments)\n--\n\n", contents)
 
 
 def _word(like: object) -> int:
@@ -245,7 +249,7 @@ def _word(like: object) -> int:
     return ctypes.c_int64.from_address(id(like) + calls.OFFSETS[0] + 8).value & int(DTYPE)
 
 
-class Kept:
+class StoredWords:
     """Words in memory: those of `before`, then of arguments, which this object keeps alive."""
 
     __slots__ = ("_words", "address", "arguments")
@@ -257,7 +261,7 @@ class Kept:
         self.address: int = self._words.ctypes.data
 
 
-class First(Kept):
+class First(StoredWords):
     """A kernel without results, its first argument, and the function `call` that calls it."""
 
     # Its words: the address of the kernel, the number of the argument's words, and these.
@@ -269,10 +273,10 @@ class First(Kept):
         # Keeps alive the arrays whose addresses are in the argument.
         self.owner = owner
         # call(address of this, address of `Others`, *numbers)
-        self.call = _kept_call()
+        self.call = _stored_call()
 
 
-class Others(Kept):
+class Others(StoredWords):
     """The other arguments of such a kernel; a call writes its numbers to the array `numbers`.
 
     Its words: the address of that array, those before arguments (see `words`), room for the `first`
@@ -286,5 +290,5 @@ class Others(Kept):
 
 
 @lru_cache(maxsize=1)
-def _kept_call() -> Call:
-    return calls.new_function(call_kept, "kept(first, others, *numbers)\n--\n\n", ())
+def _stored_call() -> Call:
+    return calls.new_function(call_stored, "call(first, others, *numbers)\n--\n\n", ())

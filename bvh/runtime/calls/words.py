@@ -155,9 +155,11 @@ def _propagate(typingctx: TypingContext, status: Type, error: Type) -> Operation
 
     def codegen(context, builder, sig, args):
         convention = context.call_conv
-        known = convention._get_excinfo_argument(builder.function).type.pointee
+        exception_type = convention._get_excinfo_argument(builder.function).type.pointee
         raised = convention._get_return_status(
-            builder, builder.trunc(args[0], ir.IntType(32)), builder.inttoptr(args[1], known)
+            builder,
+            builder.trunc(args[0], ir.IntType(32)),
+            builder.inttoptr(args[1], exception_type),
         )
         with builder.if_then(raised.is_error):
             convention.return_status_propagate(builder, raised)

@@ -34,7 +34,7 @@ from numba.core.dispatcher import Dispatcher
 
 from bvh.runtime.compiler.code_generator import kernel_context
 from bvh.runtime.compiler.code_types import Builder, Type, Value, Values
-from bvh.runtime.compiler.front_end import FrontEnd, is_counted, known_signatures
+from bvh.runtime.compiler.front_end import FrontEnd, call_signatures, is_counted
 
 Emitter = Callable[[Builder, Values], Value]
 
@@ -45,7 +45,7 @@ LONGEST_NAME = 80
 class HelperLibrary(codegen.JITCodeLibrary):
     """The code of one helper, simplified function by function, and not emitted."""
 
-    _whole: ModuleRef | None = None
+    _with_callees: ModuleRef | None = None
     key: str | None = None
 
     def __init__(self, generator: codegen.CPUCodegen, name: str) -> None:
@@ -67,15 +67,15 @@ class HelperLibrary(codegen.JITCodeLibrary):
 
     def _get_module_for_linking(self) -> ModuleRef:
         """Return the helper and all that it calls, for functions compiled by Numba itself."""
-        if self._whole is None:
-            whole = codegen.JITCodeLibrary(self._codegen, self.name)
-            whole._final_module.link_in(self._final_module, preserve=True)
-            _link_all(whole, self._linking_libraries)
-            for function in _own_functions(whole._final_module):
+        if self._with_callees is None:
+            linked = codegen.JITCodeLibrary(self._codegen, self.name)
+            linked._final_module.link_in(self._final_module, preserve=True)
+            _link_all(linked, self._linking_libraries)
+            for function in _own_functions(linked._final_module):
                 if function.linkage.name == "external":
                     function.linkage = "linkonce_odr"
-            self._whole = whole._final_module
-        return self._whole
+            self._with_callees = linked._final_module
+        return self._with_callees
 
 
 class EntryLibrary(codegen.JITCodeLibrary):
@@ -224,9 +224,9 @@ class KernelLower(lowering.Lower):
         typing = self.context.typing_context
         function = typing.resolve_value_type(op)
         key = function, tuple(kinds), ()
-        if key not in known_signatures:
-            known_signatures[key] = function.get_call_type(typing, kinds, {})
-        emitter: Emitter = self.context.get_function(function, known_signatures[key])
+        if key not in call_signatures:
+            call_signatures[key] = function.get_call_type(typing, kinds, {})
+        emitter: Emitter = self.context.get_function(function, call_signatures[key])
         return emitter
 
     def alloca(self, name: str, type: Type) -> Value:
@@ -379,7 +379,7 @@ def compile_helper(helper: Dispatcher, signature: object) -> object:
     kinds, result = sigutils.normalize_signature(signature)
     if kinds not in helper.overloads:
         # Numba's `compile` announces each compilation by this event, too.
-        told = event.trigger_event("numba:compile", {"dispatcher": helper, "args": kinds})
-        with global_compiler_lock, helper._compiling_counter, told:
+        compile_event = event.trigger_event("numba:compile", {"dispatcher": helper, "args": kinds})
+        with global_compiler_lock, helper._compiling_counter, compile_event:
             helper.add_overload(helper._compiler.compile(kinds, result))
     return helper.overloads[kinds].entry_point
