@@ -180,16 +180,16 @@ class View:
         ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
         """
         px, py = reals("x", x), reals("y", y)
-        moved = np.empty((*common_shape(x=px.shape, y=py.shape), 3))
+        varying = np.empty((*common_shape(x=px.shape, y=py.shape), 3))
         start, same = (self.forward, self.eye) if self.perspective else (self.eye, self.forward)
         with np.errstate(invalid="ignore", over="ignore"):
             right, down = px - self.centre[0], py - self.centre[1]
             # Column by column: a loop over three numbers at a time takes four times as long.
             for k in range(3):
-                np.add(right * self.step_x[k], down * self.step_y[k], out=moved[..., k])
-                moved[..., k] += start[k]
-        others = np.broadcast_to(same, moved.shape)
-        return (others, moved) if self.perspective else (moved, others)
+                np.add(right * self.step_x[k], down * self.step_y[k], out=varying[..., k])
+                varying[..., k] += start[k]
+        constant = np.broadcast_to(same, varying.shape)
+        return (constant, varying) if self.perspective else (varying, constant)
 
     def rays(self, device: Any = None) -> tuple[Floats, Floats]:
         """Return the rays through the centres of all device pixels.
@@ -273,8 +273,8 @@ class View:
                 before = np.where(depth > 0.0, depth, np.nan)
                 a, b = a / before, b / before
             x, y = self.centre[0] + a, self.centre[1] + b
-        lost = ~np.isfinite(given).all(axis=-1)
-        x, y, depth = (np.where(lost, np.nan, part) for part in (x, y, depth))
+        undefined = ~np.isfinite(given).all(axis=-1)
+        x, y, depth = (np.where(undefined, np.nan, part) for part in (x, y, depth))
         if given.ndim == 1:
             return float(x), float(y), float(depth)
         return x, y, depth

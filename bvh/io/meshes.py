@@ -113,9 +113,9 @@ def joined(surfaces: list[Surface]) -> Surface:
     for vertices, index, face_ids in surfaces:
         points.append(np.asarray(vertices))
         faces.append(np.asarray(index) + count)
-        own = np.arange(len(index)) if face_ids is None else face_ids
-        ids.append(own + polygons)
-        count, polygons = count + len(vertices), polygons + int(own.max(initial=-1)) + 1
+        polygon_ids = np.arange(len(index)) if face_ids is None else face_ids
+        ids.append(polygon_ids + polygons)
+        count, polygons = count + len(vertices), polygons + int(polygon_ids.max(initial=-1)) + 1
     surface = Surface(np.concatenate(points), np.concatenate(faces))
     if all(one.face_ids is None for one in surfaces):
         return surface

@@ -48,13 +48,15 @@ class Surfaces:
     def __init__(self, source: BVH | Scene) -> None:
         self.trees: Sequence[BVH] = () if isinstance(source, Scene) else (source,)
         self.tree_of, self.matrices = np.zeros(1, np.int32), np.eye(3, 4)[None]
-        self._known, self._images = [Attributes()], Images()
+        self._attributes, self._images = [Attributes()], Images()
         if isinstance(source, Scene):
             leaves = source.leaves
             self.trees, self.tree_of, self.matrices = leaves.trees, leaves.tree_of, leaves.matrices
-            self._known = [source.attributes(tree) for tree in self.trees]
+            self._attributes = [source.attributes(tree) for tree in self.trees]
         # Whether meshes have texture coordinates.
-        self.with_uv = np.array([known.uv is not None for known in self._known], np.bool_)
+        self.with_uv = np.array(
+            [attributes.uv is not None for attributes in self._attributes], np.bool_
+        )
         self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()
 
@@ -85,7 +87,7 @@ class Surfaces:
         """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
         leaf, found = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
         for tree, rows in self._by_tree(leaf):
-            uv = self._known[tree].uv
+            uv = self._attributes[tree].uv
             if uv is not None:
                 weights = _weights(hits.u[rows], hits.v[rows])
                 corners = uv[self.trees[tree].faces[hits.prim_id[rows]]]
@@ -96,7 +98,7 @@ class Surfaces:
         """Return the linear base colours of hits, and a plain one where a mesh has no material."""
         leaf, found = leaf_of(hits), np.tile(plain, (len(hits), 1))
         for tree, rows in self._by_tree(leaf):
-            (_, uv, material), prim = self._known[tree], hits.prim_id[rows]
+            (_, uv, material), prim = self._attributes[tree], hits.prim_id[rows]
             if material is not None:
                 corners = self.trees[tree].faces[prim]
                 weights = _weights(hits.u[rows], hits.v[rows])
@@ -125,8 +127,8 @@ class Surfaces:
             heights = weights * np.maximum(-below, 0.0)
             raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
         # Points stay, with the flat normal, if the smooth one is zero, NaN or not on its side.
-        lost = ~(np.einsum("nj,nj->n", found, flat) > 0.0)
-        found[lost], raised[lost] = flat[lost], points[lost]
+        missing = ~(np.einsum("nj,nj->n", found, flat) > 0.0)
+        found[missing], raised[missing] = flat[missing], points[missing]
         return found, raised
 
     def _maps(self, leaf: Ints) -> Floats:
@@ -148,11 +150,11 @@ class Surfaces:
         """Return normals and their index by corner: the mesh's own, or means; None for boxes."""
         with self._lock:
             if tree not in self._corner_normals:
-                primitives, known = self.trees[tree].arrays.primitives, self._known[tree]
+                primitives, attributes = self.trees[tree].arrays.primitives, self._attributes[tree]
                 if not isinstance(primitives, Triangles):
                     self._corner_normals[tree] = None
-                elif known.vertex_normals is not None:
-                    self._corner_normals[tree] = known.vertex_normals, primitives.faces
+                elif attributes.vertex_normals is not None:
+                    self._corner_normals[tree] = attributes.vertex_normals, primitives.faces
                 else:
                     self._corner_normals[tree] = corner_normals(*primitives)
             return self._corner_normals[tree]
@@ -214,8 +216,8 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     index = owners.copy()
     corners = np.flatnonzero(creased[owners])
     index[corners] = count + np.arange(len(corners))
-    own = unit(_around(owners[corners], flat[corners // 3], weighted[corners]))
-    return np.concatenate([means, own]), index.reshape(-1, 3)
+    corner_normals = unit(_around(owners[corners], flat[corners // 3], weighted[corners]))
+    return np.concatenate([means, corner_normals]), index.reshape(-1, 3)
 
 
 def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:

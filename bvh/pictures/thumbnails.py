@@ -74,8 +74,10 @@ def show(
             raise ValueError(f"{what!r} has nothing to look at; give a camera")
         camera = Camera.framing(what, up=up, width=width, height=height)
     if shade is None:
-        known = [what.attributes(t) for t in what.leaves.trees] if isinstance(what, Scene) else []
-        shade = "clay" if all(each.material is None for each in known) else "material"
+        attributes = (
+            [what.attributes(t) for t in what.leaves.trees] if isinstance(what, Scene) else []
+        )
+        shade = "clay" if all(each.material is None for each in attributes) else "material"
     return render(what, camera, shade, samples=2)
 
 

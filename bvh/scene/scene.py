@@ -120,9 +120,9 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
                     surface = surface._replace(vertices=twin.vertices)
                 tree = BVH.from_mesh(surface, quality=quality, threads=threads, progress=steps)
                 trees[name, turned] = tree
-                known = attributes_of(mesh)
-                known = ReversedAttributes(*known) if turned else known
-                scene._attributes[id(tree)] = tree, known
+                attributes = attributes_of(mesh)
+                attributes = ReversedAttributes(*attributes) if turned else attributes
+                scene._attributes[id(tree)] = tree, attributes
                 done += len(mesh.faces)
         if nodes:
             children = np.array([scene._instances.child_index(trees[k]) for k in keys], np.int32)
@@ -174,10 +174,10 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             return None
         # All nested scenes and trees must still be as they were in this file.
         for part in nested_scenes(self):
-            known, saved = part._instances, part._saved
-            if saved is None or saved.content is not file.content or not known.is_as_made:
+            instances, saved = part._instances, part._saved
+            if saved is None or saved.content is not file.content or not instances.is_as_made:
                 return None
-            files = (tree.source for tree in known.children if isinstance(tree, BVH))
+            files = (tree.source for tree in instances.children if isinstance(tree, BVH))
             if any(each is None or each.content is not file.content for each in files):
                 return None
         return file

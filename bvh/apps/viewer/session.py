@@ -332,7 +332,7 @@ class Session:
 
 def shades_of(scene: Scene) -> tuple[str, ...]:
     """Return the shades that a scene has data for."""
-    known = [scene.attributes(tree) for tree in scene.leaves.trees]
+    attributes = [scene.attributes(tree) for tree in scene.leaves.trees]
     needed = ("uv", "material")
-    without = {name for name in needed if all(getattr(each, name) is None for each in known)}
+    without = {name for name in needed if all(getattr(each, name) is None for each in attributes)}
     return tuple(shade for shade in SHADES if shade not in without)

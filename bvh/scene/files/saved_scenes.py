@@ -39,16 +39,16 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
     children = {id(child): child for part in parts for child in part._instances.children}
     trees = [child for child in children.values() if isinstance(child, TreeBase)]
     files = [file_of(tree, threads) for tree in trees]
-    known = [scene.attributes(tree) for tree in trees]
-    normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
+    attributes = [scene.attributes(tree) for tree in trees]
+    normals, uv, materials = zip(*attributes, strict=True) if attributes else ((), (), ())
     looks = [material for material in materials if material is not None]
     ups = [file_formats.UPS.index(part._up) for part in parts]
-    held = [part._instances for part in parts]
+    tables_of = [part._instances for part in parts]
     tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
-        "scenes": [(len(t), t.next_id, up) for t, up in zip(held, ups, strict=True)],
+        "scenes": [(len(t), t.next_id, up) for t, up in zip(tables_of, ups, strict=True)],
         "trees": [
-            (size, *(a is not None for a in its), its.reversed)
-            for (size, _), its in zip(files, known, strict=True)
+            (size, *(a is not None for a in flags), flags.reversed)
+            for (size, _), flags in zip(files, attributes, strict=True)
         ],
         "normals": _joined(normals, 3),
         "uv": _joined(uv, 2),
@@ -107,9 +107,9 @@ def scene_of(
     ends = file_formats.tables_end(header) + np.cumsum(sizes)
     pieces = [content[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     headers = [file_formats.unpacked(piece[:HEADER_SIZE].tobytes(), len(piece)) for piece in pieces]
-    known = _attributes(tables, headers)
+    attributes = _attributes(tables, headers)
     trees = [tree_of(*pair) for pair in zip(headers, pieces, strict=True)]
-    return _assembled(tables, names, trees, known, new_scene)
+    return _assembled(tables, names, trees, attributes, new_scene)
 
 
 def _refuse(bad: Any, what: str) -> None:
@@ -190,8 +190,10 @@ def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attr
     found.append(_materials(tables, headers))
     turned: NDArray[np.bool_] = tables["trees"][:, 4] == 1
     _refuse(turned & ~kinds, "something without faces has them reversed")
-    kinds_of = [ReversedAttributes if its else Attributes for its in turned.tolist()]
-    return [kind(*its) for kind, *its in zip(kinds_of, *found, strict=True)]
+    kinds_of = [
+        ReversedAttributes if is_reversed else Attributes for is_reversed in turned.tolist()
+    ]
+    return [kind(*arrays) for kind, *arrays in zip(kinds_of, *found, strict=True)]
 
 
 def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Material | None]:
@@ -206,13 +208,13 @@ def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Mater
 
 
 def _assembled(
-    tables: Tables, names: list[str | None], trees: list[TreeBase], known: list[Attributes],
+    tables: Tables, names: list[str | None], trees: list[TreeBase], attributes: list[Attributes],
     new_scene: Callable[[], AnyScene],
 ) -> AnyScene:  # fmt: skip
     """Return the outermost scene, created after all that are nested in it."""
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
-    useful = [one.reversed or any(given is not None for given in one) for one in known]
+    useful = [one.reversed or any(given is not None for given in one) for one in attributes]
     for count, next_id, up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)
@@ -234,9 +236,12 @@ def _assembled(
             "names": {k: name for k, name in named if name is not None},
             "next_id": next_id,
         }
-        own = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
+        rows_of_trees = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
         scene = new_scene()
-        scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in own})
+        scene._begin(
+            Instances.of_state(state),
+            {id(trees[k]): (trees[k], attributes[k]) for k in rows_of_trees},
+        )
         scene._up = file_formats.UPS[up]
         scenes.append(scene)
     try:
