@@ -78,6 +78,8 @@ def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Que
     """Return a decorator: compiled functions alone can call a function, after a check of types."""
 
     def register(function: Query) -> Query:
+        """Return the function for users' kernels; called from Python, it raises a TypeError."""
+
         @wraps(function)
         def refuse(*_: object, **__: object) -> NoReturn:
             raise TypeError(

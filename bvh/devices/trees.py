@@ -132,6 +132,7 @@ class DeviceBVH(Device):
         if tree.kind != "triangles":
             raise TypeError(f"to needs a BVH over triangles, not over {tree.kind}")
         super().__init__(tree, device)
+        # The tree that was sent last, and its struct on the device.
         self._copy: BVH | None = None
         self._target: Any = None
         self._state()

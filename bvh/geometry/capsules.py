@@ -29,7 +29,7 @@ is_decided = inlined(lambda value, size: abs(value[0]) > 2.0 * DD_ERROR * size +
 
 @kernel
 def _normal_term(d, p, q, i, n):
-    """Return the two factors of term n of component i of d x v, for n below 4."""
+    """Return the two factors of term n of component i of d x v, v = q - p, for n below 4."""
     j, k = (i + 1) % 3, (i + 2) % 3
     if n >= 2:
         j, k = k, j
@@ -39,7 +39,10 @@ def _normal_term(d, p, q, i, n):
 
 @kernel
 def _moment_term(o, d, p, q, t, h, i, n):
-    """Return the factors of term n of component i of (m + (t + h) d) x v, for n below 16."""
+    """Return the factors of term n of component i of (m + (t + h) d) x v, for n below 16.
+
+    m = o - p, from an end of the axis to the ray's origin, and v = q - p, the axis.
+    """
     j, k = (i + 1) % 3, (i + 2) % 3
     if n >= 8:
         j, k = k, j
@@ -55,7 +58,10 @@ def _moment_term(o, d, p, q, t, h, i, n):
 
 @kernel
 def _plane_term(o, d, p, q, i, n):
-    """Return the factors of term n of component i of m (d.v) - d (m.v), for n below 24."""
+    """Return the factors of term n of component i of m (d.v) - d (m.v), for n below 24.
+
+    m = o - p and v = q - p, as in `_moment_term`.
+    """
     c, rest = n % 3, n // 3
     v = q[c] if rest & 1 else -p[c]
     if n < 12:

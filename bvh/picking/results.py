@@ -61,6 +61,7 @@ def _once(find: Callable[[Pick], T]) -> T:
 
     @functools.wraps(find)
     def get(pick: Pick) -> T:
+        """Return the attribute of a pick, computed when it is first read."""
         cache = pick._cache
         if cache is None:
             cache = pick._cache = {}

@@ -30,6 +30,8 @@ MAX_FACES = 64
 
 
 class Spots(NamedTuple):
+    """Hit points: the normals of their faces, smooth normals, and starts of rays to lights."""
+
     """Points that were hit, in rows, in world coordinates.
 
     `flat` and `smooth` are unit normals on the side that was hit, of the face and interpolated;
@@ -46,6 +48,7 @@ class Surfaces:
     """The primitives of a tree, or of all leaves of a scene, in world coordinates."""
 
     def __init__(self, source: BVH | Scene) -> None:
+        # Trees, the tree of each leaf, and matrices of leaves; then, by tree, attributes of meshes.
         self.trees: Sequence[BVH] = () if isinstance(source, Scene) else (source,)
         self.tree_of, self.matrices = np.zeros(1, np.int32), np.eye(3, 4)[None]
         self._attributes, self._images = [Attributes()], Images()
@@ -57,6 +60,7 @@ class Surfaces:
         self.with_uv = np.array(
             [attributes.uv is not None for attributes in self._attributes], np.bool_
         )
+        # By tree, the smooth normals of corners, once computed.
         self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()
 
@@ -120,8 +124,8 @@ class Surfaces:
             matrices = self._maps(leaf[rows])
             weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
             blended = np.einsum("nkj,nk->nj", local, weights)
-            found[rows] = _facing(_turned(blended[:, None], matrices), flat[rows])[:, 0]
-            corners = _facing(_turned(local, matrices), flat[rows])
+            found[rows] = _facing(_transformed(blended[:, None], matrices), flat[rows])[:, 0]
+            corners = _facing(_transformed(local, matrices), flat[rows])
             vertices = _moved(source.vertices[source.faces[prim[rows]]], matrices)
             below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
             heights = weights * np.maximum(-below, 0.0)
@@ -175,11 +179,11 @@ def _moved(points: Floats, matrices: Floats) -> Floats:
         return points
     if points.ndim == 2:
         return np.asarray(np.einsum("nij,nj->ni", matrices[:, :, :3], points) + matrices[:, :, 3])
-    turned = np.einsum("nij,nkj->nki", matrices[:, :, :3], points)
-    return np.asarray(turned + matrices[:, None, :, 3])
+    transformed = np.einsum("nij,nkj->nki", matrices[:, :, :3], points)
+    return np.asarray(transformed + matrices[:, None, :, 3])
 
 
-def _turned(normals: Floats, matrices: Floats) -> Floats:
+def _transformed(normals: Floats, matrices: Floats) -> Floats:
     """Return unit normals (n, k, 3), each row transformed by its own matrix."""
     if len(normals) and (matrices[:, :, :3] == np.eye(3)).all():
         return unit(normals)

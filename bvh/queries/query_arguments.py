@@ -280,6 +280,7 @@ def check_rays(batch: RayBatch, threads: int) -> None:
     found: list[tuple[int, int]] = []
 
     def work(begin: int, end: int) -> None:
+        """Append the first ray of begin..end that fails each test, with the number of the test."""
         # A row that all rays share is that of the first ray.
         o, d, low, high = (a[begin:end] if len(a) > 1 else a for a in batch.rays[:4])
         tests = (

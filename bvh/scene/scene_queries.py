@@ -75,6 +75,7 @@ class SceneQueries(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
         ) -> tuple[Any, ...]:  # fmt: skip
+            """Cast a ray at the scene as it is now."""
             nonlocal current_cast
             view = current()
             arrays, function = current_cast
@@ -98,8 +99,8 @@ class SceneQueries(
             raise TypeError(f"{query} needs instances over triangles, and {which}")
         rays = RaySearch(view.arrays, view.split, view)
 
-        def winding(threads: int, turned: bool) -> WindingTerms:
-            return self._as_one_tree(bits, turned)._winding_terms(threads)
+        def winding(threads: int, reorient: bool) -> WindingTerms:
+            return self._as_one_tree(bits, reorient)._winding_terms(threads)
 
         return PointSearch(lambda: rays, bits, winding, lambda: view.metrics)
 
@@ -117,13 +118,13 @@ class SceneQueries(
         view.seen_closed.add(bits)
         return None if surface is None else f"an instance of {surface}"
 
-    def _as_one_tree(self, bits: int, turned: bool) -> BVH:
+    def _as_one_tree(self, bits: int, reorient: bool) -> BVH:
         """Return one tree over the faces that the mask `bits` selects, for winding numbers.
 
-        If `turned`, faces are reversed in leaves that are either reflected or have a reversed mesh
-        (see `Attributes.reversed`), but not in those that are both.
+        If `reorient`, faces are reversed in leaves that are either reflected or have a reversed
+        mesh (see `Attributes.reversed`), but not in those that are both.
         """
-        view, key = self._current(), (bits, turned)
+        view, key = self._current(), (bits, reorient)
         # Replaced, not cleared, when leaves change: no thread adds a tree of the old leaves.
         cached = view.one_trees
         if key in cached:
@@ -132,7 +133,7 @@ class SceneQueries(
         count = self._counted(leaf_id, prim_id, bits)
         if not count.all():
             faces, leaf_id = faces[count], leaf_id[count]
-        if turned:
+        if reorient:
             leaves = self._current_leaves()
             inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
             flipped = (view.flipped ^ inward[leaves.tree_of])[leaf_id]

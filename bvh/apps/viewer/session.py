@@ -160,6 +160,7 @@ class Session:
         return self.frame.camera(now.wxyz, now.position, now.fov, width, height)
 
     def _make_panel(self, head: str, up: NDArray[np.float64]) -> None:
+        """Add texts, folders and controls to the panel, and handlers of the page's events."""
         gui: Any = self.client.gui
         self._head = gui.add_html(head)
         self._status = gui.add_html("")

@@ -90,29 +90,24 @@ def _dd(v: wp.vec3d, low: wp.vec3d, i: int):
 
 @wp.func
 def _minor(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d, j: int, k: int):
-    return dd_add(
-        dd_mul(_dd(a, a_low, j), _dd(b, b_low, k)), -dd_mul(_dd(a, a_low, k), _dd(b, b_low, j))
-    )
+    """Return a[j] * b[k] - a[k] * b[j] of double-doubles."""
+    product = dd_mul(_dd(a, a_low, j), _dd(b, b_low, k))
+    return dd_add(product, -dd_mul(_dd(a, a_low, k), _dd(b, b_low, j)))
 
 
 @wp.func
 def dd_cross(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d):
     """Return (high, low) of the cross product of two vectors of double-doubles."""
-    x, y, z = (
-        _minor(a, a_low, b, b_low, 1, 2),
-        _minor(a, a_low, b, b_low, 2, 0),
-        _minor(a, a_low, b, b_low, 0, 1),
-    )
+    x, y = _minor(a, a_low, b, b_low, 1, 2), _minor(a, a_low, b, b_low, 2, 0)
+    z = _minor(a, a_low, b, b_low, 0, 1)
     return wp.vec3d(x[0], y[0], z[0]), wp.vec3d(x[1], y[1], z[1])
 
 
 @wp.func
 def dd_dot(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d):
     """Return the dot product of two vectors of double-doubles."""
-    x = dd_add(
-        dd_mul(_dd(a, a_low, 0), _dd(b, b_low, 0)), dd_mul(_dd(a, a_low, 1), _dd(b, b_low, 1))
-    )
-    return dd_add(x, dd_mul(_dd(a, a_low, 2), _dd(b, b_low, 2)))
+    x, y = dd_mul(_dd(a, a_low, 0), _dd(b, b_low, 0)), dd_mul(_dd(a, a_low, 1), _dd(b, b_low, 1))
+    return dd_add(dd_add(x, y), dd_mul(_dd(a, a_low, 2), _dd(b, b_low, 2)))
 
 
 @wp.func
@@ -314,10 +309,7 @@ def _nearer(best: Measured, other: Measured, u: wp.float64, v: wp.float64):
 
 @wp.func
 def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
-    """Return the nearest point of face and edges, where doubles do not decide the region.
-
-    Differences are multiplied by 2**k.
-    """
+    """Return the nearest point of face and edges, where doubles leave it open; k as in `_by_region`."""
     a, a_low = difference(p, v0, k)
     b, b_low = difference(p, v1, k)
     c, c_low = difference(p, v2, k)
@@ -332,9 +324,8 @@ def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp
         s2, w1 = _side_of_edge(n, n_low, g, g_low, c, c_low)
         if s0 > 0 and s1 > 0 and s2 > 0:
             total = w0 + w1 + w2
-            return _with_weights(
-                _to_plane(p, v0, v1, v2, k, n, n_low, n_size), w1 / total, w2 / total
-            )
+            nearest = _to_plane(p, v0, v1, v2, k, n, n_low, n_size)
+            return _with_weights(nearest, w1 / total, w2 / total)
     best = Measured()
     best.distance = f8(wp.inf)
     best.sure = True
@@ -346,11 +337,8 @@ def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp
     if s2 <= 0:
         other = _to_edge(p, v2, v0)
         best = _nearer(best, other, ZERO, ONE - other.u)
-    if (
-        s0 * s1 * s2 == 0
-        and best.distance > ZERO
-        and scale_by(best.distance, best.exponent + k) < NEAR
-    ):
+    at_border = s0 * s1 * s2 == 0 and best.distance > ZERO
+    if at_border and scale_by(best.distance, best.exponent + k) < NEAR:
         best.sure = False
     return best
 

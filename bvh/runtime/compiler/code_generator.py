@@ -73,6 +73,7 @@ class KernelContext(cpu.CPUContext):
     """Numba's target context, which imports its registries once, and not for each function."""
 
     def load_additional_registries(self) -> None:
+        """Install new entries of registries, as Numba does at each use of the context."""
         # Install new entries of registries that are imported; import all only if there are none.
         for imported in [*self._registries]:
             self.install_registry(imported)
@@ -82,6 +83,7 @@ class KernelContext(cpu.CPUContext):
     def create_cfunc_wrapper(
         self, library: Any, fndesc: Any, env: object, call_helper: object
     ) -> None:
+        """Add the function by which C, and words, call a kernel."""
         # Kernels never raise, so the status is ignored. Numba's wrapper would call Python to report
         # exceptions.
         module = self.create_module("cfunc_wrapper")

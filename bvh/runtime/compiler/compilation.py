@@ -53,6 +53,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
         self._linking_libraries: list[codegen.CodeLibrary] = []
 
     def add_llvm_module(self, ll_module: ModuleRef) -> None:
+        """Take the module of a helper, simplified function by function."""
         ll_module.data_layout = self._codegen._data_layout
         manager, builder = _simplifier(self._codegen)
         for function in _own_functions(ll_module):
@@ -85,6 +86,7 @@ class EntryLibrary(codegen.JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
+        """Link the entry with all that it calls; optimise and emit that together."""
         self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
         public = {function.name for function in _own_functions(self._final_module)}
@@ -169,6 +171,7 @@ class KernelLower(lowering.Lower):
         self.operations: dict[tuple[object, ...], Emitter] = {}
 
     def lower(self) -> None:
+        """Lower the function, and free the code that only lowering needs."""
         super().lower()
         # Break the reference cycles of code that is no longer used. The garbage collector would
         # take half a second to find them.
@@ -180,6 +183,7 @@ class KernelLower(lowering.Lower):
             function.args = ()
 
     def lower_block(self, block: ir.Block) -> None:
+        """Lower the instructions of a block, without texts for debugging."""
         self.pre_block(block)
         for instruction in block.body:
             # Half of all instructions delete a variable.
@@ -246,6 +250,7 @@ class KernelLower(lowering.Lower):
             super().delvar(name)
 
     def storevar(self, value: Value, name: str, argidx: int | None = None) -> None:
+        """Store a variable; one that is assigned once, and is not counted, needs no memory."""
         kind = self.typeof(name)
         # With debug information, every variable is in memory.
         if is_counted(self.context, kind) or self._disable_sroa_like_opt:
@@ -268,6 +273,7 @@ class HelperLowering(compiler_machinery.LoweringPass):
         compiler_machinery.LoweringPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
+        """Lower a helper into a library of its own, without a function that Python could call."""
         context, flags, name = state.targetctx, state.flags, state.func_id.func_qualname
         library = state.library = HelperLibrary(context.codegen(), name)
         _inherit(library, state.reload_init)
@@ -354,6 +360,7 @@ class KernelCompiler(compiler.CompilerBase):
         self.state.flags = KernelFlags(self.state.flags)
 
     def define_pipelines(self) -> list[compiler_machinery.PassManager]:
+        """Return the passes of kernels, in order."""
         manager = KernelPasses("bvh")
         for step in (
             FrontEnd,

@@ -52,6 +52,7 @@ class KernelTypeInferer(typeinfer.TypeInferer):
     def resolve_call(
         self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
     ) -> Signature | None:
+        """Return the signature of a call; those of functions are cached by the arguments' types."""
         if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
             return super().resolve_call(fnty, pos_args, kw_args)
         key = fnty, tuple(pos_args), tuple(kw_args.items())
@@ -69,6 +70,7 @@ class KernelTypeInferer(typeinfer.TypeInferer):
         return kind or super().resolve_value_type(inst, val)
 
     def propagate(self, raise_errors: bool = True) -> object:
+        """Infer the types of all variables."""
         # Without loops, variables are defined before they are used, so that one pass over the
         # constraints finds all types, unless it has errors. Numba would repeat passes.
         if any(
@@ -90,6 +92,7 @@ class FrontEnd(compiler_machinery.FunctionPass):
         compiler_machinery.FunctionPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
+        """Translate bytecode to typed code of Numba, by the passes that kernels need."""
         # Skip the empty CACHE entries that Python, since 3.11, has among its instructions.
         for instruction in reversed(state.bc.table.values()):
             after = state.bc.table.get(instruction.next)

@@ -244,6 +244,7 @@ class KernelCache:
         return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Return a kernel from the cache; None, and begin a notice, if it must be compiled."""
         # Kernels of users' functions are not cached: no other process knows these by a name.
         is_cached = self._enabled and not _has_function(self._kinds or signature)
         key = self._key(signature) if is_cached else None
@@ -260,6 +261,7 @@ class KernelCache:
         return found
 
     def save_overload(self, signature: Any, result: Any) -> None:
+        """Store a kernel that has been compiled, and end the notice."""
         tally.compiled += 1
         try:
             is_cached = self._enabled and not _has_function(self._kinds or signature)

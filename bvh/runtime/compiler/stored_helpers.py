@@ -34,6 +34,7 @@ class StoredHelperCompiler(HelperCompiler):
     """A compiler of helpers that lowers only those that are not stored."""
 
     def compile_extra(self, func: Any) -> compiler.CompileResult:
+        """Return the compiled helper: that of this process, a stored one, or a new one."""
         state, parts = self.state, _identity(func)
         key = state.key = None if parts is None else _key(parts, state.args, state.flags)
         if key in _compiled:

@@ -94,6 +94,7 @@ class Selecting:
         self._marked = [each.unplaced() for each in self._marked]
 
     def _show(self, found: Selection, seconds: float, camera: Camera) -> None:
+        """Mark a selection in the page, or its first faces, and describe it in the panel."""
         self.found, self._marked, drawn = found, [], 0
         for row, leaf in enumerate(found.leaf.tolist()):
             if found.what == "instances":
