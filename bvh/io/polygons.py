@@ -137,7 +137,7 @@ def _obstructs(plane, turn, strict, ear, p, before, after):
 
 
 @kernel
-def _is_ear(plane, turn, leniency, at, links, along):
+def _is_ear(plane, turn, leniency, corner, links, along):
     """Return whether a corner can be cut off; a higher `leniency` (0 to 3) accepts more."""
     # 0 and 1 are `strict` or not, as in `_obstructs`; 2 accepts any corner that does not turn
     # against the polygon, and 3 any. The rows of `links` have for each corner the one before and
@@ -146,7 +146,7 @@ def _is_ear(plane, turn, leniency, at, links, along):
     if leniency > 2:
         return True
     before, after = links[0], links[1]
-    a, b, c = _at(plane, before[at]), _at(plane, at), _at(plane, after[at])
+    a, b, c = _at(plane, before[corner]), _at(plane, corner), _at(plane, after[corner])
     side = turn * orient2d(a, b, c)
     if leniency == 2:
         return side >= 0
@@ -155,7 +155,7 @@ def _is_ear(plane, turn, leniency, at, links, along):
     low, high = min(a[along], b[along], c[along]), max(a[along], b[along], c[along])
     for direction in range(2, 4):
         # Corners farther along are outside the triangle, too.
-        p = links[direction, at]
+        p = links[direction, corner]
         while p >= 0 and low <= plane[p, along] <= high:
             if _obstructs(plane, turn, leniency == 0, (a, b, c), p, before, after):
                 return False

@@ -309,7 +309,7 @@ def _nearer(best: Measured, other: Measured, u: wp.float64, v: wp.float64):
 
 @wp.func
 def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
-    """Return the nearest point of face and edges, where doubles leave it open; k as in `_by_region`."""
+    """Return the nearest point of face and edges, where doubles leave it open (k: `_by_region`)."""
     a, a_low = difference(p, v0, k)
     b, b_low = difference(p, v1, k)
     c, c_low = difference(p, v2, k)
