@@ -34,7 +34,7 @@ DEPTH_SLACK = 10**6
 
 
 class Raster(NamedTuple):
-    """Pixels of a picture and their coordinates; see the attributes of `View`."""
+    """Pixels of a picture and their coordinates; see the attributes of `Projection`."""
 
     width: int
     height: int
@@ -53,7 +53,7 @@ class Raster(NamedTuple):
 
 
 class Geometry(NamedTuple):
-    """Map from pixels to rays; see the attributes of `View`."""
+    """Map from pixels to rays; see the attributes of `Projection`."""
 
     eye: list[float]
     forward: list[float]

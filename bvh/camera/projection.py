@@ -1,4 +1,4 @@
-"""View: an affine map from pixels to rays, its inverse, and frusta.
+"""Projection: an affine map from pixels to rays, its inverse, and frusta.
 
 At (x, y) in the picture, with (a, b) = (x, y) - centre, a ray starts at the eye in direction
 forward + a step_x + b step_y, or, if all rays are parallel, at eye + a step_x + b step_y in
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class View:
+class Projection:
     """A camera over a picture of `width` x `height` pixels.
 
     Immutable, comparable by its numbers, and picklable.

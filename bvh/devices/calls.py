@@ -9,9 +9,9 @@ import warp as wp
 from numpy.typing import NDArray
 
 from bvh.devices.exchange import KINDS, given, is_on_device, library_of, read, stream_of
-from bvh.devices.point_kernels import Places, find_closest_points, find_inside, negate_inside
-from bvh.devices.ray_kernels import Columns, Rays, trace_rays
-from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, Range
+from bvh.devices.point_kernels import PointColumns, find_closest_points, find_inside, negate_inside
+from bvh.devices.ray_kernels import DeviceRays, RayColumns, trace_rays
+from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, RayQuery
 from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits
@@ -107,14 +107,14 @@ class RayCall(Call):
         super().__init__(owner, *rays)
         self.cull, self.edges = cull, edges
         self.names = SCENE_COLUMNS if owner.is_scene else HIT_COLUMNS
-        self.query = Range()
+        self.query = RayQuery()
         self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
         if self.like is None:
             rays, self.shape = ray_batch(*rays)
         elif not is_on_device(rays[4]):
             mask = bit_masks("mask", ALL_BITS if rays[4] is None else rays[4])
             rays = (*rays[:4], mask.view(np.int32))
-        self.rays, shapes = Rays(), {}
+        self.rays, shapes = DeviceRays(), {}
         with stream_of(self.like, self.device):
             for (name, kind, width), value in zip(RAYS, rays, strict=True):
                 array, shapes[name] = read(name, value, self.device, kind, width)
@@ -163,7 +163,7 @@ class RayCall(Call):
     def _empty(self, kinds: Kinds, count: int) -> Any:
         # Kernels need the leaf of each hit, by which hits are sorted, even if no result has it.
         leaf: Kinds = {"leaf": np.int32} if "t" in kinds else {}
-        return self.empty(Columns(), kinds | leaf, count)
+        return self.empty(RayColumns(), kinds | leaf, count)
 
     def _selected(self, undecided: NDArray[np.int32]) -> dict[str, Any]:
         """Return some of the rays, as arguments of a query on the CPU."""
@@ -260,7 +260,7 @@ class PointCall(Call):
 
     def _nearest(self, kinds: Kinds) -> Any:
         """Return a struct with columns `kinds` of closest points."""
-        result = self.empty(Places(), kinds, self.count)
+        result = self.empty(PointColumns(), kinds, self.count)
         undecided = self.run(find_closest_points, result, self.points, self.limits, self.bits)
         if len(undecided):
             points, limits = self._selected(undecided), self.rows(self.limits, undecided)
@@ -270,7 +270,7 @@ class PointCall(Call):
 
     def _inside(self, surface: bool) -> Any:
         """Return a struct with the column of points inside or, with `surface`, on the surface."""
-        result = self.empty(Places(), {"inside": np.bool_}, self.count)
+        result = self.empty(PointColumns(), {"inside": np.bool_}, self.count)
         # The box of the mesh in the world, by which kernels choose directions of rays.
         frame = FrameView(self.host.arrays.frame)
         corners = (wp.vec3d(*row) for row in frame.centre + frame.box * 2.0**-frame.exponent)

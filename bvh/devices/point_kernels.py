@@ -5,7 +5,7 @@ import warp as wp
 from bvh.devices.exact.arithmetic import INF, ONE, SMALLEST, ZERO, nan
 from bvh.devices.layout import Target
 from bvh.devices.searches.points import closest_to
-from bvh.devices.searches.rays import ANY, COUNT, SURE, Listing, Range, trace
+from bvh.devices.searches.rays import ANY, COUNT, SURE, HitList, RayQuery, trace
 from bvh.queries.batches.containment import ASIDE
 
 wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
@@ -14,7 +14,7 @@ AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
 
 
 @wp.struct
-class Places:
+class PointColumns:
     """Answers of point queries on a device; arrays without items are not filled."""
 
     distance: wp.array(dtype=wp.float64)
@@ -40,7 +40,7 @@ def position_of(target: Target, prim: wp.int32, u: wp.float64, v: wp.float64):
 @wp.kernel
 def find_closest_points(
     target: Target, points: wp.array(dtype=wp.vec3d), limits: wp.array(dtype=wp.float64),
-    mask: wp.int32, columns: Places, undecided_count: wp.array(dtype=wp.int32),
+    mask: wp.int32, columns: PointColumns, undecided_count: wp.array(dtype=wp.int32),
     undecided: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Find the closest point for each point; count and list those that the CPU must answer."""
@@ -85,8 +85,8 @@ def direction_out(p: wp.vec3d, lower: wp.vec3d, upper: wp.vec3d):
 @wp.kernel
 def find_inside(
     target: Target, lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
-    mask: wp.int32, surface: wp.int32, columns: Places, undecided_count: wp.array(dtype=wp.int32),
-    undecided: wp.array(dtype=wp.int32),
+    mask: wp.int32, surface: wp.int32, columns: PointColumns,
+    undecided_count: wp.array(dtype=wp.int32), undecided: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Find which points are inside by parity or, with `surface`, on the surface.
 
@@ -95,7 +95,7 @@ def find_inside(
     i = wp.tid()
     p = points[i]
     d = direction_out(p, lower, upper)
-    query, nowhere = Range(), Listing()
+    query, nowhere = RayQuery(), HitList()
     query.t_min = SMALLEST
     query.t_max = INF
     query.mask = mask

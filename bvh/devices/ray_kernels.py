@@ -6,14 +6,14 @@ from bvh.devices.exact.arithmetic import nan
 from bvh.devices.exact.triangles import details
 from bvh.devices.layout import Target
 from bvh.devices.searches.moved import corners_of
-from bvh.devices.searches.rays import LIST, SURE, UNSURE, Listing, Range, trace
+from bvh.devices.searches.rays import LIST, SURE, UNSURE, HitList, RayQuery, trace
 
 wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
 
 
 @wp.struct
-class Rays:
-    """Rays on a device; arrays of one item are for all."""
+class DeviceRays:
+    """DeviceRays on a device; arrays of one item are for all."""
 
     origins: wp.array(dtype=wp.vec3d)
     directions: wp.array(dtype=wp.vec3d)
@@ -23,7 +23,7 @@ class Rays:
 
 
 @wp.struct
-class Columns:
+class RayColumns:
     """Answers of ray queries on a device; arrays without items are not filled."""
 
     t: wp.array(dtype=wp.float64)
@@ -47,7 +47,7 @@ def _row(i: int, size: int):
 
 @wp.kernel
 def trace_rays(
-    target: Target, rays: Rays, query: Range, columns: Columns,
+    target: Target, rays: DeviceRays, query: RayQuery, columns: RayColumns,
     undecided_count: wp.array(dtype=wp.int32), undecided: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Trace each ray; count and list those that the CPU must answer."""
@@ -58,7 +58,7 @@ def trace_rays(
     query.mask = rays.mask[_row(i, rays.mask.shape[0])]
     o = rays.origins[_row(i, rays.origins.shape[0])]
     d = rays.directions[_row(i, rays.directions.shape[0])]
-    listing = Listing()
+    listing = HitList()
     if query.goal == LIST:
         listing.t = columns.t
         listing.prim_id = columns.prim_id

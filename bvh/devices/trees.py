@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bvh.scene.scene import Scene
 
 
-class Device:
+class DeviceObject:
     """Base class of trees and scenes on a device: ray queries.
 
     Attributes
@@ -93,7 +93,7 @@ def device_of(device: Any) -> Any:
         raise ValueError(f"device must be one of {known}, got {device!r}{cause}") from error
 
 
-class DeviceBVH(Device):
+class DeviceBVH(DeviceObject):
     """Tree over triangles on a device, made by `BVH.to`.
 
     Answers are those of the tree, bit for bit. Boxes and triangles in float32 only discard; the
@@ -197,7 +197,7 @@ class DeviceBVH(Device):
         return PointCall(self, points, np.inf, mask).signed()
 
 
-class DeviceScene(Device):
+class DeviceScene(DeviceObject):
     """Scene of trees over triangles on a device, made by `Scene.to`; rays alone.
 
     As `DeviceBVH`, for the ray queries of `Scene`. Each tree is stored once, whatever the number
@@ -262,7 +262,7 @@ class DeviceScene(Device):
         self.host.set_transforms(on_host(ids), on_host(transforms))
 
 
-def on_device(host: Any, device: Any) -> Device:
+def on_device(host: Any, device: Any) -> DeviceObject:
     """Return a copy of a tree or a scene on a device, which follows its changes."""
     kind = DeviceScene if hasattr(host, "view") else DeviceBVH
     return kind(host, device_of(device))

@@ -1,6 +1,6 @@
 """Tasks of queries, one for each chunk of Dask arrays.
 
-A tree is one key of the graph (see `tree_handles`), and the columns of a result share their tasks:
+A tree is one key of the graph (see `handles`), and the columns of a result share their tasks:
 ``dask.compute(hits.t, hits.prim_id)`` casts once. Rays of a source are made in the tasks that cast
 them, in blocks that stay in the caches of a CPU.
 """
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bvh.distributed.handles import Handle, Searched, handle_of
 from bvh.distributed.merging import Column, Kinds
 from bvh.distributed.out_of_core.part_targets import declared, refuse
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.tree_handles import Handle, Searched, handle_of
 from bvh.queries.query_arguments import check_method, check_options
 from bvh.queries.verbs import Merge, Verb
 from bvh.runtime.arguments import cull_code, flag, lengths, thread_limit, whole_number

@@ -24,10 +24,10 @@ from bvh.distributed.chunk_tasks import (
     held_target,
     searched,
 )
+from bvh.distributed.handles import Handle, Searched
 from bvh.distributed.lazy_queries import lazy_result
 from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import tile_rays
-from bvh.distributed.tree_handles import Handle, Searched
 from bvh.queries.results import Hits
 from bvh.queries.verbs import Verb
 from bvh.runtime.arguments import number_of

@@ -8,7 +8,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.io.given_groups import face_groups, groups_of_triangles
+from bvh.io.face_groups import face_groups, groups_of_triangles
 from bvh.io.mesh_objects import faces_of_points, faces_of_segments
 from bvh.io.meshes import surface_of
 from bvh.queries.heightfields import surface_of_heights

@@ -19,13 +19,13 @@ MOST, UNLIMITED = 1 << 16, 1 << 30
 ALL_CPUS = -1
 
 
-class _Task(threading.local):
+class _ThreadsOfTask(threading.local):
     """The default number of threads in a task, which has its own thread; 0 outside of tasks."""
 
     threads = 0
 
 
-_task = _Task()
+_task = _ThreadsOfTask()
 
 
 def default_threads() -> int:

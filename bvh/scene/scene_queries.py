@@ -21,7 +21,7 @@ from bvh.queries.query_arguments import one_mask, reported
 from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, counted_ids
 from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike
-from bvh.scene.content import SceneContent
+from bvh.scene.scene_content import SceneContent
 from bvh.scene.scene_view import SceneView
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.primitives import Triangles

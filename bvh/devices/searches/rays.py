@@ -36,7 +36,7 @@ I1, I0 = i8(1), i8(0)
 
 
 @wp.struct
-class Range:
+class RayQuery:
     """Which hits of a ray count, and the query mode."""
 
     t_min: wp.float64
@@ -62,7 +62,7 @@ class Hit:
 
 
 @wp.struct
-class Exact:
+class ExactRay:
     """A ray in the world; the other numbers are those of `scaled_ray`."""
 
     o: wp.vec3d
@@ -74,7 +74,7 @@ class Exact:
 
 
 @wp.struct
-class Listing:
+class HitList:
     """Memory for the hits of a ray: `capacity` entries of the arrays, from `first` on."""
 
     t: wp.array(dtype=wp.float64)
@@ -93,7 +93,7 @@ def _comes_before(
 
 
 @wp.func
-def _insert(listing: Listing, filled: wp.int64, t: wp.float64, leaf: wp.int32, prim: wp.int32):
+def _insert(listing: HitList, filled: wp.int64, t: wp.float64, leaf: wp.int32, prim: wp.int32):
     """Insert a hit into a sorted list of `filled` hits; if that is full, the last drops out."""
     j = filled
     if filled == listing.capacity:
@@ -122,7 +122,7 @@ def _insert(listing: Listing, filled: wp.int64, t: wp.float64, leaf: wp.int32, p
 
 
 @wp.func
-def _test(target: Target, leaf: wp.int32, prim: wp.int32, exact: Exact, query: Range):
+def _test(target: Target, leaf: wp.int32, prim: wp.int32, exact: ExactRay, query: RayQuery):
     """Return (decided, whether a triangle is hit in range, t), exactly."""
     sure, v0, v1, v2 = corners_of(target, leaf, prim)
     t = INF
@@ -136,7 +136,9 @@ def _test(target: Target, leaf: wp.int32, prim: wp.int32, exact: Exact, query: R
 
 
 @wp.func
-def _search(target: Target, ray: LocalRay, exact: Exact, query: Range, listing: Listing, best: Hit):
+def _search(
+    target: Target, ray: LocalRay, exact: ExactRay, query: RayQuery, listing: HitList, best: Hit
+):
     """Return `best` with the hits of a ray; UNSURE at the first doubt.
 
     In a scene, the loop walks the top, and in each leaf there the leaf's tree.
@@ -232,7 +234,7 @@ def _search(target: Target, ray: LocalRay, exact: Exact, query: Range, listing: 
 
 
 @wp.func
-def trace(target: Target, o: wp.vec3d, d: wp.vec3d, query: Range, listing: Listing):
+def trace(target: Target, o: wp.vec3d, d: wp.vec3d, query: RayQuery, listing: HitList):
     """Return the hits of a ray.
 
     A list has the first `capacity` of them by (t, leaf, prim_id); `count` is that of all.
@@ -248,7 +250,7 @@ def trace(target: Target, o: wp.vec3d, d: wp.vec3d, query: Range, listing: Listi
     if top.is_empty != 0 or query.mask == 0 or not is_ray(o, d, query.t_min, query.t_max):
         return best
     ray = local_ray(top, o, d, query.t_min, query.t_max, f8(0.0))
-    exact = Exact()
+    exact = ExactRay()
     exact.o = o
     exact.d = d
     scaled, floor, e, k = scaled_ray(o, d, top.farthest)

@@ -20,9 +20,9 @@ from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes, ReversedAttributes
 from bvh.queries.tree_base import TreeBase, file_of
 from bvh.runtime.arguments import kernel_input
-from bvh.scene.content import SceneContent
 from bvh.scene.files.saved_materials import packed_materials, unpacked_materials
 from bvh.scene.leaves import check_nesting
+from bvh.scene.scene_content import SceneContent
 from bvh.scene.table import MAX_ID, InstanceHolder, Instances, matrices_of, nested_scenes
 from bvh.tree.primitives import Triangles
 
@@ -96,7 +96,7 @@ def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
 
 def scene_of(
     header: file_formats.SceneHeader, content: NDArray[np.uint8],
-    tree_of: Callable[[file_formats.Header, NDArray[np.uint8]], TreeBase],
+    tree_of: Callable[[file_formats.TreeHeader, NDArray[np.uint8]], TreeBase],
     new_scene: Callable[[], AnyScene], threads: int,
 ) -> AnyScene:  # fmt: skip
     """Return the scene of a file; `tree_of` creates its trees from their headers and bytes."""
@@ -175,7 +175,7 @@ def _names(tables: Tables) -> list[str | None]:
     return names
 
 
-def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attributes]:
+def _attributes(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[Attributes]:
     """Return the attributes of each tree."""
     counts = np.array([header.points for header in headers], np.int64)
     kinds = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
@@ -196,7 +196,7 @@ def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attr
     return [kind(*arrays) for kind, *arrays in zip(kinds_of, *found, strict=True)]
 
 
-def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Material | None]:
+def _materials(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[Material | None]:
     """Return the material of each tree, or None."""
     has = (tables["trees"][:, 3] == 1).tolist()
     flat = any(h.kind != "triangles" and given for h, given in zip(headers, has, strict=True))
