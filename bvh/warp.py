@@ -32,7 +32,7 @@ In a file of your own, its kernels stand like this:
 ...     hit = bvh.warp.closest_hit(room, eye, beams[i], near, far)
 ...     blind = bvh.warp.any_hit(room, eye, beams[i], wp.float64(0.0), near)
 ...     walls = bvh.warp.count_hits(room, eye, beams[i], near, far)
-...     beside = bvh.warp.closest_point(room, eye, far).distance
+...     nearby = bvh.warp.closest_point(room, eye, far).distance
 ...     ranges[i] = wp.where(blind, near, hit.t)
 >>> room = bvh.BVH.from_mesh(trimesh.creation.box()).to("cuda")  # doctest: +SKIP
 >>> wp.launch(lidar, len(beams), inputs=[room.target, beams, ranges])  # doctest: +SKIP

@@ -36,7 +36,7 @@ class Projection:
     forward : ndarray, shape (3,)
         Unit direction of the view, normal to the picture; or that of all parallel rays.
     step_x, step_y : ndarray, shape (3,)
-        What one unit of x, and of y, adds to the direction, or to the origin of a parallel ray.
+        Change of the direction, or of the origin of a parallel ray, by one unit of x, and of y.
     centre : ndarray, shape (2,)
         Position in the picture of the ray from `eye` along `forward`.
     width, height : int

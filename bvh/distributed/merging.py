@@ -111,7 +111,7 @@ class MergedAnswers:
 class MergedLists:
     """Lists so far of a flat batch of `size` queries, sorted by keys: the query, then others.
 
-    `extra` are columns beside those of the result and the query. With a `limit`, a query has only
+    `extra` are columns besides those of the result and the query. With a `limit`, a query has only
     its first entries, at most that many.
     """
 

@@ -52,8 +52,8 @@ def _parts_of_dot(m, v):
 @inlined
 def _nearest(s, rest, sizes):
     """Return (decided, x) with x the double nearest to a sum of two parts."""
-    # It is off by less than 2**-100 S; products may lose 2**-1074 each to underflow. If the nearest
-    # double is the same at both ends of that interval, it is the nearest (Ziv's test).
+    # The sum is off by less than 2**-100 S; products may lose 2**-1074 each to underflow. If the
+    # nearest double is the same at both ends of that interval, it is the nearest (Ziv's test).
     margin = (sizes[0] + sizes[1] + sizes[2] + sizes[3]) * 2.0**-100 + 2.0**-1071
     return s + (rest + margin) == s + (rest - margin), s + rest
 

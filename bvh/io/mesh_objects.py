@@ -231,7 +231,7 @@ def _outside(
     for kind, cells, ids in solid:
         if cells.min() < 0 or cells.max() >= len(points):
             raise ValueError(f"cells must index the {len(points)} vertices")
-        # Of a cell with a vertex that is not finite only the facets with it stay, and are ignored.
+        # If a vertex is not finite, only the cell's facets with it stay, and are ignored.
         # Such a cell gives NaN, as one of no size does: facets keep their winding.
         sound = np.asarray(finite[cells].all(axis=1))
         with np.errstate(all="ignore"):

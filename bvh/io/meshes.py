@@ -13,7 +13,7 @@ from bvh.io.mesh_objects import polygons_of, thin_of
 from bvh.io.polygons import corner_lists, triangulated
 from bvh.runtime.arguments import rows, thread_count
 
-# What `surface_of` accepts, for errors.
+# Meshes that `surface_of` accepts, for error messages.
 MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
 
 

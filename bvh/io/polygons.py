@@ -244,7 +244,7 @@ def _clip_ears(plane, corners, links, checked, faces, row):
             left -= 1
             if leniency > 0:
                 checked[:count] = 0
-            # A polygon that needed so many tests crosses itself, and strictness does not help.
+            # A polygon that needed this many tests crosses itself, and strictness does not help.
             seen, leniency = 0, 0 if tests < 16 * count else 2
             # Not the next corner: cutting every other one makes fewer slivers.
             at = after[q]

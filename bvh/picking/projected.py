@@ -19,7 +19,7 @@ from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
-# What reaches behind the eye is cut at this share of its greatest depth.
+# Triangles that reach behind the eye are cut at this share of their greatest depth.
 NEAREST = 2.0**-30
 
 # Corner i of a box is its upper one on the axes whose bit is set in i; faces turn outward.
@@ -171,7 +171,7 @@ class NearestPoints(NamedTuple):
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return what of each triangle (k, 3, 3) is nearest to (x, y) in the picture."""
+    """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture."""
     # Triangles without area are the segments or points that they are. In plain float64: a distance
     # in pixels decides nothing but which of several things that can be seen is meant.
     count = len(triangles)

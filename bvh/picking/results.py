@@ -96,7 +96,7 @@ class Pick:
         Weights of the face's second and third vertex; NaN for boxes.
     front : bool
         Whether the ray meets the side of the winding normal. False for faces without area, and for
-        picks beside the cursor.
+        picks near the cursor.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class Pick:
     _x: float
     _y: float
     _ray: tuple[float, ...]
-    # For picks beside the cursor: its distance in pixels, and the position.
+    # For picks near the cursor: its distance in pixels, and the position.
     _distance: float = 0.0
     _point: Floats | None = None
     _cache: dict[str, Any] | None = field(default=None, init=False)

@@ -111,7 +111,7 @@ def cells_of(rows: Ints, columns: Ints) -> Ints:
 
 def spread(count: int) -> Floats:
     """Return evenly spread points of the unit square, shape (TILE * TILE, count, 2)."""
-    # They are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
+    # The points are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
     # "Randomization of number theoretic methods") by a lattice in which neighbours differ most
     # (Roberts 2018, "The unreasonable effectiveness of quasirandom sequences"), transposed for the
     # second coordinate, so that the error is of high frequency.

@@ -41,7 +41,7 @@ def show(
         How to render them, as in `bvh.pictures.render`; by default "material" for a scene in which
         a mesh has one, else "clay".
     by : {"t", "prim_id", "instance_id", "cost"}
-        What the colours of hits show: distance, from light to dark; faces; instances of a scene;
+        Meaning of the colours of hits: distance, from light to dark; faces; instances of a scene;
         or, for hits with counters, the cost, like the shade "cost".
     up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
         Up direction without a camera; by default `Scene.up`, and z for all else.

@@ -287,7 +287,7 @@ def check_rays(batch: RayBatch, threads: int) -> None:
             lambda: ~np.isfinite(o).all(axis=-1), lambda: ~np.isfinite(d).all(axis=-1),
             lambda: (d == 0).all(axis=-1), lambda: ~(low <= high),
         )  # fmt: skip
-        # Of all numbers at once, a test takes a tenth of the time.
+        # A test of all numbers together takes a tenth of the time.
         good = np.isfinite(o).all(), np.isfinite(d).all(), (d[:, 0] != 0).all(), (low <= high).all()
         bad = [(k, tests[k]()) for k in range(len(tests)) if not good[k]]
         found.extend((begin + int(rows.argmax()), k) for k, rows in bad if rows.any())

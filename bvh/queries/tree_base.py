@@ -74,7 +74,8 @@ class TreeBase:
     _closed: dict[int | str, bool]
     # The tree before its first refit (see `refitting`), or None.
     _origin: Any
-    # Of a mapped tree: sets the attributes in LATE (see `loading`), and the file; unset in others.
+    # Set in mapped trees alone: a function that sets the attributes in LATE (see `loading`), and
+    # the file.
     _first_use: Callable[[TreeBase], None]
     _source: MappedFile | None
 
@@ -214,7 +215,7 @@ class TreeBase:
         )  # fmt: skip
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return this tree's description for a warning, or None if no open edges are to be told.
+        """Return this tree's description for a warning, or None if no warning is due.
 
         There is one warning a tree, and none where the caller has disabled it.
         """

@@ -50,7 +50,7 @@ def warmup_command(
             _fill_for(level, processes, chosen)
         seconds = time.perf_counter() - began
         about = f" for {level}" if cpu is not None else ""
-        out.print(f"kernels{about} ready after {seconds:.1f} s, kept in {where}")
+        out.print(f"kernels{about} ready after {seconds:.1f} s, stored in {where}")
     prune_cache()
 
 

@@ -1,8 +1,8 @@
 """Distance from a point to a triangle on a device: that of `geometry.point_triangle`, bit for bit.
 
 By exact differences as double-doubles, rounded once at the end. Where these do not suffice, for
-points on a face or an edge or next to them, exact volumes decide, as exact sums do on CPUs. What is
-left to the CPU are flat faces, and numbers of extreme sizes.
+points on a face or an edge or next to them, exact volumes decide, as exact sums do on CPUs. Flat
+faces, and numbers of extreme sizes, are left to the CPU.
 """
 
 import warp as wp

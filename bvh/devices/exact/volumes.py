@@ -1,8 +1,8 @@
 """Exact volumes of three vectors on a device, by expansions of doubles.
 
-What double-doubles leave open (see `triangles`) is r . (p x q) of three vectors of double-doubles,
-each the exact difference of two points: up to 192 doubles, whose sum is kept as an expansion that
-does not overlap.
+Where double-doubles do not decide (see `triangles`), this is r . (p x q) of three vectors of
+double-doubles, each the exact difference of two points: up to 192 doubles, whose sum is an
+expansion that does not overlap.
 
 Shewchuk 1997, "Adaptive precision floating-point arithmetic", section 2.
 """

@@ -76,7 +76,7 @@ def rounded_dot(m: wp.vec4d, v: wp.vec3d):
     size = wp.abs(a) + wp.abs(b) + wp.abs(c) + wp.abs(m[3])
     margin = size * SHARE + LEAST
     x = s3 + rest
-    # Else it is, if an error of the margin does not change the sum.
+    # Otherwise the sum is rounded correctly if an error of the margin does not change it.
     sure = s3 + (rest + margin) == s3 + (rest - margin)
     return (sure or exact) and wp.abs(x) <= LARGEST, x
 

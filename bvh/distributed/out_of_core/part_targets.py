@@ -1,7 +1,7 @@
 """Targets of queries of a mesh in parts: parts are searched near to far, and answers merged.
 
 The closest hit is the least of all parts by (t, id): each is searched up to and including the
-least t found before, so that the lowest id of equal t is kept. So is the closest point.
+least t found before, so that the lowest id of equal t wins. So is the closest point.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ class RayQueries:
             crossing of a closed mesh is then one hit, however the ray is aimed. For boxes both are
             the same.
         filter, data
-            As in `closest_hit`; only hits that it accepts are kept, and count towards `max_hits`.
+            As in `closest_hit`; only accepted hits are returned, and count towards `max_hits`.
 
         Returns
         -------

@@ -184,7 +184,7 @@ def _words(at: int, count: int) -> list[int]:
 def words_of(held):
     """Return a pointer to the memory of a method; `held` is the address of its `Held`."""
     at, thing = 2, pointer_to(held, I8)
-    # What precedes the content of `bytes` depends on Python's version: search for the mark.
+    # The header before the content of `bytes` depends on Python's version: search for the mark.
     while peek(thing, at) != MARK:
         at += 1
     return pointer_to(peek(thing, at + 1), I8)

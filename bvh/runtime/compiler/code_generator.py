@@ -28,7 +28,7 @@ from bvh.runtime.interrupts import deferred_interrupts
 
 _left_to_numba = False
 
-# What `get_function` returns, by function and signature: it generates code for a call.
+# Results of `get_function`, which generate code for a call, by function and signature.
 _found: dict[tuple[object, object], object] = {}
 
 

@@ -91,7 +91,7 @@ class EntryLibrary(codegen.JITCodeLibrary):
         self._raise_if_finalized()
         public = {function.name for function in _own_functions(self._final_module)}
         _link_all(self, self._linking_libraries)
-        # They are not internal before the optimisation: LLVM would inline long functions with a
+        # Helpers are not internal before the optimisation: LLVM would inline long functions with a
         # single caller.
         for function in _own_functions(self._final_module):
             if function.name not in public:

@@ -131,7 +131,7 @@ def numba_type_of(value: object) -> Any:
     try:
         return typing.resolve_value_type(value)
     except ValueError:
-        # It was registered after Numba last looked for new ones.
+        # The operation was registered after Numba last looked for new ones.
         cpu_target.target_context.refresh()
         return typing.resolve_value_type(value)
 

@@ -307,7 +307,7 @@ def _has_function(kinds: Any) -> bool:
 
 
 def instructions(code: CodeType) -> tuple[object, ...]:
-    """Return what a function does: its instructions, names and constants, without texts."""
+    """Return the meaning of a function: its instructions, names and constants, without texts."""
     constants = (
         instructions(value) if isinstance(value, CodeType) else value
         for value in code.co_consts

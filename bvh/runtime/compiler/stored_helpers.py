@@ -52,7 +52,7 @@ class StoredHelperCompiler(HelperCompiler):
 
 
 def _identity(function: Any) -> tuple[object, ...] | None:
-    """Return what identifies a function in all processes; None if nothing does."""
+    """Return parts that identify a function in all processes; None if it has a local identity."""
     cells = []
     for cell in function.__closure__ or ():
         value = real_of(cell.cell_contents)

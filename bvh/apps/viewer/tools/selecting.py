@@ -34,7 +34,7 @@ class Selecting:
         self._marked: list[Marked] = []
         gui = session.client.gui
         self._text = gui.add_html(readouts.selected(None, 0.0, 0))
-        hint = "What dragging does. Shift-drag is a rectangle with any tool."
+        hint = "Use of dragging. Shift-drag is a rectangle with any tool."
         self._tool = gui.add_dropdown("Tool", tuple(TOOLS), hint=hint)
         self._what = gui.add_dropdown("Select", WHAT)
         hint = "With Ctrl or Cmd held, add; with Alt, remove."
