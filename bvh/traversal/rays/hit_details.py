@@ -371,7 +371,7 @@ def _moved(rows, vertex, lanes):
 
 @inlined
 def _coordinate(rows, vertex, axis, lanes):
-    """Return a coordinate of moved vertices, correctly rounded in `lanes`; most by `rounded_soon`."""
+    """Return a coordinate of moved vertices, correctly rounded in `lanes`, most by doubles."""
     good, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
     if lanes & ~np.int64(simd.mask_bits(good)) != 0:
         x = _coordinate_of_few(rows, vertex, axis, lanes)
