@@ -85,7 +85,7 @@ def _is_parallel(d, p, q):
 
 @kernel
 def _exact_side(o, d, p, q, radius):
-    """Return the sign of radius**2 |d x v|**2 - (m . d x v)**2."""
+    """Return the sign of radius**2 |d x v|**2 - (m . d x v)**2, m = o - p, v = q - p."""
     stay_outlined()
     total = new_sum()
     for i in range(3):
@@ -104,7 +104,7 @@ def _exact_side(o, d, p, q, radius):
 
 @kernel
 def _exact_nearest(o, d, p, q):
-    """Return the sign of (m.v)(d.d) - (m.d)(d.v)."""
+    """Return the sign of (m.v)(d.d) - (m.d)(d.v), m = o - p, v = q - p."""
     stay_outlined()
     total = new_sum()
     for i in range(3):
@@ -119,7 +119,7 @@ def _exact_nearest(o, d, p, q):
 
 @kernel
 def _exact_passage(o, d, p, q, radius):
-    """Return the sign of radius**2 (d.v)**2 - |m (d.v) - d (m.v)|**2."""
+    """Return the sign of radius**2 (d.v)**2 - |m (d.v) - d (m.v)|**2, m = o - p, v = q - p."""
     stay_outlined()
     total = new_sum()
     for i in range(3):

@@ -321,6 +321,7 @@ class Session:
             self.marks.lines("hover", edges, BLUE, 2.0, camera.eye)
 
     def _choose_picture(self) -> None:
+        """Show the mesh, or a picture in the shade that is chosen."""
         chosen = self._picture.value
         self._meshes.set_visible(chosen == MESH)
         self._picture_text.visible = chosen != MESH

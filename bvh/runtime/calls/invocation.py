@@ -72,20 +72,20 @@ def _take_apart(words, given, memory):
         place = peek(stack, 2 * level)
         poke(stack, 2 * level, place + 8)
         poke(stack, 2 * level + 1, peek(stack, 2 * level + 1) - 1)
-        what, like, number = (
+        operation, expected, number = (
             peek(steps, 3 * step),
             peek(steps, 3 * step + 1),
             peek(steps, 3 * step + 2),
         )
-        thing = word(place)
-        kind, part = calls.type_of(words, thing), thing + peek(words, calls.HEAD)
-        if what == TUPLE:
-            if (kind != like and kind != peek(words, calls.TUPLE)) or word(part) != number:
+        item = word(place)
+        kind, part = calls.type_of(words, item), item + peek(words, calls.HEAD)
+        if operation == TUPLE:
+            if (kind != expected and kind != peek(words, calls.TUPLE)) or word(part) != number:
                 return False
             level += 1
-            poke(stack, 2 * level, thing + peek(words, calls.ITEMS))
+            poke(stack, 2 * level, item + peek(words, calls.ITEMS))
             poke(stack, 2 * level + 1, number)
-        elif what == ARRAY:
+        elif operation == ARRAY:
             is_array = kind == peek(words, calls.ARRAY)
             if not (is_array or calls.is_subtype(words, kind, peek(words, calls.ARRAY))):
                 return False
@@ -93,36 +93,36 @@ def _take_apart(words, given, memory):
             if axes != number or word(part + 48) & PLAIN != PLAIN:
                 return False
             dtype = word(word(part + 40) + peek(words, calls.HEAD) + 8) & DTYPE
-            as_bytes = dtype == peek(words, BOOL) and like == peek(words, BYTE)
-            if dtype != like and not as_bytes:
+            as_bytes = dtype == peek(words, BOOL) and expected == peek(words, BYTE)
+            if dtype != expected and not as_bytes:
                 return False
             poke(memory, at, word(part))
             shape = pointer_to(word(part + 16), I8)
             for axis in range(number):
                 poke(memory, at + 1 + axis, peek(shape, axis))
             at += 1 + number
-        elif what == OBJECT:
-            if thing != like:
+        elif operation == OBJECT:
+            if item != expected:
                 return False
         else:
-            if what == INTEGER:
+            if operation == INTEGER:
                 if kind == peek(words, calls.INTEGER):
-                    value = calls.as_int(words, thing)
+                    value = calls.as_int(words, item)
                 elif kind == peek(words, INT64):
                     value = word(part)
                 else:
                     return False
-            elif what == FLOAT:
+            elif operation == FLOAT:
                 if kind != peek(words, calls.FLOAT) and kind != peek(words, DOUBLE):
                     return False
                 value = word(part)
-            elif what == TRUTH:
-                true = thing == peek(words, TRUE) or thing == peek(words, TRUE8)
-                if not (true or thing == peek(words, FALSE) or thing == peek(words, FALSE8)):
+            elif operation == TRUTH:
+                true = item == peek(words, TRUE) or item == peek(words, TRUE8)
+                if not (true or item == peek(words, FALSE) or item == peek(words, FALSE8)):
                     return False
                 value = np.int64(true)
             else:
-                if kind != like:
+                if kind != expected:
                     return False
                 # A scalar of fewer than 8 bytes: those that follow may be of something else.
                 value = word(part) & (
@@ -223,15 +223,17 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
     (_, _, count), *program = program_of(arguments)
     begin = RESULTS + len(kernel.results)
     # At least as many words as the arguments take.
-    size = begin + sum(1 + number for what, _, number in program if what != TUPLE)
+    size = begin + sum(1 + number for operation, _, number in program if operation != TUPLE)
     supported = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
     if (
         not supported
         or size > MOST_WORDS
-        or sum(what == TUPLE for what, *_ in program) >= MOST_TUPLES
+        or sum(operation == TUPLE for operation, *_ in program) >= MOST_TUPLES
     ):
         return None
-    steps = np.array([(what, _word(like), number) for what, like, number in program], np.int64)
+    steps = np.array(
+        [(operation, _word(like), number) for operation, like, number in program], np.int64
+    )
     kinds = np.array([TYPES[result] for result in kernel.results], np.int64)
     contents = (
         kernel.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,
