@@ -269,7 +269,7 @@ class PointCall(Call):
         return result
 
     def _inside(self, surface: bool) -> Any:
-        """Return a struct with the column of points inside or, with `surface`, on the surface."""
+        """Return a struct with a column: points inside or, with `surface`, on the surface."""
         result = self.empty(PointColumns(), {"inside": np.bool_}, self.count)
         # The box of the mesh in the world, by which kernels choose directions of rays.
         frame = FrameView(self.host.arrays.frame)

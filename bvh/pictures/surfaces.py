@@ -69,23 +69,23 @@ class Surfaces:
         leaf, prim, points = leaf_of(hits), hits.prim_id, np.asarray(hits.position)
         flat = hits.normal * np.where(hits.front, 1.0, -1.0)[:, None]
         # A bound for the intermediate numbers of each point, to multiply by ROUNDINGS.
-        lift = np.empty(len(leaf))
+        largest_term = np.empty(len(leaf))
         for tree, rows in self._by_tree(leaf):
             primitives, matrices = (
                 self.trees[tree].arrays.primitives,
                 np.abs(self._maps(leaf[rows])),
             )
-            lift[rows] = matrices[:, :, 3].max(axis=1)
+            largest_term[rows] = matrices[:, :, 3].max(axis=1)
             if isinstance(primitives, Triangles):
                 size = largest_of(largest_of(primitives.points[primitives.faces[prim[rows]]]))
-                lift[rows] += 3.0 * matrices[:, :, :3].max(axis=(1, 2)) * size
+                largest_term[rows] += 3.0 * matrices[:, :, :3].max(axis=(1, 2)) * size
             else:
                 # These points are computed from the ray, so its origin matters.
-                lift[rows] += 2.0 * largest_of(origins[rows]) + largest_of(points[rows])
+                largest_term[rows] += 2.0 * largest_of(origins[rows]) + largest_of(points[rows])
         smooth, raised = flat, points
         if bent:
             smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
-        return Spots(points, flat, smooth, raised + ROUNDINGS * lift[:, None] * flat)
+        return Spots(points, flat, smooth, raised + ROUNDINGS * largest_term[:, None] * flat)
 
     def uv(self, hits: Hits) -> Floats:
         """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""

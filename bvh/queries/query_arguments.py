@@ -107,7 +107,7 @@ def reported(
         return search(*given, report)
 
 
-def ask_rays(
+def answer_rays(
     search: Callable[..., Answer], target: Any, batch: RayBatch, cull: Cull | None,
     threads: int | None, progress: ProgressLike | None, sort: bool | None, filter: Filter | None,
     data: object, *more: object,

@@ -104,7 +104,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         scene, trees = cls(), dict[tuple[str, bool], BVH]()
         scene.up = up_of(trimesh_scene) if up is None else up
         with heard(progress) as report:
-            for (name, turned), mesh in used.items():
+            for (name, is_reversed), mesh in used.items():
 
                 def step(part: int, _: int, before: int = done) -> None:
                     assert report is not None
@@ -112,16 +112,16 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
 
                 steps = step if report else None
                 surface = surface_of(mesh, threads)
-                if turned:
+                if is_reversed:
                     surface = surface._replace(faces=np.asarray(surface.faces)[:, ::-1])
-                twin = trees.get((name, not turned))
+                twin = trees.get((name, not is_reversed))
                 # Both trees of a geometry share their vertices.
                 if twin is not None:
                     surface = surface._replace(vertices=twin.vertices)
                 tree = BVH.from_mesh(surface, quality=quality, threads=threads, progress=steps)
-                trees[name, turned] = tree
+                trees[name, is_reversed] = tree
                 attributes = attributes_of(mesh)
-                attributes = ReversedAttributes(*attributes) if turned else attributes
+                attributes = ReversedAttributes(*attributes) if is_reversed else attributes
                 scene._attributes[id(tree)] = tree, attributes
                 done += len(mesh.faces)
         if nodes:

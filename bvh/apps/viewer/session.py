@@ -93,7 +93,7 @@ class Session:
         self._tracer.close()
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def updated_scene(self) -> Iterator[None]:
         """Lock the updated scene, and show a note on the page while kernels are compiled."""
         answered = threading.Event()
         watch = threading.Thread(target=self._watch_compiler, args=(answered,), daemon=True)
@@ -220,7 +220,7 @@ class Session:
 
     def pick_along(self, origin: Any, direction: Any) -> None:
         """Pick the face that a ray hits; its origin is in page coordinates."""
-        with self.asking():
+        with self.updated_scene():
             whole = self.frame.ray_camera(origin, direction)
             camera, began, pick = self._section.seen(whole), notice.clock(), None
             if camera is not None:
@@ -235,14 +235,14 @@ class Session:
 
     def _hide(self, instance_id: int) -> None:
         """Hide an instance on all pages of the scene, or show it again."""
-        with self.asking():
+        with self.updated_scene():
             if instance_id in self.scene:
                 self._copy.hide(instance_id)
                 self._list.follow()
 
     def _frame_instance(self, instance_id: int) -> None:
         """Turn the camera to an instance."""
-        with self.asking():
+        with self.updated_scene():
             leaves = self.scene.leaves
             boxes = [
                 leaf.tree.bounds @ leaf.transform[:3, :3].T + leaf.transform[:3, 3]

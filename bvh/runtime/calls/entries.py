@@ -37,6 +37,7 @@ class Entry:
         self.specialisations: list[Specialisation] = []
 
     def __call__(self, *arguments: Any) -> Any:
+        """Call the kernel; new structures of arguments load it, or compile it."""
         for call in self._calls:
             result = call(*arguments)
             if result is not NotImplemented:

@@ -242,7 +242,7 @@ def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
 
 
 def words_of(value: Any) -> bytes:
-    """Return the words of an argument that they hold, as bytes."""
+    """Return the words of an argument, as bytes."""
     if isinstance(value, tuple):
         return b"".join(map(words_of, value))
     if isinstance(value, np.ndarray):

@@ -188,10 +188,10 @@ def _attributes(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[
         parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
         found.append([part if given else None for part, given in zip(parts, has, strict=True)])
     found.append(_materials(tables, headers))
-    turned: NDArray[np.bool_] = tables["trees"][:, 4] == 1
-    _refuse(turned & ~kinds, "something without faces has them reversed")
+    are_reversed: NDArray[np.bool_] = tables["trees"][:, 4] == 1
+    _refuse(are_reversed & ~kinds, "something without faces has them reversed")
     kinds_of = [
-        ReversedAttributes if is_reversed else Attributes for is_reversed in turned.tolist()
+        ReversedAttributes if is_reversed else Attributes for is_reversed in are_reversed.tolist()
     ]
     return [kind(*arrays) for kind, *arrays in zip(kinds_of, *found, strict=True)]
 

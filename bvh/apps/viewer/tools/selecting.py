@@ -52,7 +52,7 @@ class Selecting:
     def select(self, polygon: Floats, mode: str = "") -> None:
         """Select the content of a polygon in shares of the picture; two points are a rectangle."""
         session = self._session
-        with session.asking():
+        with session.updated_scene():
             camera = session.camera()
             shares = np.asarray(polygon, np.float64).reshape(-1, 2)
             # Rounded, so that a border through centres of pixels is not moved off them by the
@@ -123,7 +123,7 @@ class Selecting:
     def _export(self, how: str) -> None:
         """Copy, save or clear the selection."""
         if how == "Clear":
-            with self._session.asking():
+            with self._session.updated_scene():
                 self.clear()
         elif self.found is not None:
             text = as_json(self.found)

@@ -40,7 +40,7 @@ class Views:
         "Fit" and names that are not in NAMES keep the direction.
         """
         session = self._session
-        with session.asking():
+        with session.updated_scene():
             box = session.scene.bounds if bounds is None else bounds
             if not np.isfinite(box).all():
                 return
