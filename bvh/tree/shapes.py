@@ -339,7 +339,7 @@ def shape_of(primitives: object) -> type[Shape]:
 
 @inlined
 def _product_row(w, rows):
-    """Return a row times an affine map, each entry rounded once from double-doubles."""
+    """Return a row w times an affine map, each entry rounded once from double-doubles."""
     p, q, r = rows
     _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
     _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
