@@ -158,6 +158,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def points_of(lower: Floats, upper: Floats, transforms: ArrayLike) -> Floats:
+        """Return rows of local corners and of `local_frames`, from matrices (n, 4, 4)."""
         matrices = reals("transforms", transforms)
         if matrices.size == 0:
             matrices = matrices.reshape(0, 4, 4)
@@ -306,6 +307,7 @@ class CapsuleShape(Shape):
 
     @staticmethod
     def points_of(p: Floats, q: ArrayLike, radii: ArrayLike) -> Floats:
+        """Return rows of boxes around capsules, the ends of their axes, and their radii."""
         ends = rows_of("q", q)
         if ends.shape != p.shape:
             raise ValueError(f"q must have the shape of p, {p.shape}, got {ends.shape}")

@@ -138,6 +138,7 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
 
 
 def _put_compact(groups, at, used, ids, corners, box, c, s, extent):
+    """Fill a compact group, as `_put`."""
     v0, v1, v2 = corners
     local = _local(v0, c, s), _local(v1, c, s), _local(v2, c, s)
     compact_groups.put(groups, at, used, ids, local, _local(box[0], c, s), _local(box[1], c, s))
