@@ -42,7 +42,6 @@ SMALLEST_IMAGE = 1 << 12
 LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 # Types of columns, which numpy takes faster than the names of types.
 NUMBERS, IDS, CODES, TRUTHS, BYTES = map(np.dtype, ("f8", "i4", "i8", "?", "u1"))
-
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
 # The argument `sort`, as orders have it.
