@@ -22,7 +22,7 @@ from bvh.tree.primitives import Triangles
 
 # Kernels, and arithmetic in rational numbers, which only these queries need.
 if TYPE_CHECKING:
-    from bvh.surfaces.relations import Pairs
+    from bvh.surfaces.contacts import Pairs
     from bvh.surfaces.surface import Surface
 
 Method = Literal["ray", "sphere"]
@@ -70,7 +70,8 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         Notes
         -----
-        Surfaces that cross take milliseconds; faces that only touch some milliseconds each.
+        Surfaces that cross take milliseconds. Where faces only touch, as walls do, or are those of
+        both meshes, as in revisions of a part, twenty thousand faces take about a second.
 
         Examples
         --------

@@ -17,7 +17,8 @@ from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.surfaces.cells import Segment, cells_along
 from bvh.surfaces.pair_signs import SIDES, SIGNS, pair_signs
-from bvh.surfaces.relations import NAMES, Pairs, relation_of, shares_met
+from bvh.surfaces.contacts import Pairs
+from bvh.surfaces.relations import NAMES, relation_of, shares_met
 from bvh.surfaces.surface import Reals, Surface, have_same_faces
 
 # More than the error of the share of an edge at which it enters a box.
