@@ -329,7 +329,9 @@ class SolidQueries(MeshTrees, TreeQueries):
             return this._pairs_that_count(search(matrix, False, workers, None), None, tree, None)
 
         if transform is None:
-            near = _boxes_meet(this.bounds, tree.vertices)
+            near = bool(
+                ((this.bounds[0] <= tree.bounds[1]) & (this.bounds[1] >= tree.bounds[0])).all()
+            )
             yield (first, Surface.of(tree), partial(find_pairs, None)) if near else None
             return
         matrices = affine_matrices(transform).reshape(-1, 4, 4)

@@ -77,7 +77,7 @@ def warn_of_coincident(count: int, of: int) -> None:
 def coincide(own: Surface, other: Surface, found: Deepest) -> bool:
     """Return whether solids are (nearly) in the same place, so that their depth tells nothing."""
     if found.depth == 0.0:
-        return have_same_faces(own.corners, other.corners)
+        return have_same_faces(own, other)
     first, second = own.bounds, other.bounds
     noise = NOISE * float(np.abs(first).max())
     return found.depth < noise and bool((np.abs(first - second) < noise).all())

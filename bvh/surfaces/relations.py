@@ -38,7 +38,7 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
 
     `find_pairs` finds the pairs of faces that meet.
     """
-    if have_same_faces(first.corners, second.corners):
+    if have_same_faces(first, second):
         return NAMES[5]
     rng = np.random.default_rng(0)
     surfaces, pairs = (first, second), find_pairs()
@@ -184,7 +184,7 @@ def _isolated_cells(
     """
     surface, other = surfaces[which], surfaces[1 - which]
     pieces = surface.pieces
-    firsts = np.setdiff1d(pieces, pieces[sorted(met)])
+    firsts = np.setdiff1d(surface.first_faces, pieces[sorted(met)]) if met else surface.first_faces
     cells: set[Cell] = set()
     if touching:
         # Faces that overlap others of their surface are in `met`, and so are their pieces.
@@ -202,8 +202,11 @@ def _isolated_cells(
     flags = other.are_inside(points[near], 1)
     inside[near] = flags if (flags >= 0).all() else other.tree.contains(points[near])
     for state in (False, True):
-        faces = np.flatnonzero(np.isin(pieces, firsts[inside == state]))
-        if len(faces):
+        some = firsts[inside == state]
+        if len(some):
+            faces = np.arange(len(pieces))
+            if len(some) < len(surface.first_faces):
+                faces = np.flatnonzero(np.isin(pieces, some))
             cells |= _two_sided_cells(surfaces, which, faces, state, rng)
     return cells
 
@@ -219,11 +222,11 @@ def _two_sided_cells(
     """
     surface = surfaces[which]
     all_cells: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}
-    faces, cells = surface.unpaired(faces), set[Cell]()
     # Usually float64 decides the two points beside the first face; otherwise each face is examined
     # in rational numbers until both cells are found.
-    if len(faces) and _cells_in_doubles(surfaces, surface, int(faces[0])) == all_cells:
+    if _cells_in_doubles(surfaces, surface, int(faces[0])) == all_cells:
         return all_cells
+    faces, cells = surface.unpaired(faces), set[Cell]()
     for k in faces.tolist():
         cells |= _cells_of_face(surfaces, surface.face(k), rng)
         if cells >= all_cells:

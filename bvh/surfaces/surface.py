@@ -57,6 +57,11 @@ class Surface:
         finite = self.corners[np.isfinite(self.corners).all(axis=(1, 2))]
         return np.stack([finite.min(axis=(0, 1)), finite.max(axis=(0, 1))])
 
+    @cached_property
+    def lowest(self) -> Reals:
+        """Least coordinates of all faces, shape (3,); NaN if one is."""
+        return np.asarray(self.corners.min(axis=(0, 1)))
+
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
         """Return the faces that bound the solid and meet a box, and perhaps others near it."""
         if len(self.corners) > FEW:
@@ -173,6 +178,11 @@ class Surface:
         a, b = order[:-1][same] // 3, order[1:][same] // 3
         return connected(a, b, len(self.corners))
 
+    @cached_property
+    def first_faces(self) -> Whole:
+        """The first face of each piece."""
+        return np.unique(self.pieces)
+
 
 def connected(a: Whole, b: Whole, count: int) -> Whole:
     """Return the part of each of `count` faces, by its first face; faces a and b are neighbours."""
@@ -198,10 +208,11 @@ def names_of(rows: NDArray[Any]) -> Whole:
     return names
 
 
-def have_same_faces(first: Reals, second: Reals) -> bool:
-    """Return whether two surfaces have the same faces (m, 3, 3), in any order and winding."""
-    if first.shape != second.shape or not (first.min(axis=(0, 1)) == second.min(axis=(0, 1))).all():
+def have_same_faces(first: Surface, second: Surface) -> bool:
+    """Return whether two surfaces have the same faces, in any order and winding."""
+    corners = [first.corners, second.corners]
+    if corners[0].shape != corners[1].shape or not (first.lowest == second.lowest).all():
         return False
-    names = names_of(np.concatenate([first, second]).reshape(-1, 3)).reshape(2, -1, 3)
+    names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
     both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]
     return np.array_equal(*both)
