@@ -16,8 +16,8 @@ from bvh.geometry.arithmetic.rational import Row, between, exact_point, rounded
 from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.surfaces.cells import Segment, cells_along
-from bvh.surfaces.pair_signs import SIDES, SIGNS, pair_signs
 from bvh.surfaces.contacts import Pairs
+from bvh.surfaces.pair_signs import SIDES, SIGNS, pair_signs
 from bvh.surfaces.relations import NAMES, relation_of, shares_met
 from bvh.surfaces.surface import Reals, Surface, have_same_faces
 

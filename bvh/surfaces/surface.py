@@ -1,4 +1,4 @@
-"""`Surface`: the faces of a closed mesh, and the tables that several questions about them share."""
+"""`Surface`: the faces of a closed mesh, and the tables that several queries of them share."""
 
 from __future__ import annotations
 
