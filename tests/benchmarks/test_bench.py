@@ -292,7 +292,9 @@ def test_a_file_of_figures_is_printed_drawn_and_compared(run: Run) -> None:
     rows = [
         {**row("primary", bvh=1e-4), "triangles": size, "mesh": f"m-{size}"} for size in (9, 99)
     ]
-    path.write_text(json.dumps({"rows": rows}))
+    cores = {"mesh": "m-9", "triangles": 9, "threads": 1, "what": "random, 4^2", "table": "cores",
+             "parts": {"2 virtual": 1.9, "2 threads": 1.8}}  # fmt: skip
+    path.write_text(json.dumps({"rows": [*rows, cores]}))
     given = ["--from", path, "--compare", path, "--task", "scaling"]
     for kind in chart.KINDS:
         code, out, err = run("bench", *given, "--chart", f"{kind}.svg", "--chart-kind", kind)
