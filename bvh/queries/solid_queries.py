@@ -22,7 +22,7 @@ from bvh.tree.primitives import Triangles
 
 # Kernels, and arithmetic in rational numbers, which only these queries need.
 if TYPE_CHECKING:
-    from bvh.surfaces.relations import Pairs
+    from bvh.surfaces.contacts import Pairs
     from bvh.surfaces.surface import Surface
 
 Method = Literal["ray", "sphere"]
@@ -70,7 +70,8 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         Notes
         -----
-        Surfaces that cross take milliseconds; faces that only touch some milliseconds each.
+        Surfaces that cross take milliseconds. Where faces only touch, as walls do, or are those of
+        both meshes, as in revisions of a part, twenty thousand faces take about a second.
 
         Examples
         --------
@@ -330,7 +331,9 @@ class SolidQueries(MeshTrees, TreeQueries):
             return this._pairs_that_count(search(matrix, False, workers, None), None, tree, None)
 
         if transform is None:
-            near = _boxes_meet(this.bounds, tree.vertices)
+            near = bool(
+                ((this.bounds[0] <= tree.bounds[1]) & (this.bounds[1] >= tree.bounds[0])).all()
+            )
             yield (first, Surface.of(tree), partial(find_pairs, None)) if near else None
             return
         matrices = affine_matrices(transform).reshape(-1, 4, 4)
