@@ -76,6 +76,9 @@ class Window:
         page.goto(f"{viewer.url}/?fixedDpr=1")
         page.wait_for_selector("#bvh-pick")
         until(self.is_framed, "the first view")
+        # Software would draw every frame of a transition.
+        still = "animation: none !important; transition: none !important"
+        page.add_style_tag(content=f"*, ::before, ::after {{ {still} }}")
         # The browser's own note that it draws without a graphics card.
         note = ".mantine-Notification-closeButton"
         page.evaluate(f"document.querySelectorAll('{note}').forEach(b => b.click())")
@@ -304,6 +307,7 @@ def test_orbiting_keeps_picks_right(window: Window) -> None:
     assert int(window.text("face")) == hit.prim_id
 
 
+@pytest.mark.long
 def test_materials_on_the_page(browser: Any, tmp_path: Path) -> None:
     """A mesh with a texture has its colours on the page, and in the picture by rays."""
     pixels = np.array([[[255, 0, 0], [0, 0, 255]]], np.uint8)
