@@ -72,9 +72,8 @@ ONE_OF = {
     "test_capsules::test_lattices": 2, "test_changes::test_each_change_then_each_query": 2,
     "test_clearances::test_clearances_equal_all_pairs": 2, "test_closest_point::test_soups": 4,
     "test_compat_open3d::test_rays_against_rational_arithmetic": 2,
- "test_device_points::test_families": 6,
-    "test_device_rays::test_families": 8, "test_distance_to::test_two_trees": 3,
-    "test_exactness::test_triangles_one_by_one": 3,
+    "test_device_points::test_families": 6, "test_device_rays::test_families": 8,
+    "test_distance_to::test_two_trees": 3, "test_exactness::test_triangles_one_by_one": 3,
     "test_formulas::test_rates_of_hits_are_exact": 5, "test_groups::test_hostile_meshes": 6,
     "test_interrupted_partitions::test_a_full_disk": 5,
     "test_kernel_folders::test_a_relative_home_does_not_move": 2, "test_kernels::test_scales": 3,
@@ -85,7 +84,7 @@ ONE_OF = {
     "test_outlines::test_triangles_equal_rational_arithmetic": 3,
     "test_overlap_tree::test_itself": 4,
     "test_part_pictures::test_pictures_are_those_of_one_tree": 4,
-    "test_partitioning::test_what_no_grid_divides": 3, "test_parts::test_closed_mesh": 4,
+    "test_partitioning::test_what_no_grid_divides": 3,
     "test_parts::test_hostile_families": 40, "test_parts::test_hostile_families_lazily": 4,
     "test_parts::test_meshes": 6, "test_ray_sorting::test_answers": 4, "test_refit::test_moves": 4,
     "test_same_bits::test_what_may_be_fused_is_found": 3,
@@ -95,6 +94,12 @@ ONE_OF = {
     "test_solid_points::test_unlike_sizes": 2, "test_storage_fuzz::test_spoiled_files": 2,
     "test_threads::test_ctrl_c": 4, "test_trimesh_issues::test_no_wrong_answer_is_timed": 6,
 }  # fmt: skip
+
+# Examples of queries in users' loops, of which each compiles a traversal: one of rays and one of
+# points are ordinary.
+LONG_EXAMPLES = {
+    f"bvh/kernels.py::bvh.kernels.{name}" for name in ("any_hit", "closest_hit", "first_hits")
+}
 
 
 # Folders and files whose outcome does not depend on the width of vectors or the CPU, as they are
@@ -171,6 +176,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         place = items_of_test[0].location
         wanted = ONE_OF.get(f"{Path(place[0]).stem}::{place[2].partition('[')[0]}", 1)
         for item in items_of_test[-(-len(items_of_test) // wanted) :]:
+            item.add_marker(pytest.mark.long)
+    for item in items:
+        if item.nodeid in LONG_EXAMPLES:
             item.add_marker(pytest.mark.long)
     some = _some_of_each(items)
     _leave_share_of_long(items)
