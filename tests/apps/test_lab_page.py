@@ -36,6 +36,7 @@ OPTIONS = [
     "--disable-background-networking",
 ]
 PATIENCE = 120.0
+KEPT = Path(os.environ["BVH_ARTIFACTS"]) if os.environ.get("BVH_ARTIFACTS") else None
 STYLE = """.mantine-Notifications-root { display: none }
 *, ::before, ::after { animation: none !important; transition: none !important }"""
 # Waits until some frames have been drawn.
@@ -59,8 +60,8 @@ def browser() -> Iterator[Any]:
 class Page:
     """The lab's page as a user sees it."""
 
-    def __init__(self, lab: bvh.RayLab, page: Any, folder: Path) -> None:
-        self.lab, self.page, self.folder = lab, page, folder
+    def __init__(self, lab: bvh.RayLab, page: Any) -> None:
+        self.lab, self.page = lab, page
         self.requests: list[str] = []
         page.set_default_timeout(1000 * PATIENCE)
         page.on("request", lambda request: self.requests.append(request.url))
@@ -106,11 +107,14 @@ class Page:
         return self.said("t_near") == ends[0] and self.said("t_far") == ends[1]
 
     def shot(self, name: str) -> None:
-        """Keep a picture of the page, when it has been drawn."""
+        """Keep a picture of the page, when it has been drawn, where pictures are looked at."""
+        if not KEPT:
+            return
         # Away from whatever would tell its hint.
         self.page.mouse.move(500, 5)
         self.page.evaluate(FRAMES)
-        self.page.screenshot(path=self.folder / f"{name}.png")
+        KEPT.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=KEPT / f"{name}.png")
 
     def pixel(self, drawn: Any) -> tuple[float, float]:
         """Return where a point of the scene is on the page."""
@@ -128,34 +132,32 @@ class Page:
 
 
 @contextmanager
-def served(browser: Any, folder: Path) -> Iterator[Page]:
+def served(browser: Any) -> Iterator[Page]:
     """Open a lab in the browser."""
-    folder = Path(os.environ.get("BVH_ARTIFACTS") or folder)
-    folder.mkdir(parents=True, exist_ok=True)
     tab = browser.new_page(viewport={"width": 1000, "height": 640})
     with bvh.ray_lab(port=8490) as lab:
-        yield Page(lab, tab, folder)
+        yield Page(lab, tab)
         tab.close()
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(browser: Any) -> Iterator[Page]:
     """Return a page that tests share; each of them chooses its case and view."""
-    with served(browser, tmp_path_factory.mktemp("pictures")) as opened:
+    with served(browser) as opened:
         yield opened
 
 
 @pytest.fixture
-def fresh_page(browser: Any, tmp_path: Path) -> Iterator[Page]:
+def fresh_page(browser: Any) -> Iterator[Page]:
     """Return a page of a test's own, with the camera where it is at first."""
-    with served(browser, tmp_path) as opened:
+    with served(browser) as opened:
         yield opened
 
 
 def test_cases_show_the_exact_answer_and_the_naive_ones(page: Page) -> None:
     page.choose("Case", "Straight through")
     page.shows("count", "0 of 5 wrong")
-    for width, height in ((1400, 900), (1000, 640)):
+    for width, height in ((1400, 900), (1000, 640)) if KEPT else ():
         page.page.set_viewport_size({"width": width, "height": height})
         page.shot(f"ray_lab_{width}")
     assert page.page.title() == "bvh lab"
