@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kernel_sources
-from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width, parsed
+from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width
 
 LIBRARIES = PACKAGE / "linked"
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
@@ -80,7 +80,7 @@ def _fitting_library() -> tuple[tuple[ctypes.CDLL, dict[str, Any]] | None, str]:
     cpu = chosen_target()
     try:
         manifest = json.loads((LIBRARIES / f"{cpu.level}.json").read_bytes())
-        if manifest["width"] != (width := natural_width(parsed(cpu.features))):
+        if manifest["width"] != (width := natural_width(cpu)):
             return None, f"the library is for BVH_WIDTH={manifest['width']}, not {width}"
         if not _is_made_of_sources(manifest):
             return None, "the library was made of other sources"

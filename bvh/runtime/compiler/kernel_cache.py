@@ -79,7 +79,7 @@ def _surroundings() -> tuple[str, ...]:
     # SVML is a library that vectorized mathematics may call, where it is installed.
     names = ("BOUNDSCHECK", "DEBUGINFO", "OPT", "USING_SVML")
     settings = [f"{name}={getattr(config, name, '')}" for name in names]
-    settings.append(f"width={natural_width(parsed(chosen_target().features))}")
+    settings.append(f"width={natural_width(chosen_target())}")
     return *versions, *kind, *cpus, *settings
 
 
