@@ -12,7 +12,7 @@ from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import centre, scale, set_bounds, set_corners
 
-# A frame is kept while the largest local coordinate is at most LARGEST times what it was when the
+# A frame remains while the largest local coordinate is at most LARGEST times what it was when the
 # tree was built, and the half size of all boxes at least SMALLEST times. The largest coordinate is
 # part of every error margin of rays, so the frame contains it (see `traversal.rays.ray_setup`).
 LARGEST, SMALLEST = 8.0, 1.0 / 16.0
@@ -38,7 +38,7 @@ def _is_box(boxes, i):
 
 @inlined
 def _reach_of(low, high, origin, s):
-    """Return the largest coordinate of a box, moved and scaled."""
+    """Return the largest coordinate of a box relative to an origin, times s."""
     reach = 0.0
     for axis in range(3):
         reach = max(reach, (origin[axis] - low[axis]) * s, (high[axis] - origin[axis]) * s)

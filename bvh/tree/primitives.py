@@ -83,7 +83,10 @@ def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
 
 
 def _shape_test(shape):
-    """Return the test of a ray against a shape, by the interval of its line in one."""
+    """Return the test of a ray against a kind of shapes, by the interval of its line in a shape.
+
+    A ray that starts inside hits the surface of a hollow shape, and a solid one at t_min.
+    """
     interval, part = shape.interval, _cross if shape.hollow else _stay
     return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: part(
         interval(primitives.points, prim, o, d), t_min, t_max
@@ -116,7 +119,10 @@ def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @inlined
 def _stay(interval, t_min, t_max):
-    """Return (t, side) of a ray's interval in a box; it begins at t_min when it starts inside."""
+    """Return (t, side) where a ray meets a solid box, inside of which the line is in `interval`.
+
+    A ray that starts inside meets it at t_min, on the side BACK.
+    """
     hit, near, far = interval
     if not hit or near > t_max or far < t_min:
         return INF, MISS

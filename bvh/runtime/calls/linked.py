@@ -64,13 +64,13 @@ def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
     """Return the library and its manifest, or None if there is none, or none is to be used."""
     # manifest["kernels"][entry][structure] is (symbol, results, in_tuple); manifest["methods"] has
     # symbols by name.
-    wanted = os.environ.get("BVH_KERNELS", "").lower()
-    if wanted not in ("", "off", "linked"):
-        raise ValueError(f"BVH_KERNELS must be off or linked, got {wanted!r}")
-    if wanted == "off":
+    setting = os.environ.get("BVH_KERNELS", "").lower()
+    if setting not in ("", "off", "linked"):
+        raise ValueError(f"BVH_KERNELS must be off or linked, got {setting!r}")
+    if setting == "off":
         return None
     found, reason = _fitting_library()
-    if wanted == "linked" and found is None:
+    if setting == "linked" and found is None:
         raise ValueError(f"BVH_KERNELS=linked: {reason}")
     return found
 

@@ -116,11 +116,11 @@ def numba_features() -> tuple[str, dict[str, bool]]:
 
 def host_levels() -> list[str]:
     """Return the levels that this machine can run, the highest last."""
-    known = numpy_features()
-    if numba_settings() is None and (known.get("SSE2") or known.get("ASIMD")):
-        architecture = "x86_64" if known.get("SSE2") else "aarch64"
+    present = numpy_features()
+    if numba_settings() is None and (present.get("SSE2") or present.get("ASIMD")):
+        architecture = "x86_64" if present.get("SSE2") else "aarch64"
         names = {name: _NUMPYS.get(name, name.upper()) for name in _V4}
-        features = {name: known.get(other, True) for name, other in names.items()}
+        features = {name: present.get(other, True) for name, other in names.items()}
     else:
         architecture, features = numba_features()
     return levels_of(architecture, features)
@@ -148,9 +148,9 @@ def _numba_has(level: Level) -> bool:
     return all(features.get(name, named and name in named.features) for name in level.features)
 
 
-def target_of(wanted: str, setting: str = "BVH_CPU") -> Target:
+def target_of(level_name: str, setting: str = "BVH_CPU") -> Target:
     """Return the target of a level's name, or of `NATIVE`; raises ValueError if it cannot run."""
-    if wanted == NATIVE:
+    if level_name == NATIVE:
         import llvmlite.binding as llvm
         import numba  # noqa: F401 (whole before its parts: threads may import at once)
         from numba.core.codegen import get_host_cpu_features
@@ -158,30 +158,32 @@ def target_of(wanted: str, setting: str = "BVH_CPU") -> Target:
         name, given = numba_settings() or Settings()
         name = name or llvm.get_host_cpu_name()
         return Target(NATIVE, name, get_host_cpu_features() if given is None else given)
-    if wanted not in LEVELS:
-        raise ValueError(f"{setting} must be native or one of {', '.join(LEVELS)}, got {wanted!r}")
-    here = host_levels()
-    if wanted not in here:
+    if level_name not in LEVELS:
         raise ValueError(
-            f"{setting}: this machine cannot run kernels for {wanted}; "
-            f"it has {', '.join(here) or 'none of the levels, only native'}"
+            f"{setting} must be native or one of {', '.join(LEVELS)}, got {level_name!r}"
         )
-    level = LEVELS[wanted]
+    on_host = host_levels()
+    if level_name not in on_host:
+        raise ValueError(
+            f"{setting}: this machine cannot run kernels for {level_name}; "
+            f"it has {', '.join(on_host) or 'none of the levels, only native'}"
+        )
+    level = LEVELS[level_name]
     if not _numba_has(level):
         # Users' kernels that inline ours could not be compiled.
         raise ValueError(
-            f"{setting}: Numba compiles for less than {wanted}; "
+            f"{setting}: Numba compiles for less than {level_name}; "
             "unset NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, or use BVH_CPU=native"
         )
     features = [f"+{name}" for name in level.features] + [f"-{name}" for name in level.without]
-    return Target(wanted, level.cpu, ",".join(features))
+    return Target(level_name, level.cpu, ",".join(features))
 
 
 def wanted_target() -> Target:
     """Return the target of the settings; raises ValueError if they are wrong."""
-    wanted = os.environ.get("BVH_CPU", "")
-    if wanted:
-        return target_of(wanted)
+    setting = os.environ.get("BVH_CPU", "")
+    if setting:
+        return target_of(setting)
     name, features = numba_settings() or Settings()
     if name in LEVELS and not features:
         # Numba would use the host's features, or none, instead of the level's.
@@ -223,29 +225,29 @@ def chosen_target() -> Target:
 
 
 # Functions that clear caches of the target; see `code_generator.leave_to_numba`.
-_forgets: list[Callable[[], None]] = []
+_cache_clears: list[Callable[[], None]] = []
 
 
-def known_of_target(find: Callable[..., T]) -> Callable[..., T]:
+def cached_for_target(find: Callable[..., T]) -> Callable[..., T]:
     """Cache results that depend on the CPU of kernels, until `forget_target` clears them."""
-    kept = lru_cache(maxsize=2)(find)
-    _forgets.append(kept.cache_clear)
-    return kept
+    cached = lru_cache(maxsize=2)(find)
+    _cache_clears.append(cached.cache_clear)
+    return cached
 
 
 def forget_target() -> None:
     """Clear all caches that depend on the CPU that kernels are compiled for."""
-    for forget in _forgets:
+    for forget in _cache_clears:
         forget()
 
 
 def natural_width(target: Target) -> int:
     """Return the number of float32 lanes that suits a target; ``BVH_WIDTH`` overrides it."""
-    wanted = os.environ.get("BVH_WIDTH", "")
-    if wanted:
-        if wanted not in ("4", "8", "16"):
-            raise ValueError(f"BVH_WIDTH must be 4, 8 or 16, got {wanted!r}")
-        return int(wanted)
+    setting = os.environ.get("BVH_WIDTH", "")
+    if setting:
+        if setting not in ("4", "8", "16"):
+            raise ValueError(f"BVH_WIDTH must be 4, 8 or 16, got {setting!r}")
+        return int(setting)
     if target.level in LEVELS:
         return LEVELS[target.level].width
     features = parsed(target.features)

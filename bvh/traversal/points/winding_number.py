@@ -97,7 +97,10 @@ def _series(terms, at, x, y, z, h):
 
 @inlined
 def _far_sum(terms, at, p, beta):
-    """Return (solid angles of the far children, a lane each; bits of the lanes of near ones)."""
+    """Return (solid angles of the far children, a lane each; bits of the lanes of near ones).
+
+    The terms of the node begin at `at`; p is the point.
+    """
     none = simd.splat(F(0.0), LANES)
     x = simd.load(terms, at + CENTRE * LANES, LANES) - p[0]
     y = simd.load(terms, at + (CENTRE + 1) * LANES, LANES) - p[1]
@@ -224,8 +227,8 @@ def _total(vector, memory):
 @entry
 def winding_numbers(tree, points, beta, begin, end, found):
     """Find the winding numbers at the points begin..end; `beta` is the accuracy squared."""
-    # They are NaN for points that are not finite, and 0 far away. If `beta` is infinite, all nodes
-    # are near: every face is measured.
+    # Results are NaN for points that are not finite, and 0 far away. If `beta` is infinite, all
+    # nodes are near: every face is measured.
     arrays, where, numbers = as_pointers(tree), simd.pointer(points), simd.pointer(found)
     limit, s, is_empty = F(beta), frames.scale(arrays.frame), len(tree.codes) == 0
     sight = OUT_OF_SIGHT if limit < F(np.inf) else EXACTLY_OUT_OF_SIGHT

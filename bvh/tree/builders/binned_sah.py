@@ -182,6 +182,7 @@ def subtree_builder(
         state: subtrees.BuildState, grain: int = 0,
         left_over: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
     ) -> tuple[int, int]:  # fmt: skip
+        """Build the subtree of a task into a block of nodes."""
         # Ranges of at most `grain` records are not built, but stored in `left_over` as tasks.
         with shelf.scratch() as (spatial, scratch):
             built: tuple[int, int] = build_subtree(
