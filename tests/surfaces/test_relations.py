@@ -52,9 +52,10 @@ def check_voxels(rng: np.random.Generator, count: int, size: int = 4) -> dict[st
     return seen
 
 
-def test_voxels(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("count", [40, pytest.param(120, marks=pytest.mark.long)])
+def test_voxels(count: int, rng: np.random.Generator) -> None:
     """Shared faces, edges and vertices, double walls, normals inward, mirrors, in all relations."""
-    seen = check_voxels(rng, 120)
+    seen = check_voxels(rng, count)
     assert len(seen) >= 4
 
 
@@ -311,9 +312,10 @@ def check_edges(rng: np.random.Generator, count: int) -> int:
     return pierced
 
 
-def test_edges_along_planes_of_the_other(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
+def test_edges_along_planes_of_the_other(count: int, rng: np.random.Generator) -> None:
     """The longest part of an edge inside, where vertices are an ulp off planes and edges."""
-    assert check_edges(rng, 40) > 3
+    assert check_edges(rng, count) > count // 20
     # Two solids, in line, that share a wall: an edge within it is inside of both as one.
     halves = joined(
         *((b.vertices, b.faces) for b in (box([0] * 3, [1, 1, 1]), box([1, 0, 0], [2, 1, 1])))
