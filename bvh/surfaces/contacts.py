@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.predicates import AREA_ERROR, TINY
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.pair_signs import SIDES, SIGNS, pair_signs
 from bvh.surfaces.surface import Reals, Surface, Whole, connected, names_of
@@ -18,11 +19,6 @@ from bvh.surfaces.surface import Reals, Surface, Whole, connected, names_of
 Pairs = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 Surfaces = tuple[Surface, Surface]
-
-# Bounds of relative errors of float64: of a 2D orientation, and of a cross product.
-ORIENTATION_ERROR, CROSS_ERROR = 2.0**-51, 2.0**-49
-# Smaller products may have underflowed.
-TINY = 1e-280
 
 
 def signs_of(surfaces: Surfaces, pairs: Pairs) -> NDArray[np.int8]:
@@ -144,10 +140,13 @@ def contacts(surfaces: Surfaces, pairs: Pairs) -> Contacts:
 
 def _have_area(corners: Reals) -> Flags:
     """Return whether faces surely have an area."""
-    with np.errstate(all="ignore"):
-        u, v = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
-        normal, size = np.abs(np.cross(u, v)).max(axis=1), np.abs(u).max(1) * np.abs(v).max(1)
-        return np.asarray((normal > CROSS_ERROR * size) & (normal > TINY) & np.isfinite(size))
+    return np.asarray(_projected_orientations(corners).any(axis=1))
+
+
+def _projected_orientations(corners: Reals) -> NDArray[np.int8]:
+    """Return the orientations (n, 3) of faces without either axis, 0 where rounding may decide."""
+    without = [np.delete(corners, axis, axis=2) for axis in range(3)]
+    return np.stack([_orientation(p[:, 0], p[:, 1], p[:, 2]) for p in without], axis=1)
 
 
 class FlatParts(NamedTuple):
@@ -203,28 +202,31 @@ def _kinds(
 
 
 def _apart(faces: Reals, others: Reals) -> Flags:
-    """Return which edges (n, 3) of faces surely miss the other faces, pairs being in one plane."""
-    with np.errstate(all="ignore"):
-        u, v = others[:, 1] - others[:, 0], others[:, 2] - others[:, 0]
-        # Leave out the axis that is nearest to the normal.
-        drop = np.abs(np.cross(u, v)).argmax(axis=1)
-        axes = np.stack([(drop + 1) % 3, (drop + 2) % 3], axis=1)[:, None]
-        p, q = np.take_along_axis(faces, axes, 2), np.take_along_axis(others, axes, 2)
-        low, high = np.minimum(p, np.roll(p, -1, 1)), np.maximum(p, np.roll(p, -1, 1))
-        apart = (high < q.min(axis=1)[:, None]) | (low > q.max(axis=1)[:, None])
-        apart = apart.any(axis=2)
-        for k in range(3):
-            a, b, c = q[:, k], q[:, (k + 1) % 3], q[:, (k + 2) % 3]
-            inside, sides = _orientation(a, b, c), [_orientation(a, b, p[:, m]) for m in range(3)]
-            for m in range(3):
-                ends = sides[m], sides[(m + 1) % 3]
-                apart[:, m] |= (ends[0] * inside < 0) & (ends[1] * inside < 0)
+    """Return which edges (n, 3) of faces surely miss the other faces, pairs being in one plane.
+
+    The other faces surely have areas.
+    """
+    # Leave out an axis along which no area is lost.
+    axis = _projected_orientations(others).astype(np.bool_).argmax(axis=1)
+    axes = np.stack([(axis + 1) % 3, (axis + 2) % 3], axis=1)[:, None]
+    p, q = np.take_along_axis(faces, axes, 2), np.take_along_axis(others, axes, 2)
+    low, high = np.minimum(p, np.roll(p, -1, 1)), np.maximum(p, np.roll(p, -1, 1))
+    apart = (high < q.min(axis=1)[:, None]) | (low > q.max(axis=1)[:, None])
+    apart = apart.any(axis=2)
+    for k in range(3):
+        a, b, c = q[:, k], q[:, (k + 1) % 3], q[:, (k + 2) % 3]
+        inside, sides = _orientation(a, b, c), [_orientation(a, b, p[:, m]) for m in range(3)]
+        for m in range(3):
+            ends = sides[m], sides[(m + 1) % 3]
+            apart[:, m] |= (ends[0] * inside < 0) & (ends[1] * inside < 0)
     return np.asarray(apart)
 
 
 def _orientation(a: Reals, b: Reals, c: Reals) -> NDArray[np.int8]:
-    """Return the signs of the areas of triangles in a plane, 0 where rounding may decide."""
-    left = (a[:, 0] - c[:, 0]) * (b[:, 1] - c[:, 1])
-    right = (a[:, 1] - c[:, 1]) * (b[:, 0] - c[:, 0])
-    area, size = left - right, np.abs(left) + np.abs(right)
-    return np.asarray(np.where(np.abs(area) > ORIENTATION_ERROR * size + TINY, np.sign(area), 0))
+    """Return the orientation of triangles in a plane, as `orient2d`; 0 if its filter is unsure."""
+    with np.errstate(all="ignore"):
+        left = (a[:, 0] - c[:, 0]) * (b[:, 1] - c[:, 1])
+        right = (a[:, 1] - c[:, 1]) * (b[:, 0] - c[:, 0])
+        area, size = left - right, np.abs(left) + np.abs(right)
+        sure = np.abs(area) > AREA_ERROR * size + TINY
+        return np.where(sure, np.sign(area), 0.0).astype(np.int8)
