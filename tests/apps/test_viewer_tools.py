@@ -67,7 +67,7 @@ def circle(window: Window, radius: float, shift: float = 0.0) -> str:
     return window.text("selection")
 
 
-def test_lassos_add_and_remove(window: Window, tmp_path: Path) -> None:
+def test_lassos_add_and_remove(window: Window) -> None:
     """Faces in a lasso, added with Ctrl, removed with Alt, gone with Escape; ids as JSON."""
     window.choose("Tool", "Lasso")
     taken = "document.getElementById('bvh-sheet').style.pointerEvents"
@@ -75,7 +75,7 @@ def test_lassos_add_and_remove(window: Window, tmp_path: Path) -> None:
     assert "faces of 1 instance" in circle(window, 90)
     first = window.viewer.selection
     assert first is not None and len(first) > 20
-    window.keep("viewer_lasso.png", tmp_path)
+    window.keep("viewer_lasso.png")
     window.page.keyboard.down("Control")
     circle(window, 60, 100)
     window.page.keyboard.up("Control")
@@ -104,7 +104,7 @@ def test_lassos_add_and_remove(window: Window, tmp_path: Path) -> None:
     until(lambda: window.page.evaluate(taken) == "none", "the sheet to let go")
 
 
-def test_measures(window: Window, tmp_path: Path) -> None:
+def test_measures(window: Window) -> None:
     """Between two picks, and between the instances that they are of."""
     scene = window.viewer.scene
     for between in ("two picks", "two instances"):
@@ -122,11 +122,11 @@ def test_measures(window: Window, tmp_path: Path) -> None:
             wanted = clearance(scene, 1, 2)[0]
             assert wanted in scene.clearances().distance.tolist()
         assert float(window.text("measure")) == pytest.approx(wanted, rel=1e-8)
-    window.keep("viewer_measure.png", tmp_path)
+    window.keep("viewer_measure.png")
     window.choose("Between", "off")
 
 
-def test_sections(window: Window, tmp_path: Path) -> None:
+def test_sections(window: Window) -> None:
     """What is beyond the plane is neither drawn nor picked."""
     place = at(window, [0.5, -0.2, 0.5])
     window.click(*place)
@@ -140,14 +140,14 @@ def test_sections(window: Window, tmp_path: Path) -> None:
     window.click(*place)
     cut = window.viewer.pick
     assert cut is None or cut.position[0] <= scene.bounds[:, 0].mean() + 1e-9
-    window.keep("viewer_section.png", tmp_path)
+    window.keep("viewer_section.png")
     window.choose("Across", "off")
     until(lambda: session._section.plane is None, "no plane")
     window.click(*place)
     assert window.viewer.pick is not None and window.viewer.pick.prim_id == before.prim_id
 
 
-def test_the_list_hides_and_frames(window: Window, tmp_path: Path) -> None:
+def test_the_list_hides_and_frames(window: Window) -> None:
     """Instances are found by name, hidden on the page alone, and framed."""
     page, viewer = window.page, window.viewer
     rows = page.locator(".bvh-row")
@@ -169,10 +169,10 @@ def test_the_list_hides_and_frames(window: Window, tmp_path: Path) -> None:
     middle = viewer.scene[2].transform[:3, 3]
     x, y = window.camera.width / 2, window.camera.height / 2
     until(lambda: np.hypot(*(window.camera.project(middle)[:2] - np.array([x, y]))) < 9, "a view")
-    window.keep("viewer_framed.png", tmp_path)
+    window.keep("viewer_framed.png")
 
 
-def test_views_and_pictures(window: Window, tmp_path: Path) -> None:
+def test_views_and_pictures(window: Window) -> None:
     """Named views, parallel lines, and a picture."""
     page = window.page
     # Away from the picture: what the panel says of the pointer moves its buttons.
@@ -185,7 +185,7 @@ def test_views_and_pictures(window: Window, tmp_path: Path) -> None:
     page.get_by_label("Ground and axes").click()
     page.get_by_label("Orthographic").click()
     until(lambda: window.camera.half_height < 0.01, "parallel lines")
-    window.keep("viewer_orthographic.png", tmp_path)
+    window.keep("viewer_orthographic.png")
     page.get_by_label("Orthographic").click()
     until(lambda: window.camera.half_height > 0.1, "perspective")
     page.get_by_label("Ground and axes").click()
@@ -211,7 +211,7 @@ def test_keys_and_names(window: Window) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_phones(browser: Any, scheme: str, tmp_path: Path) -> None:
+def test_phones(browser: Any, scheme: str) -> None:
     """A tap picks; the panel leaves room for the scene, in the colours of the system."""
     page = browser.new_page(
         viewport={"width": 420, "height": 800}, color_scheme=scheme, has_touch=True
@@ -232,10 +232,9 @@ def test_phones(browser: Any, scheme: str, tmp_path: Path) -> None:
         assert viewer.pick is not None and viewer.pick.instance_id == 0
         dark = "document.documentElement.dataset.mantineColorScheme"
         until(lambda: page.evaluate(dark) == scheme, "the colours")
-        shot = Window.keep
         window = object.__new__(Window)
         window.page = page
-        shot(window, f"viewer_phone_{scheme}.png", tmp_path)
+        window.keep(f"viewer_phone_{scheme}.png")
     page.close()
 
 
