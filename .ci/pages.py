@@ -23,7 +23,9 @@ from mkdocs.structure.pages import Page
 import bvh
 
 ROOT = Path(__file__).parents[1]
-PICTURES = ("benchmarks/rates.svg", "benchmarks/rates-dark.svg")
+PICTURES = tuple(
+    f"benchmarks/{name}{dark}.svg" for name in ("rates", "cores") for dark in ("", "-dark")
+)
 # Pages that need no server, for frames in others: file, and what `bvh view --html` is called with.
 LIVE = {"live/organic.html": "organic", "live/scene.html": str(ROOT / "meshes" / "instanced.glb")}
 PAGES = ROOT / "bvh" / "docs"

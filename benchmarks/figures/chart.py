@@ -173,7 +173,7 @@ def cores(figures: dict[str, Any], mesh: str | None = None, threads: int | None 
         set_ticks([], minor=True)
     axis.grid(axis="y")
     axis.set_xlabel("cores; dots: measured on real threads, lines: virtual cores")
-    _finish(figure, axis, figures, [])
+    _finish(figure, axis, figures, [], columns=3)
     return figure
 
 
@@ -215,7 +215,7 @@ def _axes(height: float, title: str) -> tuple[Any, Any]:
 
 def _finish(
     figure: Any, axis: Any, figures: dict[str, Any], rows: list[Row],
-    names: list[str] | None = None, title: str = "",
+    names: list[str] | None = None, title: str = "", columns: int = 0,
 ) -> None:  # fmt: skip
     """Add the legend, and the foot with notes, the machine, and versions of all or of some."""
     if rows:
@@ -223,7 +223,7 @@ def _finish(
     handles = dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True))
     if handles:
         style = {"frameon": False, "fontsize": 11, "handlelength": 1.2, "columnspacing": 1.2}
-        columns = 3 if names else 4
+        columns = columns or (3 if names else 4)
         axis.legend(handles.values(), handles, ncols=columns, loc="lower left",
                     bbox_to_anchor=(-0.3 if names else 0, 1), **style)  # fmt: skip
     foot = [title] if title else [lost_line(row) for row in figures["rows"] if "lost" in row]

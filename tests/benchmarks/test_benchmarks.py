@@ -250,6 +250,16 @@ def test_the_published_chart_is_that_of_the_published_figures() -> None:
         assert any(f"{lost['lost']['bvh']} of {count} rays lost by bvh" in line for line in text)
 
 
+def test_the_published_chart_of_cores_shows_its_queries() -> None:
+    """`benchmarks/cores.svg` and its dark twin name the queries and the machine of `cores.json`."""
+    figures = json.loads((ROOT / "cores.json").read_text())
+    assert {"random, 1024^2", "contains"} <= {row["what"] for row in figures["rows"]}
+    for name in ("cores.svg", "cores-dark.svg"):
+        text = " ".join(ElementTree.parse(ROOT / name).getroot().itertext())
+        assert figures["processor"] in text
+        assert all(label in text for label in chart.SCALED.values())
+
+
 def test_verdicts() -> None:
     """A run ends with a sentence, also without peers, and where others were busy."""
     assert report.verdict([row("primary", 1.0, 2.0)]).startswith("bvh casts rays 2.0 times as fast")
