@@ -43,7 +43,7 @@ def share_more_than_a_corner(signs: NDArray[np.int8]) -> Flags:
     return np.asarray(~corner.any(axis=1))
 
 
-def cross(signs: NDArray[np.int8]) -> Flags:
+def cross_properly(signs: NDArray[np.int8]) -> Flags:
     """Return whether an edge of one face properly crosses the inside of the other."""
     edges = signs[:, SIDES:].reshape(-1, 3, 3)
     found = np.zeros(len(signs), np.bool_)
@@ -108,7 +108,8 @@ def contacts(surfaces: Surfaces, pairs: Pairs) -> Contacts:
     pairs, own, other = pairs[kept], rows[0][kept], rows[1][kept]
 
     flat = ~signs_of(surfaces, pairs)[:, :SIDES].any(axis=1)
-    flat &= _have_area(corners[0])[own] & _have_area(corners[1])[other]
+    areas = [_have_area(each) for each in corners]
+    flat &= areas[0][own] & areas[1][other]
     edges_of = edges[:count], edges[count:]
     parts = [_flat_parts(*each) for each in zip(corners, edges_of, strict=True)]
     meet = ~np.array([parts[0].flat[own], parts[1].flat[other]]) & flat[:, None]
@@ -127,7 +128,7 @@ def contacts(surfaces: Surfaces, pairs: Pairs) -> Contacts:
     linked = (ordered[1:] == ordered[:-1]) & ~outer[ordered[1:]]
     part = connected(order[:-1][linked] // 3, order[1:][linked] // 3, len(shared))
     # Faces that may have no area come last, and do not stand for others.
-    sure = _have_area(corners[0][shared])
+    sure = areas[0][shared]
     order = np.argsort(~sure, kind="stable")
     chosen = order[np.unique(part[order], return_index=True)[1]]
     chosen = np.union1d(chosen, np.flatnonzero(~np.isin(part, part[sure])))

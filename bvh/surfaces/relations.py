@@ -20,7 +20,7 @@ from bvh.surfaces.contacts import (
     Pairs,
     Surfaces,
     contacts,
-    cross,
+    cross_properly,
     share_more_than_a_corner,
     signs_of,
 )
@@ -96,7 +96,7 @@ def _cells_at_crossings(surfaces: Surfaces, pairs: Pairs, rng: np.random.Generat
     """Return the cells around some proper crossings of faces, usually cells of all kinds."""
     cells: set[Cell] = set()
     sample = rng.permutation(pairs)[:SAMPLE]
-    for i, j in sample[cross(signs_of(surfaces, sample))][:CROSSINGS].tolist():
+    for i, j in sample[cross_properly(signs_of(surfaces, sample))][:CROSSINGS].tolist():
         for ends, size in _segments(surfaces[0].face(i), surfaces[1].face(j)):
             cells |= cells_along(surfaces, ends, rng, size)
         if cells >= DECIDED:
