@@ -61,13 +61,12 @@ def test_settings_of_numba_are_asked_for() -> None:
     assert answer(start(script, BVH_CPU=None, NUMBA_CPU_NAME="generic")) == ["numba", "llvmlite"]
 
 
-@pytest.mark.parametrize("first", ["import bvh", "import numba, bvh"])
-def test_users_functions_call_ours(first: str) -> None:
-    """In any order of imports."""
-    script = f"""
+# A user's function that calls ours. What is imported of bvh does not import Numba.
+OURS = """
 import json, sys
 {first}
 before = "numba" in sys.modules
+from bvh import kernels
 import bvh.geometry.arithmetic.floats as floats
 from bvh.geometry.arithmetic.floats import two_product
 same = before == ("numba" in sys.modules)
@@ -77,9 +76,13 @@ import numba
 def ours(x):
     high, low = two_product(x, 3.0)
     return high + floats.power_of_two(1)
-
-print(json.dumps([same, ours(2.0)]))
 """
+
+
+@pytest.mark.parametrize("first", ["import bvh", "import numba, bvh"])
+def test_users_functions_call_ours(first: str) -> None:
+    """In any order of imports."""
+    script = OURS.format(first=first) + "print(json.dumps([same, ours(2.0)]))"
     assert answer(start(script)) == [True, 8.0]
 
 
@@ -87,21 +90,9 @@ print(json.dumps([same, ours(2.0)]))
 @pytest.mark.parametrize("first", ["import bvh", "import numba, bvh"])
 def test_users_functions_call_kernels(first: str) -> None:
     """The same, and queries."""
-    script = f"""
-import json, sys
-{first}
-before = "numba" in sys.modules
-from bvh import kernels
-import bvh.geometry.arithmetic.floats as floats
-from bvh.geometry.arithmetic.floats import two_product
-same = before == ("numba" in sys.modules)
-import numba, pickle
-
-@numba.njit
-def ours(x):
-    high, low = two_product(x, 3.0)
-    return high + floats.power_of_two(1)
-
+    script = (
+        OURS.format(first=first)
+        + """
 @numba.njit
 def below(arrays, x, y):
     return kernels.any_hit(arrays, (x, y, 2.0), (0.0, 0.0, -1.0))
@@ -110,6 +101,7 @@ sum_of = ours(2.0)
 tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
 print(json.dumps([same, sum_of, below(tree.arrays, 1.0, 2.0)]))
 """
+    )
     assert answer(start(script)) == [True, 8.0, True]
 
 
