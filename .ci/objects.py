@@ -15,6 +15,7 @@ depend on the width.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -23,6 +24,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +39,9 @@ UNCOUNTED = """
 define linkonce_odr void @NRT_incref(ptr) alwaysinline { ret void }
 define linkonce_odr void @NRT_decref(ptr) alwaysinline { ret void }
 """
+UNCOUNTED_NAMES = set(re.findall(r"@(\w+)", UNCOUNTED))
+# Names of functions and globals in LLVM's text.
+NAMES = re.compile(r'@(?:"([^"]+)"|([\w$.-]+))')
 
 
 class Function(NamedTuple):
@@ -211,9 +216,13 @@ def _merged(functions: list[Function], symbols: list[str], level: str) -> Any:
         called = module.get_function(function.name)
         called.linkage = "external"
         manager.run(module, builder)
-        # A function of several modules is linked once: its name is that of its source.
-        for helper in _defined(module):
-            helper.linkage = "linkonce_odr" if helper.is_function else "private"
+        # A function of several modules is linked once if its code is the same in all: optimised for
+        # its callers, it may have other arguments than in another module.
+        names = _names_by_code(module)
+        for own in _defined(module):
+            own.linkage = "linkonce_odr" if own.is_function else "private"
+        for own in module.functions:
+            own.name = names.get(own.name, own.name)
         called.linkage, called.name = "external", symbol
         whole.link_in(module)
     for own in _defined(whole):
@@ -225,6 +234,26 @@ def _merged(functions: list[Function], symbols: list[str], level: str) -> Any:
     manager.run(whole, builder)
     whole.verify()
     return whole
+
+
+def _names_by_code(module: Any) -> dict[str, str]:
+    """Return names for the functions that a module defines, equal only where their code is."""
+    # Numbers of attributes and of metadata differ from module to module.
+    texts = {own.name: re.sub(r" [#!]\d+", "", str(own)) for own in _defined(module)}
+    uses = {
+        name: sorted({a or b for a, b in NAMES.findall(text)} & texts.keys() - {name})
+        for name, text in texts.items()
+    }
+
+    @cache
+    def digest(name: str) -> str:
+        """Return a digest of the code, and of all that it refers to."""
+        parts = texts[name], *map(digest, uses[name])
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    # Those of `UNCOUNTED` take the place of the module's.
+    functions = [own.name for own in module.functions if own.name in texts.keys() - UNCOUNTED_NAMES]
+    return {name: f"{name}.{digest(name)}" for name in functions}
 
 
 def _defined(module: Any) -> list[Any]:
