@@ -3,10 +3,10 @@
     python .ci/objects.py LEVEL FOLDER TRIPLE...
 
 All recipes are run to see which kernels there are, for which arguments. The code of each, optimised
-as it is when it is called, becomes one function of a module; helpers that several kernels have are
-in it once. FOLDER is given one object for each triple, `LEVEL-TRIPLE.o`, the code that they are
-made of, `LEVEL.bc`, the manifest `LEVEL.json`, which says what `linked` must know of the functions,
-and the header for C, `bvh.h`.
+as it is when it is called, becomes one function of a module; helpers whose code is the same in
+several kernels are in it once. FOLDER is given one object for each triple, `LEVEL-TRIPLE.o`, the
+code that they are made of, `LEVEL.bc`, the manifest `LEVEL.json`, which says what `linked` must
+know of the functions, and the header for C, `bvh.h`.
 
 BVH_WIDTH sets another width of vectors than the level's. Of a level that this machine does not
 have, kernels are compiled twice: here as usual, to be run, and for it; which there are does not
@@ -42,6 +42,8 @@ define linkonce_odr void @NRT_decref(ptr) alwaysinline { ret void }
 UNCOUNTED_NAMES = set(re.findall(r"@(\w+)", UNCOUNTED))
 # Names of functions and globals in LLVM's text.
 NAMES = re.compile(r'@(?:"([^"]+)"|([\w$.-]+))')
+# Names of values and blocks, and of blocks where they begin.
+LOCALS = re.compile(r'%"?([\w$.-]+)"?|^"?([\w$.-]+)"?:', re.MULTILINE)
 
 
 class Function(NamedTuple):
@@ -238,22 +240,35 @@ def _merged(functions: list[Function], symbols: list[str], level: str) -> Any:
 
 def _names_by_code(module: Any) -> dict[str, str]:
     """Return names for the functions that a module defines, equal only where their code is."""
-    # Numbers of attributes and of metadata differ from module to module.
-    texts = {own.name: re.sub(r" [#!]\d+", "", str(own)) for own in _defined(module)}
-    uses = {
-        name: sorted({a or b for a, b in NAMES.findall(text)} & texts.keys() - {name})
-        for name, text in texts.items()
-    }
+    texts = {own.name: _numbered(str(own)) for own in _defined(module)}
+    constants = {own.name for own in module.global_variables}
 
     @cache
     def digest(name: str) -> str:
-        """Return a digest of the code, and of all that it refers to."""
-        parts = texts[name], *map(digest, uses[name])
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        """Return a digest of code, or of a constant, and of all that it refers to."""
+
+        def named(match: re.Match[str]) -> str:
+            other = match[1] or match[2]
+            if other == name or other not in texts:
+                return "self" if other == name else other
+            return digest(other) if other in constants else f"{other}.{digest(other)}"
+
+        return hashlib.sha256(NAMES.sub(named, texts[name]).encode()).hexdigest()[:16]
 
     # Those of `UNCOUNTED` take the place of the module's.
     functions = [own.name for own in module.functions if own.name in texts.keys() - UNCOUNTED_NAMES]
     return {name: f"{name}.{digest(name)}" for name in functions}
+
+
+def _numbered(text: str) -> str:
+    """Return LLVM's text with numbers for local names, without those of attributes and metadata."""
+    numbers: dict[str, int] = {}
+
+    def number(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        return f"%{numbers.setdefault(name, len(numbers))}"
+
+    return LOCALS.sub(number, re.sub(r" [#!]\d+", "", text))
 
 
 def _defined(module: Any) -> list[Any]:

@@ -52,6 +52,45 @@ EXPECTED = {"linux": ["fma", "memset"], "macos": ["fma", "memset"],
             "windows": ["__chkstk", "fma", "memset"]}  # fmt: skip
 
 
+# A kernel and its helper, optimised for it: with other arguments, or a constant that it refers to.
+KERNEL = """
+@constant = private constant i64 {constant}
+define internal i64 @helper({kind} %x{number}) noinline {{
+  %y = load i64, ptr @constant
+  ret i64 %y
+}}
+define i64 @{name}(i64 %words) {{
+  %x = inttoptr i64 %words to ptr
+  %y = call i64 @helper({kind} {argument})
+  ret i64 %y
+}}
+"""
+
+
+def test_helpers_of_one_name_are_one_if_their_code_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optimised in another kernel, a helper may have lost an argument, or take it otherwise."""
+    monkeypatch.syspath_prepend(ROOT / ".ci")
+    objects = importlib.import_module("objects")
+    variants = (("i64", "7", 3), ("ptr", "%x", 3), ("i64", "8", 3), ("i64", "7", 4))
+    functions = []
+    for k, (kind, argument, constant) in enumerate(variants):
+        code = KERNEL.format(
+            kind=kind, argument=argument, constant=constant, name=f"kernel{k}", number=k
+        )
+        bitcode = llvm.parse_assembly(code).as_bitcode()
+        place = "module", f"entry{k}", None, "", (), False
+        functions.append(objects.Function(*place, name=f"kernel{k}", code=bitcode))
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    level = objects.host_levels()[-1]
+    merged = objects._merged(functions, list("abcd"), level)
+    for name in ("objects", "foreign_targets"):
+        sys.modules.pop(name)
+    helpers = [str(f) for f in merged.functions if f.name.startswith("helper")]
+    # Those of the first and of the third kernel are the same.
+    assert len(helpers) == 3 and sum("(ptr %" in text for text in helpers) == 1
+
+
 @pytest.fixture
 def linking(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The linker, a module that is no part of the package."""
