@@ -23,13 +23,15 @@ class PageClient:
     """A connection to the server of a page, with the nodes of its scene by their names.
 
     `nodes` are dictionaries of properties; `windows` counts the messages of the websocket, each of
-    which the page applies at once, and `updates` those among them that change a node.
+    which the page applies at once, and `updates` those among them that change a node. `changes`
+    lists changed properties of controls in their order, each with the control's id.
     """
 
     def __init__(self, url: str, origin: str | None = None, eye: Any = (0.0, 0.0, 5.0)) -> None:
         self.nodes: dict[str, dict[str, Any]] = {}
         self.windows = self.updates = self.bytes = 0
         self.html: dict[str, str] = {}
+        self.changes: list[tuple[str, str, Any]] = []
         self._socket = connect(
             url.replace("http", "ws", 1), origin=origin, proxy=None, max_size=None,
             subprotocols=[f"viser-v{viser.__version__}"], open_timeout=PATIENCE,
@@ -99,6 +101,9 @@ class PageClient:
     def _apply(self, message: dict[str, Any], buffers: list[bytes]) -> None:
         """Apply one message to the nodes."""
         kind, name = message["type"], message.get("name", "")
+        if kind == "GuiUpdateMessage":
+            uuid = message["uuid"]
+            self.changes += [(uuid, *change) for change in message["updates"].items()]
         if kind == "RemoveSceneNodeMessage":
             self.nodes.pop(name, None)
         elif kind == "GuiHtmlMessage":

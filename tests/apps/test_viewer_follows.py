@@ -317,3 +317,19 @@ def test_hidden_instances_stay_hidden() -> None:
     copy.hide(ids[1])
     assert [one.visible for one in copy.scene] == [True, False, True]
     assert scene[ids[1]].visible
+
+
+def test_a_slider_has_its_range_before_it_is_shown() -> None:
+    """A key pressed on the slider of levels, as soon as it is visible, is not lost."""
+    scene = Scene()
+    # A tree of more than one level.
+    scene.add(trimesh.creation.icosphere(subdivisions=3))
+    viewer, client = served(scene)
+    with viewer, client:
+        client.until(lambda: viewer._sessions and client.html, "the page")
+        boxes = next(iter(viewer._sessions.values()))._boxes
+        boxes._of.value = "tree"
+        level = boxes._level._impl.uuid
+        client.until(lambda: (level, "visible", True) in client.changes, "the slider")
+        shown = client.changes.index((level, "visible", True))
+        assert any(change[:2] == (level, "max") for change in client.changes[:shown])

@@ -52,8 +52,8 @@ class BoxOverlay:
             pick, leaves = session.pick, session.scene.leaves
             leaf = 0 if pick is None or pick.leaf >= len(leaves) else pick.leaf
             levels = self._chosen(leaf)
-            self._level.visible = self._summary.visible = levels is not None
             if levels is None:
+                self._level.visible = self._summary.visible = False
                 session.marks.clear("boxes")
                 return
             deepest = max(levels.depth, 1)
@@ -71,6 +71,8 @@ class BoxOverlay:
             if len(drawn) < len(boxes):
                 text += f", the {grouped(len(drawn))} largest drawn"
             self._summary.content = block(f'<span id="bvh-boxes">{text}</span>')
+            # Last: a key that comes before the range is lost.
+            self._level.visible = self._summary.visible = True
             lines = edges_of(session.frame.to_page(corners))
             session.marks.lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
 
