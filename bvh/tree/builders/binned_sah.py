@@ -42,11 +42,10 @@ class Limits(NamedTuple):
 
 
 def new_scratch() -> tuple[NDArray[np.generic], ...]:
-    """Return the scratch of one thread: ranges and their boxes, halves, bins, counts and costs."""
+    """Return the scratch of one thread: ranges and their boxes, halves, bins and costs."""
     return (
-        np.empty((128, RANGE_WIDTH), np.int64), np.empty((2 * 128, record.WIDTH), np.float32),
-        np.empty((4, record.WIDTH), np.float32), np.empty((6 * BINS, record.WIDTH), np.float32),
-        np.empty(6 * BINS, np.int32), np.empty(BINS, np.float32),
+        np.empty((128, RANGE_WIDTH), np.int64), record.new(2 * 128), record.new(4),
+        record.new(6 * BINS), np.empty(BINS, np.float32),
     )  # fmt: skip
 
 
@@ -74,7 +73,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
     cancel, done = state
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
-    pending, waiting_boxes, halves, bins, counts, costs = scratch
+    pending, waiting_boxes, halves, bins, costs = scratch
     used, waiting, task_count = 1, 1, 0
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
@@ -103,8 +102,8 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         n = binning.bins_for(count)
         scale = record.scales(centres, np.float32(n))
         if count > group and subtrees.may_choose(count, depth, deepest):
-            binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins, counts)
-            cost, axis, last, lefts = binning.best_split(bins, counts, scale, n, group_bits, costs)
+            binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins)
+            cost, axis, last, lefts = binning.best_split(bins, scale, n, group_bits, costs)
             if axis >= 0:
                 binning.bound_halves(bins, n, axis, last, halves)
             if spatial is not None:
