@@ -8,7 +8,7 @@ range is cut in half instead.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,16 @@ from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
+from bvh.tree.builders.cells import GRAIN, LEAST, MOST_RANGES, Grid, new_grid, split_range
 from bvh.tree.builders.grid import bound_all, split_top
-from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
+from bvh.tree.builders.space import NO_PLANE, Spatial, cheaper_plane, part
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
 MAX_LEAF = 1 << GROUP_BITS
+# Pending ranges: of halves the smaller one is next, and of the ranges of a grid the largest one is
+# last, so that each is at most half of those that left others pending, which have more than LEAST.
+MOST_PENDING = 128 + MOST_RANGES * (32 - LEAST.bit_length())
 # Cost of testing a group in units of one node visit.
 GROUP_COST = 1.0
 
@@ -41,11 +45,11 @@ class Limits(NamedTuple):
     max_leaf: int  # records in a leaf
 
 
-def new_scratch() -> tuple[NDArray[np.generic], ...]:
-    """Return the scratch of one thread: ranges and their boxes, halves, bins and costs."""
+def new_scratch(grid: Grid | None) -> tuple[Any, ...]:
+    """Return the scratch of one thread: ranges and their boxes, halves, bins, costs and a grid."""
     return (
-        np.empty((128, RANGE_WIDTH), np.int64), record.new(2 * 128), record.new(4),
-        record.new(6 * BINS), np.empty(BINS, np.float32),
+        np.empty((MOST_PENDING, RANGE_WIDTH), np.int64), record.new(2 * MOST_PENDING),
+        record.new(4), record.new(6 * BINS), np.empty(BINS, np.float32), grid,
     )  # fmt: skip
 
 
@@ -62,6 +66,27 @@ def _put_leaf(records, shift, begin, end, node, links, order):
     link_leaf(links, node, begin, end - begin)
 
 
+@inlined
+def _push_ranges(records, ranges, n, bounds, pending, boxes, waiting):
+    """Make ranges of a grid pending, the largest first, so that few are pending at a time."""
+    largest, half = 0, len(records) >> 1
+    for k in range(n):
+        if ranges[k, END] - ranges[k, BEGIN] > ranges[largest, END] - ranges[largest, BEGIN]:
+            largest = k
+    for k in range(n):
+        # The largest one changes places with the first one.
+        i = largest if k == 0 else (0 if k == largest else k)
+        for column in range(RANGE_WIDTH):
+            pending[waiting, column] = ranges[i, column]
+        pending[waiting, LIMIT] = ranges[i, END]
+        shift = ranges[i, SIDE] * half
+        centres = binning.bound_centres(records, shift + ranges[i, BEGIN], shift + ranges[i, END])
+        record.store(boxes, 2 * waiting, record.load_bounds(bounds, ranges[i, NODE]))
+        record.store(boxes, 2 * waiting + 1, centres)
+        waiting += 1
+    return waiting
+
+
 @entry
 def build_subtree(records, spatial, start, boxes, block, limits, left_over, state, scratch):
     """Build the subtree of one range, but leave small ranges as tasks."""
@@ -73,7 +98,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
     cancel, done = state
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
-    pending, waiting_boxes, halves, bins, costs = scratch
+    pending, waiting_boxes, halves, bins, costs, grid = scratch
     used, waiting, task_count = 1, 1, 0
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
@@ -97,6 +122,16 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             record.store(task_boxes, 2 * task_count + 1, centres)
             task_count += 1
             continue
+        # One of these is None, for which Numba compiles no code.
+        if grid is not None:
+            if count > LEAST:
+                used, n = split_range(
+                    records, pending[waiting], centres, (bounds, links), used,
+                    (GRAIN, deepest, group_bits), grid,
+                )  # fmt: skip
+                if n > 1:
+                    waiting = _push_ranges(records, grid.ranges, n, bounds, pending, waiting_boxes, waiting)
+                    continue
         # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
         axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
         n = binning.bins_for(count)
@@ -171,10 +206,18 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
 
 
 def subtree_builder(
-    records: NDArray[np.float32], limits: Limits, new_spatial: Callable[[], object] = lambda: None
-) -> Callable[..., tuple[int, int]]:
+    records: NDArray[np.float32], limits: Limits,
+    new_splits: Callable[[], tuple[Spatial | None, Grid | None]],
+) -> Callable[..., tuple[int, int]]:  # fmt: skip
     """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
-    shelf, none = Shelf(lambda: (new_spatial(), new_scratch())), no_tasks()
+    # `new_splits` makes the scratch for either planes of space or grids.
+    none = no_tasks()
+
+    def new_pieces() -> tuple[Spatial | None, tuple[Any, ...]]:
+        spatial, grid = new_splits()
+        return spatial, new_scratch(grid)
+
+    shelf = Shelf(new_pieces)
 
     def build(
         task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
@@ -208,5 +251,7 @@ def build(
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
     order = aligned(count, np.int32)
-    subtree = subtree_builder(records, Limits(0, deepest, group_bits, max_leaf))
+    largest = int((tasks[:, END] - tasks[:, BEGIN]).max())
+    limits = Limits(0, deepest, group_bits, max_leaf)
+    subtree = subtree_builder(records, limits, lambda: (None, new_grid(largest)))
     return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)

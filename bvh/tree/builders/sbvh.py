@@ -75,7 +75,7 @@ def build(
             np.empty((3, 3)),
         )  # fmt: skip
 
-    subtree = subtree_builder(records, Limits(0, deepest, GROUP_BITS, MAX_LEAF), new_spatial)
+    subtree = subtree_builder(records, Limits(0, deepest, GROUP_BITS, MAX_LEAF), lambda: (new_spatial(), None))
 
     def build_top() -> tuple[int, int]:
         root = np.array([0, 0, count, 0, 0, capacity], np.int64)
