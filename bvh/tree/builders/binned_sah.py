@@ -39,23 +39,17 @@ GROUP_COST = 1.0
 class Limits(NamedTuple):
     """Limits of a subtree."""
 
-    grain: int  # ranges of at most this many records are left as tasks
     deepest: int  # depth of the tree
     group_bits: int  # leaves cost one for each started group of 1 << group_bits records
     max_leaf: int  # records in a leaf
 
 
-def new_scratch(grid: Grid | None) -> tuple[Any, ...]:
-    """Return the scratch of one thread: ranges and their boxes, halves, bins, costs and a grid."""
+def new_scratch() -> tuple[NDArray[np.generic], ...]:
+    """Return the scratch of one thread: ranges and their boxes, halves, bins and costs."""
     return (
         np.empty((MOST_PENDING, RANGE_WIDTH), np.int64), record.new(2 * MOST_PENDING),
-        record.new(4), record.new(6 * BINS), np.empty(BINS, np.float32), grid,
+        record.new(4), record.new(6 * BINS), np.empty(BINS, np.float32),
     )  # fmt: skip
-
-
-def no_tasks(count: int = 0) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return memory for `count` tasks, and for the box of each and that of its centres."""
-    return np.empty((count, RANGE_WIDTH), np.int64), np.empty((count, 2, record.WIDTH), np.float32)
 
 
 @inlined
@@ -88,18 +82,17 @@ def _push_ranges(records, ranges, n, bounds, pending, boxes, waiting):
 
 
 @entry
-def build_subtree(records, spatial, start, boxes, block, limits, left_over, state, scratch):
-    """Build the subtree of one range, but leave small ranges as tasks."""
+def build_subtree(records, spatial, grid, start, boxes, block, limits, state, scratch):
+    """Build the subtree of one range; return the number of its nodes."""
     # `start` is the range, with the columns of `subtrees`, `boxes` its box and that of its centres,
-    # `spatial` None or `space.Spatial`, `left_over` (tasks, their boxes), and `state` (cancel,
-    # done). Returns the numbers of nodes and of tasks.
-    grain, deepest, group_bits, max_leaf = limits
-    tasks, task_boxes = left_over
+    # and `state` (cancel, done). Either `spatial` or `grid` is None, for which Numba compiles no
+    # code.
+    deepest, group_bits, max_leaf = limits
     cancel, done = state
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
-    pending, waiting_boxes, halves, bins, costs, grid = scratch
-    used, waiting, task_count = 1, 1, 0
+    pending, waiting_boxes, halves, bins, costs = scratch
+    used, waiting = 1, 1
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
     pending[0, NODE] = 0
@@ -115,14 +108,6 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         shift = side * half
         row = 2 * waiting
         box, centres = record.load(waiting_boxes, row), record.load(waiting_boxes, row + 1)
-        if count <= grain:
-            for i in range(RANGE_WIDTH):
-                tasks[task_count, i] = pending[waiting, i]
-            record.store(task_boxes, 2 * task_count, box)
-            record.store(task_boxes, 2 * task_count + 1, centres)
-            task_count += 1
-            continue
-        # One of these is None, for which Numba compiles no code.
         if grid is not None:
             if count > LEAST:
                 used, n = split_range(
@@ -145,7 +130,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
                 if limit > end:
                     span = shift + begin, shift + end, limit - begin
                     cost, plane = cheaper_plane(
-                        spatial, records, span, waiting_boxes, row, halves, (cost, axis), costs
+                        spatial, records, span, box, halves, (cost, axis), costs
                     )
         if count <= max_leaf:
             area = record.half_area(box)
@@ -161,7 +146,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
             lefts, rights = part(
                 spatial, records, shift + begin, shift + end, plane,
-                (other + begin, other + middle), waiting_boxes, row, halves,
+                (other + begin, other + middle), box, halves,
             )  # fmt: skip
             side = 1 - side
         elif axis >= 0:
@@ -188,7 +173,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             right = (k == 0) == (lefts <= rights)
             low = middle if right else begin
             high = low + (rights if right else lefts)
-            if grain < high - low <= group:
+            if high - low <= group:
                 _put_leaf(records, side * half, low, high, child + np.int64(right), links, order)
                 done[0] += high - low
                 continue
@@ -202,35 +187,25 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
                 waiting_boxes, 2 * waiting + 1, record.load(halves, LEFT_CENTRES + np.int64(right))
             )
             waiting += 1
-    return used, task_count
+    return used
 
 
 def subtree_builder(
     records: NDArray[np.float32], limits: Limits,
     new_splits: Callable[[], tuple[Spatial | None, Grid | None]],
-) -> Callable[..., tuple[int, int]]:  # fmt: skip
+) -> subtrees.BuildSubtree:  # fmt: skip
     """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
     # `new_splits` makes the scratch for either planes of space or grids.
-    none = no_tasks()
-
-    def new_pieces() -> tuple[Spatial | None, tuple[Any, ...]]:
-        spatial, grid = new_splits()
-        return spatial, new_scratch(grid)
-
-    shelf = Shelf(new_pieces)
+    shelf = Shelf(lambda: (new_splits(), new_scratch()))
 
     def build(
         task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
-        state: subtrees.BuildState, grain: int = 0,
-        left_over: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
-    ) -> tuple[int, int]:  # fmt: skip
-        # Ranges of at most `grain` records are not built, but stored in `left_over` as tasks.
-        with shelf.scratch() as (spatial, scratch):
-            built: tuple[int, int] = build_subtree(
-                records, spatial, task, box, block, limits._replace(grain=grain), left_over, state,
-                scratch,
+        state: subtrees.BuildState,
+    ) -> int:  # fmt: skip
+        with shelf.scratch() as (splits, scratch):
+            return int(
+                build_subtree(records, *splits, task, box, block, limits, state, scratch)
             )  # fmt: skip
-        return built
 
     return build
 
@@ -252,6 +227,6 @@ def build(
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
     order = aligned(count, np.int32)
     largest = int((tasks[:, END] - tasks[:, BEGIN]).max())
-    limits = Limits(0, deepest, group_bits, max_leaf)
+    limits = Limits(deepest, group_bits, max_leaf)
     subtree = subtree_builder(records, limits, lambda: (None, new_grid(largest)))
     return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)

@@ -117,16 +117,18 @@ def join(builder: Builder, a: Value, b: Value) -> Value:
     return _extreme(builder, "max", a, b)
 
 
-@operation(types.void, ARRAY, i8, v8)
-def add(builder: Builder, array: Value, row: Value, value: Value) -> None:
-    """Extend the box in a row of an (n, 8) array to contain another."""
-    at = _row(builder, array, row)
-    builder.store(_extreme(builder, "max", builder.load(at, align=4), value), at, align=4)
-
-
 def _with_count(builder: Builder, box: Value, count: Value) -> Value:
     """Return the bin of a box whose last lane is that of integers."""
     return _shuffle(builder, box, builder.bitcast(count, V8), [*range(COUNT), WIDTH + COUNT])
+
+
+@operation(types.void, ARRAY, i8, v8)
+def add(builder: Builder, array: Value, row: Value, value: Value) -> None:
+    """Extend the bin in a row of an (n, 8) array to contain a box, which does not count."""
+    at = _row(builder, array, row)
+    bin = builder.load(at, align=4)
+    box = _extreme(builder, "max", bin, value)
+    builder.store(_with_count(builder, box, builder.bitcast(bin, INTS8)), at, align=4)
 
 
 def _put(builder: Builder, address: Value, r: Value) -> None:
@@ -242,6 +244,24 @@ def bins_of(builder: Builder, point: Value, box: Value, scale: Value, last: Valu
     """Return on each axis the bin, from 0 to `last`, of a point (doubled, as a box) in a box."""
     b = _bins(builder, point, box, scale, last)
     return cgutils.pack_array(builder, [builder.zext(bin, I64) for bin in _lanes(builder, b)])
+
+
+@operation(types.UniTuple(i8, 6), v8, v8, v4, i4)
+def spans_of(builder: Builder, r: Value, box: Value, scale: Value, last: Value) -> Value:
+    """Return on each axis the first bin of a box, from 0 to `last`, that a record is in; the last.
+
+    Bins of `scale` begin at the lower corner of the box. The last bin is not before the first one.
+    """
+    low, high = _halves(builder, r)
+    begin, _ = _halves(builder, box)
+    last, found = spread(builder, last, 4), []
+    least = _constant(INTS4, 0)
+    for at in (builder.fsub(begin, low), builder.fadd(begin, high)):
+        b = builder.fptosi(builder.fmul(at, scale), INTS4)
+        b = builder.select(builder.icmp_signed("<", b, least), least, b)
+        least = builder.select(builder.icmp_signed("<", b, last), b, last)
+        found += _lanes(builder, least)
+    return cgutils.pack_array(builder, [builder.zext(bin, I64) for bin in found])
 
 
 @operation(f4, v8)

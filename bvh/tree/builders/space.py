@@ -85,46 +85,45 @@ def _clip(v, records, row, axis, low, high, out, target):
     return record.overlaps(record.load(out, target))
 
 
-@inlined
-def _span(records, i, axis, low, scale):
-    """Return the first and the last of the BINS intervals of space that a record overlaps."""
-    first = np.int64((-record.lane_of(records, i, axis) - low) * scale)
-    last = np.int64((record.lane_of(records, i, axis + record.UPPER) - low) * scale)
-    first = min(max(first, 0), BINS - 1)
-    return first, min(max(last, first), BINS - 1)
-
-
 # Where interval b of space begins.
 _plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b) / scale)))
 
 
 @kernel
-def _fill(spatial, records, begin, end, boxes, row, scale):
-    """Bound the parts of records in each interval of each axis; count the ends of records there."""
+def fill_intervals(spatial, records, begin, end, box):
+    """Bound the parts of records in each interval of a box; count them where they begin and end."""
+    # Bins count the records that are in one interval, `counts` the others.
     triangles, frame, _, _, bins, counts, v = spatial
-    spare = len(bins) - 1
+    scale, spare = record.scales(box, np.float32(BINS)), len(bins) - 1
+    record.store(bins, spare, box)
+    lows = (
+        -record.lane_of(bins, spare, 0), -record.lane_of(bins, spare, 1),
+        -record.lane_of(bins, spare, 2),
+    )  # fmt: skip
     for b in range(3 * BINS):
-        record.store(bins, b, record.nothing())
+        record.store(bins, b, record.empty_bin())
         counts[b] = 0
         counts[3 * BINS + b] = 0
     for i in range(begin, end):
         r = record.load(records, i)
+        spans = record.spans_of(r, box, scale, np.int32(BINS - 1))
+        if spans[:3] == spans[3:]:
+            record.put(bins, spans[0], r)
+            record.put(bins, BINS + spans[1], r)
+            record.put(bins, 2 * BINS + spans[2], r)
+            continue
         is_known = False
         for axis in range(3):
-            times = record.lane4(scale, axis)
-            if times == 0.0:
+            first, last, base = spans[axis], spans[axis + 3], axis * BINS
+            if first == last:
+                record.put(bins, base + first, r)
                 continue
-            low = -record.lane_of(boxes, row, axis)
-            first, last = _span(records, i, axis, low, times)
-            base = axis * BINS
             counts[base + first] += 1
             counts[3 * BINS + base + last] += 1
-            if first == last:
-                record.add(bins, base + first, r)
-                continue
             if not is_known:
                 local_triangle(triangles, np.int64(record.id_of(records, i)), frame, v)
                 is_known = True
+            low, times = lows[axis], record.lane4(scale, axis)
             for b in range(first, last + 1):
                 start, stop = _plane(low, times, b), _plane(low, times, b + 1)
                 if _clip(v, records, i, axis, start, stop, bins, spare):
@@ -132,7 +131,7 @@ def _fill(spatial, records, begin, end, boxes, row, scale):
 
 
 @kernel
-def _best_plane(spatial, scale, capacity, costs):
+def best_plane(spatial, scale, capacity, costs):
     """Return (cost, plane) for the cheapest plane of at most `capacity` pieces."""
     bins, counts = spatial.bins, spatial.counts
     best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
@@ -141,16 +140,17 @@ def _best_plane(spatial, scale, capacity, costs):
             continue
         first = axis * BINS
         box, right = record.nothing(), 0
-        for b in range(BINS - 1, 0, -1):
-            box = record.join(box, record.load(bins, first + b))
-            right += counts[3 * BINS + first + b]
+        for b in range(BINS - 1, -1, -1):
+            bin = record.load(bins, first + b)
+            box = record.join(box, bin)
+            right += record.count_of(bin) + counts[3 * BINS + first + b]
             costs[b] = record.half_area(box) * binning.groups(right, GROUP_BITS)
-        all_of = right + counts[3 * BINS + first]
-        box, left, right = record.nothing(), 0, all_of
+        box, left, all_of = record.nothing(), 0, right
         for b in range(BINS - 1):
-            box = record.join(box, record.load(bins, first + b))
-            left += counts[first + b]
-            right -= counts[3 * BINS + first + b]
+            bin = record.load(bins, first + b)
+            box = record.join(box, bin)
+            left += record.count_of(bin) + counts[first + b]
+            right -= record.count_of(bin) + counts[3 * BINS + first + b]
             one_sided = min(left, right) == 0 or max(left, right) == all_of
             if one_sided or left + right > capacity:
                 continue
@@ -161,25 +161,32 @@ def _best_plane(spatial, scale, capacity, costs):
 
 
 @kernel
-def cheaper_plane(spatial, records, span, boxes, row, halves, split, costs):
-    """Return (cost, plane) of the cheapest plane for a range whose box is in `row`."""
+def may_cut(spatial, halves, axis):
+    """Return whether planes are tried: the halves of the best split, if any, overlap enough."""
+    if axis < 0:
+        return True
+    shared = record.meet(record.load(halves, LEFT), record.load(halves, RIGHT))
+    return record.overlaps(shared) and record.half_area(shared) > spatial.overlap
+
+
+@kernel
+def cheaper_plane(spatial, records, span, box, halves, split, costs):
+    """Return (cost, plane) of the cheapest plane for a range with a box."""
     # `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins,
     # with the axis -1 for none. If no plane is cheaper, or the halves of that split hardly overlap,
     # this returns its cost and NO_PLANE.
     begin, end, capacity = span
     cost, axis = split
-    if axis >= 0:
-        shared = record.meet(record.load(halves, LEFT), record.load(halves, RIGHT))
-        if not (record.overlaps(shared) and record.half_area(shared) > spatial.overlap):
-            return cost, NO_PLANE
-    scale = record.scales(record.load(boxes, row), np.float32(BINS))
-    _fill(spatial, records, begin, end, boxes, row, scale)
-    plane_cost, plane = _best_plane(spatial, scale, capacity, costs)
+    if not may_cut(spatial, halves, axis):
+        return cost, NO_PLANE
+    fill_intervals(spatial, records, begin, end, box)
+    scale = record.scales(box, np.float32(BINS))
+    plane_cost, plane = best_plane(spatial, scale, capacity, costs)
     return (plane_cost, plane) if plane_cost < cost else (cost, NO_PLANE)
 
 
 @kernel
-def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
+def part(spatial, records, begin, end, plane, targets, box, halves):
     """Move records to the side of a plane that they are on, and pieces of them to both."""
     # `targets` are the first rows of the left and the right side. Bounds both sides, and returns
     # the number of records on each. A record that crosses the plane is not cut where that is
@@ -187,8 +194,9 @@ def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
     triangles, frame, _, pieces, bins, _, v = spatial
     axis, last, lefts, rights = plane
     binning.bound_halves(bins, BINS, axis, last, halves)
-    times = record.lane4(record.scales(record.load(boxes, row), np.float32(BINS)), axis)
-    low = -record.lane_of(boxes, row, axis)
+    scale = record.scales(box, np.float32(BINS))
+    record.store(pieces, 0, box)
+    low, times = -record.lane_of(pieces, 0, axis), record.lane4(scale, axis)
     border = _plane(low, times, last + 1)
     whole_left, whole_right = record.load(halves, LEFT), record.load(halves, RIGHT)
     left_box, right_box = record.nothing(), record.nothing()
@@ -196,7 +204,8 @@ def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
     left_at, right_at = targets
     for i in range(begin, end):
         r = record.load(records, i)
-        from_bin, to_bin = _span(records, i, axis, low, times)
+        spans = record.spans_of(r, box, scale, np.int32(BINS - 1))
+        from_bin, to_bin = spans[axis], spans[axis + 3]
         goes_left, goes_right = from_bin <= last, to_bin > last
         left_piece, right_piece = r, r
         if goes_left and goes_right:
