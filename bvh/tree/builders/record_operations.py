@@ -14,7 +14,7 @@ from bvh.runtime.compiler.code_generator import host_features
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import llvm_operation
 from bvh.runtime.simd.vectors import Vec, declare, indices, spread
-from bvh.tree.builders.record_layout import COUNT, ID, NARROWEST, WIDTH
+from bvh.tree.builders.record_layout import COUNT, ID, NARROWEST, UPPER, WIDTH
 from bvh.tree.nodes import SMALLEST_PLANE
 
 F32, F64, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
@@ -349,6 +349,20 @@ def store_bounds(builder: Builder, bounds: Value, node: Value, v: Value) -> None
         value = builder.extract_element(v, I32(lane))
         value = builder.fneg(value) if column < 3 else value
         builder.store(value, _number(builder, bounds, node, I64(column), 6))
+
+
+@operation(i4, v8)
+def id_in(builder: Builder, r: Value) -> Value:
+    """Return the id of a record."""
+    return builder.extract_element(builder.bitcast(r, INTS8), I32(ID))
+
+
+@operation(v8, i4, f4, f4)
+def slab(builder: Builder, axis: Value, low: Value, high: Value) -> Value:
+    """Return the box of the space between two planes across an axis, by minus the lower one."""
+    out = _constant(V8, np.inf)
+    out = builder.insert_element(out, low, axis)
+    return builder.insert_element(out, high, builder.add(axis, I32(UPPER)))
 
 
 @operation(v8, ARRAY, i8)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.threads import Progress, Shelf
+from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, subtree_builder
 from bvh.tree.builders.bins import BINS, GROUP_BITS
 from bvh.tree.builders.grid import bound_all
-from bvh.tree.builders.records import UPPER, WIDTH
 from bvh.tree.builders.shared_splits import LEAST_CHUNK, Shared, split_top
 from bvh.tree.builders.space import Spatial
 from bvh.tree.nodes import Nodes, is_leaf, link_leaf
@@ -65,14 +65,13 @@ def build(
     deepest, grain = subtrees.deepest_level(count), subtrees.task_size(count)
     box = bound_all(records, count, threads) if boxes is None else boxes
     # The size of the root's box: records store minus the lower corner.
-    x, y, z = (box[0, UPPER : UPPER + 3] + box[0, :3]).tolist()
+    x, y, z = (box[0, record.UPPER : record.UPPER + 3] + box[0, :3]).tolist()
     overlap = np.float32(OVERLAP * (x * y + y * z + z * x))
     order = aligned(capacity, np.int32)
 
     def new_spatial() -> Spatial:
         return Spatial(
-            triangles, frame, overlap, np.empty((2, WIDTH), np.float32),
-            np.empty((3 * BINS + 1, WIDTH), np.float32), np.empty(6 * BINS, np.int32),
+            triangles, frame, overlap, record.new(3 * BINS), np.empty(6 * BINS, np.int32),
             np.empty((3, 3)),
         )  # fmt: skip
 

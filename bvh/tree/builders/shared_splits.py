@@ -71,14 +71,15 @@ def _best_bins(spatial, bins, boxes, halves, costs):
     cost, axis, last, lefts = binning.best_split(bins, scale, BINS, GROUP_BITS, costs)
     if axis >= 0:
         binning.bound_halves(bins, BINS, axis, last, halves)
-    return cost, axis, last, lefts, may_cut(spatial, halves, axis)
+    return np.float64(cost), axis, last, lefts, may_cut(spatial, halves, axis)
 
 
 @entry
 def _best_plane(spatial, boxes, capacity, costs):
-    """Return (cost, plane) of the best plane for joined intervals."""
+    """Return the cost and the parts of the best plane for joined intervals."""
     scale = record.scales(record.load(boxes, 0), np.float32(BINS))
-    return best_plane(spatial, scale, capacity, costs)
+    cost, (axis, last, lefts, rights) = best_plane(spatial, scale, capacity, costs)
+    return np.float64(cost), axis, last, lefts, rights
 
 
 @entry
@@ -185,9 +186,9 @@ class SharedRange:
             _join_bins(self.intervals, self.all)
             with self.shared.shelf.scratch() as spatial:
                 joined = spatial._replace(bins=self.all, counts=self.counts.sum(axis=0, dtype=np.int32))
-                cost, plane = _best_plane(joined, self.boxes, limit - begin, self.shared.costs)
+                cost, *plane = _best_plane(joined, self.boxes, limit - begin, self.shared.costs)
             if cost < self.cost:
-                self.plane, self.bins = plane, self.intervals
+                self.plane, self.bins = tuple(plane), self.intervals
                 self.axis, self.last = plane[:2]
         is_plane = self.plane[0] >= 0
         self.side = 1 - int(self.task[SIDE])
@@ -202,15 +203,16 @@ class SharedRange:
         lefts, rights = sides.sum(axis=0).tolist()
         self.middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
         there = self.side * self.shared.half
-        self.rows = np.cumsum(sides, axis=0) - sides + [there + begin, there + self.middle]
-        self.found = sides
+        rows = np.cumsum(sides, axis=0) - sides + [there + begin, there + self.middle]
+        self.rows = rows.T.copy()
+        self.found = sides.T.copy()
 
     def move(self, i: int) -> None:
         """Move the records of a chunk."""
         records, halves = self.shared.records, self.halves[i]
         if self.axis < 0:
             return
-        left, right = self.rows[i].tolist()
+        left, right = self.rows[:, i].tolist()
         if self.plane[0] < 0:
             _move_chunk(
                 records, *self.spans[i], self.boxes, self.axis, self.last, left, right, halves
@@ -218,7 +220,7 @@ class SharedRange:
             return
         with self.shared.shelf.scratch() as spatial:
             spatial = spatial._replace(bins=self.all)
-            self.found[i] = _part_chunk(
+            self.found[:, i] = _part_chunk(
                 spatial, records, *self.spans[i], self.boxes, self.plane, (left, right), halves
             )
 
@@ -234,7 +236,7 @@ class SharedRange:
             # Of a split between bins the boxes of both sides are there.
             known = LEFT if self.plane[0] >= 0 else LEFT_CENTRES
             halves[known:] = self.halves[:-1, known:].max(axis=0)
-            counts = [_close_gaps(records, self.rows[:, k], self.found[:, k]) for k in range(2)]
+            counts = [_close_gaps(records, self.rows[k], self.found[k]) for k in range(2)]
         return [
             (
                 np.array([node + k, at, at + counts[k], task[DEPTH] + 1, self.side, stop]),

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
 from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
@@ -37,8 +38,7 @@ class Spatial(NamedTuple):
     triangles: Triangles
     frame: NDArray[np.float64]  # of the records
     overlap: np.float32  # half the surface of an overlap of halves for which planes are tried
-    pieces: NDArray[np.float32]  # scratch from here on: records of two pieces
-    bins: NDArray[np.float32]  # the intervals of each axis, and a record
+    bins: NDArray[np.float32]  # scratch from here on: the intervals of each axis
     counts: NDArray[np.int32]  # of records that begin in each interval, then of those that end
     corners: NDArray[np.float64]  # of a triangle in the local frame
 
@@ -51,38 +51,45 @@ def local_triangle(triangles, i, frame, out):
         out[k, 0], out[k, 1], out[k, 2] = into_frame(frame, vertices[k])
 
 
+@inlined
+def _with(lower, upper, p, is_inside):
+    """Extend a box of four lanes to contain a point that is inside."""
+    mask = simd.splat(is_inside, 4)
+    return (
+        simd.select(mask, simd.lesser(lower, p), lower),
+        simd.select(mask, simd.greater(upper, p), upper),
+    )
+
+
 @kernel
-def _clip(v, records, row, axis, low, high, out, target):
-    """Write the record of the part of a record's triangle between two planes across an axis."""
-    # `v` are the local vertices of the triangle. The planes are float32. Returns whether the part
-    # is not empty.
+def _clip(v, r, axis, low, high):
+    """Return the record of the part of a record's triangle between two planes across an axis."""
+    # `v` are the local vertices of the triangle. The planes are float32. The record of an empty
+    # part overlaps nothing.
     begin, end = low - SLACK, high + SLACK
-    lower, upper = (INF, INF, INF), (-INF, -INF, -INF)
+    lower, upper = simd.splat(INF, 4), simd.splat(-INF, 4)
     for k in range(3):
-        a, b = v[k], v[(k + 1) % 3]
+        after = k + 1 if k < 2 else 0
+        a, b = record.corner(v, k), record.corner(v, after)
+        at, to = v[k, axis], v[after, axis]
+        least, most = min(at, to), max(at, to)
         # A corner of the part is a vertex, or the crossing of an edge with a plane.
-        for part in range(3):
-            t = 0.0
-            if part == 0:
-                inside = begin <= a[axis] <= end
-            else:
-                plane = begin if part == 1 else end
-                inside = min(a[axis], b[axis]) < plane < max(a[axis], b[axis])
-                if inside:
-                    t = (plane - a[axis]) / (b[axis] - a[axis])
-            if inside:
-                p = (a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1]), a[2] + t * (b[2] - a[2]))
-                lower, upper = lower_of(lower, p), upper_of(upper, p)
-    box = record.record(
-        np.float32(lower[0] - SLACK), np.float32(lower[1] - SLACK), np.float32(lower[2] - SLACK),
-        record.id_of(records, row),
-        np.float32(upper[0] + SLACK), np.float32(upper[1] + SLACK), np.float32(upper[2] + SLACK),
+        lower, upper = _with(lower, upper, a, begin <= at <= end)
+        if least < begin < most:
+            p = a + (b - a) * simd.splat((begin - at) / (to - at), 4)
+            lower, upper = _with(lower, upper, p, True)
+        if least < end < most:
+            p = a + (b - a) * simd.splat((end - at) / (to - at), 4)
+            lower, upper = _with(lower, upper, p, True)
+    slack = simd.splat(SLACK, 4)
+    lower, upper = lower - slack, upper + slack
+    box = record.box_record(
+        simd.convert(lower, np.float32(0.0)), simd.convert(upper, np.float32(0.0)),
+        record.id_in(r),
     )  # fmt: skip
     # Never beyond what is clipped, nor beyond the planes.
-    record.store(out, target, record.meet(record.outward(box), record.load(records, row)))
-    out[target, axis] = min(out[target, axis], np.float32(-low))
-    out[target, axis + record.UPPER] = min(out[target, axis + record.UPPER], np.float32(high))
-    return record.overlaps(record.load(out, target))
+    planes = record.slab(np.int32(axis), np.float32(-low), np.float32(high))
+    return record.meet(record.outward(box), record.meet(r, planes))
 
 
 # Where interval b of space begins.
@@ -93,13 +100,8 @@ _plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b)
 def fill_intervals(spatial, records, begin, end, box):
     """Bound the parts of records in each interval of a box; count them where they begin and end."""
     # Bins count the records that are in one interval, `counts` the others.
-    triangles, frame, _, _, bins, counts, v = spatial
-    scale, spare = record.scales(box, np.float32(BINS)), len(bins) - 1
-    record.store(bins, spare, box)
-    lows = (
-        -record.lane_of(bins, spare, 0), -record.lane_of(bins, spare, 1),
-        -record.lane_of(bins, spare, 2),
-    )  # fmt: skip
+    triangles, frame, _, bins, counts, v = spatial
+    scale = record.scales(box, np.float32(BINS))
     for b in range(3 * BINS):
         record.store(bins, b, record.empty_bin())
         counts[b] = 0
@@ -123,11 +125,12 @@ def fill_intervals(spatial, records, begin, end, box):
             if not is_known:
                 local_triangle(triangles, np.int64(record.id_of(records, i)), frame, v)
                 is_known = True
-            low, times = lows[axis], record.lane4(scale, axis)
+            low, times = -simd.lane(box, np.int32(axis)), record.lane4(scale, axis)
             for b in range(first, last + 1):
                 start, stop = _plane(low, times, b), _plane(low, times, b + 1)
-                if _clip(v, records, i, axis, start, stop, bins, spare):
-                    record.add(bins, base + b, record.load(bins, spare))
+                piece = _clip(v, r, axis, start, stop)
+                if record.overlaps(piece):
+                    record.add(bins, base + b, piece)
 
 
 @kernel
@@ -191,12 +194,11 @@ def part(spatial, records, begin, end, plane, targets, box, halves):
     # `targets` are the first rows of the left and the right side. Bounds both sides, and returns
     # the number of records on each. A record that crosses the plane is not cut where that is
     # cheaper.
-    triangles, frame, _, pieces, bins, _, v = spatial
+    triangles, frame, _, bins, _, v = spatial
     axis, last, lefts, rights = plane
     binning.bound_halves(bins, BINS, axis, last, halves)
     scale = record.scales(box, np.float32(BINS))
-    record.store(pieces, 0, box)
-    low, times = -record.lane_of(pieces, 0, axis), record.lane4(scale, axis)
+    low, times = -simd.lane(box, np.int32(axis)), record.lane4(scale, axis)
     border = _plane(low, times, last + 1)
     whole_left, whole_right = record.load(halves, LEFT), record.load(halves, RIGHT)
     left_box, right_box = record.nothing(), record.nothing()
@@ -212,8 +214,9 @@ def part(spatial, records, begin, end, plane, targets, box, halves):
             local_triangle(triangles, np.int64(record.id_of(records, i)), frame, v)
             start = -np.float64(record.lane_of(records, i, axis))
             stop = np.float64(record.lane_of(records, i, axis + record.UPPER))
-            has_left = _clip(v, records, i, axis, start, border, pieces, 0)
-            has_right = _clip(v, records, i, axis, border, stop, pieces, 1)
+            left_piece = _clip(v, r, axis, start, border)
+            right_piece = _clip(v, r, axis, border, stop)
+            has_left, has_right = record.overlaps(left_piece), record.overlaps(right_piece)
             area_left, area_right = record.half_area(whole_left), record.half_area(whole_right)
             # The costs of cutting the record, and of keeping all of it on one side.
             cut = area_left * lefts + area_right * rights
@@ -222,15 +225,13 @@ def part(spatial, records, begin, end, plane, targets, box, halves):
             keep_left = longer_left * lefts + area_right * (rights - 1)
             keep_right = area_left * (lefts - 1) + longer_right * rights
             if not has_right or (has_left and keep_left <= min(cut, keep_right)):
-                goes_right = False
+                goes_right, left_piece = False, r
                 whole_left = record.join(whole_left, r)
                 rights -= 1
             elif not has_left or keep_right <= cut:
-                goes_left = False
+                goes_left, right_piece = False, r
                 whole_right = record.join(whole_right, r)
                 lefts -= 1
-            else:
-                left_piece, right_piece = record.load(pieces, 0), record.load(pieces, 1)
         if goes_left:
             record.store(records, left_at, left_piece)
             left_box = record.join(left_box, left_piece)
