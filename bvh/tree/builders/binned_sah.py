@@ -8,7 +8,7 @@ range is cut in half instead.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +115,9 @@ def build_subtree(records, spatial, grid, start, boxes, block, limits, state, sc
                     (GRAIN, deepest, group_bits), grid,
                 )  # fmt: skip
                 if n > 1:
-                    waiting = _push_ranges(records, grid.ranges, n, bounds, pending, waiting_boxes, waiting)
+                    waiting = _push_ranges(
+                        records, grid.ranges, n, bounds, pending, waiting_boxes, waiting
+                    )
                     continue
         # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
         axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE

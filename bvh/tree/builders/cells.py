@@ -72,7 +72,7 @@ def new_grid(count: int) -> Grid:
 
 @inlined
 def bits_of_axes(centres, count):
-    """Return how often nearly cubic cells, 2**count in all, are halved across each axis of a box."""
+    """Return how often a box is halved across each axis for 2**count nearly cubic cells."""
     x, y, z = record.sizes(centres)
     a, b, c = 0, 0, 0
     for _ in range(count):

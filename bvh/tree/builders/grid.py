@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.threads import Shelf, share
+from bvh.tree.builders import cells as grid_cells
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import bound
-from bvh.tree.builders.cells import LAYERS, MOST_BITS, bits_of_axes, cell_of, new_splitting, shifts_of
-from bvh.tree.builders.cells import split_cells
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 
 # There are up to 2**MOST_BITS cells, so that each has about 2**RECORD_BITS records.
@@ -28,7 +27,7 @@ CHUNK = 32768
 @entry
 def _bits_of_axes(boxes, count):
     """Return how often a grid with 2**count cells halves each axis; the second box is divided."""
-    return bits_of_axes(record.load(boxes, 1), count)
+    return grid_cells.bits_of_axes(record.load(boxes, 1), count)
 
 
 @entry
@@ -51,10 +50,10 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 def _fill_cells(records, begin, end, boxes, bits, cells, bins):
     """Write the cell of each record of a range, and put it into the bin of the cell."""
     centres = record.load(boxes, 1)
-    scale, shifts = record.scales(centres, np.float32(LAYERS)), shifts_of(bits)
+    scale, shifts = record.scales(centres, np.float32(grid_cells.LAYERS)), grid_cells.shifts_of(bits)
     for i in range(begin, end):
         r = record.load(records, i)
-        cell = cell_of(r, centres, scale, shifts)
+        cell = grid_cells.cell_of(r, centres, scale, shifts)
         cells[i] = cell
         record.put(bins, cell, r)
 
@@ -68,7 +67,7 @@ def _add_bins(bins, others, begin, end):
 
 @entry
 def _list_used(bins, codes, order):
-    """Write the cells that have records to `order`, and all cells to `codes`; return their number."""
+    """List the cells that have records in `order`; return their number. `codes` are all cells."""
     used = 0
     for cell in range(len(bins)):
         codes[cell] = cell
@@ -111,7 +110,7 @@ def _split_by_cells(
     # whose rows count from that of the first record; and the records of the box of each and that of
     # its centres. None, and nothing moves, if there is no split. For limits see `_split_cells`.
     n = len(records)
-    bits = _bits_of_axes(boxes, min(n.bit_length() - RECORD_BITS, MOST_BITS))
+    bits = _bits_of_axes(boxes, min(n.bit_length() - RECORD_BITS, grid_cells.MOST_BITS))
     size = 1 << sum(bits)
     cells, shelf = aligned(n, np.uint16), Shelf(lambda: _new_cells(size))
 
@@ -131,9 +130,9 @@ def _split_by_cells(
     most = min(2 * (n // grain + 1) * (deepest + 1), size)
     bounds, links = np.empty((2 * most, 6), np.float32), np.zeros((2 * most, 2), np.int32)
     columns, range_of = np.zeros((most, RANGE_WIDTH), np.int64), np.empty(size, np.int32)
-    codes, splitting = np.empty(size, np.uint16), new_splitting(size)
+    codes, splitting = np.empty(size, np.uint16), grid_cells.new_splitting(size)
     listed = bins, codes, _list_used(bins, codes, splitting.order)
-    used, ranges = split_cells(
+    used, ranges = grid_cells.split_cells(
         listed, bits, (grain, deepest, group_bits), (bounds, links), (0, depth, n, 1), columns,
         range_of, splitting,
     )  # fmt: skip

@@ -187,12 +187,6 @@ def nothing(builder: Builder) -> Value:
     return _constant(V8, -np.inf)
 
 
-@operation(v8, types.boolean, v8)
-def only_if(builder: Builder, condition: Value, v: Value) -> Value:
-    """Return a box if the condition holds, the empty box if not."""
-    return builder.select(spread(builder, condition, 8), v, _constant(V8, -np.inf))
-
-
 def _centre(builder: Builder, v: Value) -> Value:
     low, high = _halves(builder, v)
     # Rounding is symmetric, so one half is exactly minus the other.
@@ -228,7 +222,7 @@ def drop(
     builder: Builder, bins: Value, first: Value, r: Value, box: Value, scale: Value, last: Value,
     stride: Value,
 ) -> None:  # fmt: skip
-    """Put a record into its bin of each axis (see `bins_of`), each axis `stride` rows further on."""
+    """Put a record into its bin of each axis (see `bins_of`); bins of an axis are `stride` rows."""
     # Where the bins are is computed in lanes.
     b = _bins(builder, _centre(builder, r), box, scale, last)
     steps = builder.mul(ir.Constant(INTS4, [0, 1, 2, 0]), spread(builder, stride, 4))

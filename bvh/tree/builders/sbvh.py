@@ -75,7 +75,8 @@ def build(
             np.empty((3, 3)),
         )  # fmt: skip
 
-    subtree = subtree_builder(records, Limits(deepest, GROUP_BITS, MAX_LEAF), lambda: (new_spatial(), None))
+    limits = Limits(deepest, GROUP_BITS, MAX_LEAF)
+    subtree = subtree_builder(records, limits, lambda: (new_spatial(), None))
 
     def report(done: int, _: int) -> None:
         # `done` counts pieces, of which there may be more than triangles.

@@ -66,7 +66,7 @@ def _join_bins(chunks, bins):
 
 @entry
 def _best_bins(spatial, bins, boxes, halves, costs):
-    """Return (cost, axis, bin, records on the left) of the best split, and whether to try planes."""
+    """Return (cost, axis, bin, records on the left, whether to try planes) of the best split."""
     scale = record.scales(record.load(boxes, 1), np.float32(BINS))
     cost, axis, last, lefts = binning.best_split(bins, scale, BINS, GROUP_BITS, costs)
     if axis >= 0:
@@ -181,11 +181,13 @@ class SharedRange:
 
     def choose_plane(self) -> None:
         """Take the best plane if it is cheaper; find the rows that chunks move records to."""
-        begin, end, limit = self.task[[BEGIN, END, LIMIT]].tolist()
+        begin, limit = self.task[[BEGIN, LIMIT]].tolist()
         if self.tries_planes:
             _join_bins(self.intervals, self.all)
             with self.shared.shelf.scratch() as spatial:
-                joined = spatial._replace(bins=self.all, counts=self.counts.sum(axis=0, dtype=np.int32))
+                joined = spatial._replace(
+                    bins=self.all, counts=self.counts.sum(axis=0, dtype=np.int32)
+                )
                 cost, *plane = _best_plane(joined, self.boxes, limit - begin, self.shared.costs)
             if cost < self.cost:
                 self.plane, self.bins = tuple(plane), self.intervals
@@ -231,7 +233,7 @@ class SharedRange:
         if self.axis < 0:
             first, lefts = self.spans[0][0], self.lefts
             _cut_in_half(records, first, first + end - begin, halves)
-            counts = lefts, end - begin - lefts
+            counts = [lefts, end - begin - lefts]
         else:
             # Of a split between bins the boxes of both sides are there.
             known = LEFT if self.plane[0] >= 0 else LEFT_CENTRES
@@ -249,7 +251,7 @@ class SharedRange:
 def split_top(
     shared: Shared, count: int, boxes: Records, grain: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], Records]:
-    """Split all records, `count` of them, into ranges of up to `grain`, as `grid.split_top` does."""
+    """Split all `count` records into ranges of up to `grain`; return what `grid.split_top` does."""
     links, tasks = [(0, 0)], []
     level = [(np.array([0, 0, count, 0, 0, shared.half]), boxes)]
     while level:
