@@ -29,7 +29,7 @@ class Platform(NamedTuple):
     tags: str  # of a wheel; several with dots between
 
 
-_X86 = "x86-64-v2", "x86-64-v3", "x86-64-v4"
+_X86 = "x86-64-v2", "x86-64-v3", "x86-64-v4-256", "x86-64-v4"
 PLATFORMS = {
     # Nothing is called by a version, and no library by its name: glibc and musl both serve.
     "linux-x86_64": Platform(

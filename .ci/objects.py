@@ -32,10 +32,6 @@ from llvmlite.binding import newpassmanagers as passes
 
 from bvh.runtime.compiler.cpu_levels import LEVELS, host_levels
 
-# Sizes of vectors that levels have by default.
-WIDTHS = {"x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16, "aarch64": 4}
-
-
 # How Numba counts references to arrays, which kernels that are given words do not own.
 UNCOUNTED = """
 define linkonce_odr void @NRT_incref(ptr) alwaysinline { ret void }
@@ -62,7 +58,7 @@ def main() -> None:
         STEPS[sys.argv[1]](*sys.argv[2:])
         return
     level, folder, *triples = sys.argv[1:]
-    width = os.environ.get("BVH_WIDTH") or str(WIDTHS[level])
+    width = os.environ.get("BVH_WIDTH") or str(LEVELS[level].width)
     out, settings = Path(folder), {"BVH_WIDTH": width, "BVH_KERNELS": "off"}
     out.mkdir(parents=True, exist_ok=True)
     functions = out / f"{level}.pickle"

@@ -41,36 +41,36 @@ _LISTED_MODULES = ("kernels",)
 
 # Threads take turns to import, as they would at `import bvh`, so that a fork detects an import in
 # another thread. No module of the package uses these names at its import.
-_turns = RLock()
+_import_lock = RLock()
 
 # Whether this process was forked from a thread while another held the import lock.
-_cut_short = False
+_import_interrupted = False
 
 
-def _renew_turns() -> None:
-    """Renew the lock in a child process, which has none of the other threads."""
-    global _turns, _cut_short
+def _renew_import_lock() -> None:
+    """Renew the lock of imports in a forked child, where no other thread can release it."""
+    global _import_lock, _import_interrupted
     # A fork cannot wait for imports: modules that are imported meanwhile register callbacks of
     # forks, of which only some would be called.
-    if not _turns.acquire(blocking=False):
-        _cut_short = True
-    _turns = RLock()
+    if not _import_lock.acquire(blocking=False):
+        _import_interrupted = True
+    _import_lock = RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_turns)
+    os.register_at_fork(after_in_child=_renew_import_lock)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name, or a module of the package, on first use."""
     if name in _MODULES:
-        if _cut_short:
+        if _import_interrupted:
             raise RuntimeError(
                 "this process was forked while another thread imported parts of bvh, which stay "
                 f"half imported: ask for bvh.{name} before forking, or start processes with the "
                 "method 'spawn'"
             )
-        with _turns:
+        with _import_lock:
             found = getattr(import_module(_MODULES[name]), name)
         globals()[name] = found
         return found

@@ -78,6 +78,8 @@ def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Que
     """Return a decorator: compiled functions alone can call a function, after a check of types."""
 
     def register(function: Query) -> Query:
+        """Return the function for users' kernels; called from Python, it raises a TypeError."""
+
         @wraps(function)
         def refuse(*_: object, **__: object) -> NoReturn:
             raise TypeError(
@@ -276,7 +278,7 @@ def closest_point(
 
 @entry
 def _cast(arrays, ray):
-    """Return what `closest_hit` does."""
+    """Return (t, prim_id, u, v, front) of the closest hit; inf, -1, NaN, NaN, False for a miss."""
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan, False
     return cast(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, np.int64(0))
@@ -284,9 +286,10 @@ def _cast(arrays, ray):
 
 @entry
 def _is_hit(arrays, ray):
-    """Return what `any_hit` does."""
+    """Return whether a ray hits anything."""
     if len(arrays.nodes.data) == 0:
         return False
+    # The first hit found ends the search, on either side of a face.
     goal = ClosestGoal(True, np.int64(0))
     return trace_alone(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, goal) >= 0
 
@@ -300,9 +303,9 @@ def _rank(arrays, ray, t, prim_id):
     memory = stack_memory(BYTES)
     counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
     poke(counts, 0, 0)
-    kept = NearestHits(pointer(t), pointer(prim_id), counts)
+    nearest = NearestHits(pointer(t), pointer(prim_id), counts)
     none = np.int64(0)
-    goal = FirstGoal(False, none, False, capacity, none, none, kept)
+    goal = FirstGoal(False, none, False, capacity, none, none, nearest)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
     return peek(counts, 0)
 
@@ -317,15 +320,15 @@ def _visit(arrays, ray, visit, data):
     counts = pointer_to(spare, np.int64(0))
     poke(counts, 0, 0)
     # Only the hit that ends the search is stored.
-    kept = NearestHits(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
-    goal = FirstGoal(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
+    nearest = NearestHits(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
+    goal = FirstGoal(True, np.int64(0), False, np.int64(1), visit, borrowed(data), nearest)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
     return peek(counts, 0) > 0
 
 
 @entry
 def _approach(arrays, point, limit):
-    """Return what `closest_point` does."""
+    """Return (distance, prim_id, u, v) of the closest point; inf, -1, NaN, NaN for none."""
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan
     scratch = scratch_at(stack_memory(POINT_BYTES))

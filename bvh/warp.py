@@ -32,7 +32,7 @@ In a file of your own, its kernels stand like this:
 ...     hit = bvh.warp.closest_hit(room, eye, beams[i], near, far)
 ...     blind = bvh.warp.any_hit(room, eye, beams[i], wp.float64(0.0), near)
 ...     walls = bvh.warp.count_hits(room, eye, beams[i], near, far)
-...     beside = bvh.warp.closest_point(room, eye, far).distance
+...     nearby = bvh.warp.closest_point(room, eye, far).distance
 ...     ranges[i] = wp.where(blind, near, hit.t)
 >>> room = bvh.BVH.from_mesh(trimesh.creation.box()).to("cuda")  # doctest: +SKIP
 >>> wp.launch(lidar, len(beams), inputs=[room.target, beams, ranges])  # doctest: +SKIP
@@ -59,7 +59,7 @@ Hit, Near = rays.Hit, points.Near
 @wp.func
 def _query(t_min: wp.float64, t_max: wp.float64, goal: wp.int32, once: wp.int32):
     """Return the mode and the range of a ray, for all faces."""
-    query = rays.Range()
+    query = rays.RayQuery()
     query.t_min = t_min
     query.t_max = t_max
     query.mask = -1
@@ -74,7 +74,7 @@ def closest_hit(
 ):  # fmt: skip
     """Return the closest hit of a ray: t, prim_id, u, v, front, leaf, state."""
     query = _query(t_min, t_max, rays.CLOSEST, 0)
-    return rays.trace(target, origin, direction, query, rays.Listing())
+    return rays.trace(target, origin, direction, query, rays.HitList())
 
 
 @wp.func
@@ -83,7 +83,7 @@ def any_hit(
 ):  # fmt: skip
     """Return whether a ray hits anything."""
     query = _query(t_min, t_max, rays.ANY, 0)
-    return rays.trace(target, origin, direction, query, rays.Listing()).prim_id >= 0
+    return rays.trace(target, origin, direction, query, rays.HitList()).prim_id >= 0
 
 
 @wp.func
@@ -92,7 +92,7 @@ def count_hits(
 ):  # fmt: skip
     """Return how often a ray crosses a surface, shared edges once."""
     query = _query(t_min, t_max, rays.COUNT, 1)
-    return rays.trace(target, origin, direction, query, rays.Listing()).count
+    return rays.trace(target, origin, direction, query, rays.HitList()).count
 
 
 @wp.func

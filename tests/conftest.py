@@ -49,7 +49,7 @@ if os.environ.get("BVH_AUDIT", "1") != "0":
 # Files that share a cluster: one process takes all of them, that which kills a worker last.
 CLUSTERED = (
     "test_lazy_queries", "test_handles", "test_ray_sources", "test_task_threads",
-    "test_scene_handles", "test_worker_kernels", "test_clusters",
+    "test_scene_handles", "test_kernel_plugin", "test_clusters",
 )  # fmt: skip
 # Files that take longest, the longest first, so that no process is left with one at the end.
 FIRST = (

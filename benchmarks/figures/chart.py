@@ -16,7 +16,8 @@ from .rows import agrees, beside_peers, curves_of, disturbed, duration, lost_lin
 
 OURS = "#d9622b"
 COLOURS = {
-    "Open3D": "#5b7690", "embreex": "#93a8ba", "tinybvh": "#a34d8c", "Warp": "#5b8c2a",
+    "Open3D": "#5b7690", "embreex": "#93a8ba", "Embree": "#3f6fa5",
+    "Embree x 16": "#6c63b5", "tinybvh": "#a34d8c", "Warp": "#5b8c2a",
     "libigl": "#2a7f9e", "PyVista": "#c9a227", "r-tree": "#8d6e63", "fcl": "#7d7d7d",
 }  # fmt: skip
 # Text, small text, and lines, of charts on light and on dark pages.
@@ -26,6 +27,12 @@ MEANINGS = {
     "primary": "camera rays", "primary tiled": "camera rays, in tiles",
     "diffuse": "bounces off the surface", "diffuse shuffled": "bounces, in any order",
     "random": "from and to anywhere", "shadow": "any hit on the way to a lamp",
+}  # fmt: skip
+# Ticks of the chart of cores, its queries, and their labels.
+CORES = (1, 2, 4, 8, 16)
+SCALED = {
+    "camera": "camera rays", "random": "random rays", "scene, camera": "scene, camera rays",
+    "all hits": "all hits", "closest_point": "closest points", "contains": "inside tests",
 }  # fmt: skip
 TICKS = (1e-3, 1e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1e3, 1e4, 1e5, 1e6)
 
@@ -136,7 +143,49 @@ def scaling(figures: dict[str, Any], mesh: str | None = None, threads: int | Non
     return figure
 
 
-KINDS = {"overview": overview, "rates": rates, "scaling": scaling}
+def cores(figures: dict[str, Any], mesh: str | None = None, threads: int | None = None) -> Any:
+    """Return the chart of speed on more cores: lines on virtual cores, dots on real threads."""
+    rows = [
+        row for row in figures["rows"] if any(" virtual" in key for key in row.get("parts", ()))
+    ]
+    rows = [row for row in rows if row["what"].split(",")[0] in SCALED or row["what"] in SCALED]
+    if not rows:
+        raise SystemExit("no cores were measured: run --task cores")
+    mesh = mesh or rows[0]["mesh"]
+    figure, axis = _axes(4.6, "Times as fast as on one core")
+    axis.plot([1, CORES[-1]], [1, CORES[-1]], ":", color="#8a8f98", label="every core used")
+    drawn = set()
+    for row in rows:
+        # Of the batches of a kind of rays, the largest comes first.
+        name = SCALED[row["what"] if row["what"] in SCALED else row["what"].split(",")[0]]
+        if row["mesh"] != mesh or name in drawn:
+            continue
+        drawn.add(name)
+        virtual, real = _speeds(row, " virtual"), _speeds(row, " threads")
+        points = [(1, 1.0), *((n, speed) for n, speed in virtual if n in CORES)]
+        (line,) = axis.plot(*zip(*points, strict=True), "-", label=name)
+        for n, speed in real:
+            axis.plot(n, speed, "o", color=line.get_color())
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log", base=2)
+    for set_ticks in (axis.set_xticks, axis.set_yticks):
+        set_ticks(CORES, list(map(str, CORES)))
+        set_ticks([], minor=True)
+    axis.grid(axis="y")
+    axis.set_xlabel("cores; dots: measured on real threads, lines: virtual cores")
+    _finish(figure, axis, figures, [])
+    return figure
+
+
+def _speeds(row: Row, suffix: str) -> list[tuple[int, float]]:
+    """Return (cores, times as fast) of the parts of a row whose names end with a suffix."""
+    found = (
+        (key.removesuffix(suffix), speed) for key, speed in row["parts"].items() if suffix in key
+    )
+    return sorted((int(cores), speed) for cores, speed in found)
+
+
+KINDS = {"overview": overview, "rates": rates, "scaling": scaling, "cores": cores}
 
 
 def _rows(figures: dict[str, Any], mesh: str | None, threads: int | None) -> tuple[list[Row], str]:

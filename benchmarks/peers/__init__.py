@@ -6,6 +6,7 @@ import importlib.metadata
 from collections.abc import Iterable
 
 from .caster import Caster
+from .embree import Embree, EmbreePackets
 from .embreex import Embreex
 from .libigl import Libigl
 from .manifold import Manifold
@@ -18,8 +19,10 @@ from .warp import Warp
 # In the order of the tables: the fastest first.
 PEERS: dict[str, type[Caster]] = {
     peer.name: peer
-    for peer in (Open3D, Embreex, TinyBVH, Warp, Libigl, PyVista, Manifold, RTree, FCL)
-}
+    for peer in (
+        Open3D, Embreex, Embree, EmbreePackets, TinyBVH, Warp, Libigl, PyVista, Manifold, RTree, FCL
+    )
+}  # fmt: skip
 
 # Peers that are fast enough to build the tree of a large mesh again and again.
 EMBREE = ("Open3D", "embreex")

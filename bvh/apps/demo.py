@@ -19,7 +19,7 @@ MOONS, PERIOD = 7, 12.0
 TRY = (
     "Click or tap a face: its id, position and normal are exact.",
     "Selection, tool Lasso: draw around some faces; Ctrl adds, Alt removes.",
-    "Measure between two instances: click a moon, then the part beside it.",
+    "Measure between two instances: click a moon, then the part next to it.",
     "View, shading cost: what each ray costs, in your browser.",
     "Section plane across z: look inside.",
     "Stop the moons with the box above.",

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 from bvh.camera import placement
 from bvh.camera.matrices import DepthRange, Geometry, Raster, YDirection, from_renderer, number
-from bvh.camera.projection import View
+from bvh.camera.projection import Projection
 from bvh.queries.public_names import public
 from bvh.runtime.arguments import Axis, reals
 
 
 @public
-class Camera(View):
+class Camera(Projection):
     """A camera over a picture of `width` x `height` pixels.
 
     Created by `look_at`, `orthographic`, `framing`, `from_opencv`, `from_matrices`, `from_pyvista`

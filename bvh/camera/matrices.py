@@ -34,7 +34,7 @@ DEPTH_SLACK = 10**6
 
 
 class Raster(NamedTuple):
-    """Pixels of a picture and their coordinates; see the attributes of `View`."""
+    """Pixels of a picture and their coordinates; see the attributes of `Projection`."""
 
     width: int
     height: int
@@ -53,7 +53,7 @@ class Raster(NamedTuple):
 
 
 class Geometry(NamedTuple):
-    """Map from pixels to rays; see the attributes of `View`."""
+    """Map from pixels to rays; see the attributes of `Projection`."""
 
     eye: list[float]
     forward: list[float]
@@ -84,8 +84,8 @@ def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.
     """Return a checked finite matrix of one of the shapes."""
     found = reals(name, value)
     if found.shape not in shapes:
-        wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"{name} must have shape {wanted}, got {found.shape}")
+        expected = " or ".join(map(str, shapes))
+        raise ValueError(f"{name} must have shape {expected}, got {found.shape}")
     if not np.isfinite(found).all():
         raise ValueError(f"{name} must be finite, got {found.tolist()}")
     return found
@@ -95,8 +95,8 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
     """Return the rows of an invertible 4 x 4 matrix with the last row 0 0 0 1, up to a factor."""
     found = matrix(name, value, (4, 4))
     if found[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
-        wanted = "the last row 0 0 0 1, as it multiplies column vectors"
-        raise ValueError(f"{name} must have {wanted}, got {found[3].tolist()}")
+        expected = "the last row 0 0 0 1, as it multiplies column vectors"
+        raise ValueError(f"{name} must have {expected}, got {found[3].tolist()}")
     rows, _ = scaled(found.tolist())
     _invertible(name, *rows[:3])
     return rows

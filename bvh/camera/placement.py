@@ -192,8 +192,8 @@ def of_opencv(
     k = matrices.matrix("intrinsics", intrinsics, (3, 3))
     fixed = [k[1, 0], k[2, 0], k[2, 1], k[2, 2]]
     if fixed != [0.0, 0.0, 0.0, 1.0] or not (k[0, 0] > 0.0 and k[1, 1] > 0.0):
-        wanted = "[[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive fx and fy"
-        raise ValueError(f"intrinsics must be {wanted}, got {k.tolist()}")
+        expected = "[[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive fx and fy"
+        raise ValueError(f"intrinsics must be {expected}, got {k.tolist()}")
     pose = matrices.matrix("extrinsics", extrinsics, (3, 4), (4, 4))
     rot = pose[:3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -245,8 +245,8 @@ def of_trimesh(
     with np.errstate(all="ignore"):
         focal, fov = reals("focal", lens.focal), reals("fov", lens.fov)
     if not ((focal > 0.0) & (focal < np.inf) & (fov > 0.0) & (fov < 180.0)).all():
-        wanted = "a field of view between 0 and 180 degrees"
-        raise ValueError(f"source must have {wanted}, got {fov.tolist()}")
+        expected = "a field of view between 0 and 180 degrees"
+        raise ValueError(f"source must have {expected}, got {fov.tolist()}")
     to_world = np.eye(4) if transform is None else transform
     a, b, c, _ = matrices.inverse(matrices.affine("transform", to_world))
     ((fx, fy),), scale = scaled([focal.tolist()])

@@ -1,4 +1,4 @@
-"""View: an affine map from pixels to rays, its inverse, and frusta.
+"""Projection: an affine map from pixels to rays, its inverse, and frusta.
 
 At (x, y) in the picture, with (a, b) = (x, y) - centre, a ray starts at the eye in direction
 forward + a step_x + b step_y, or, if all rays are parallel, at eye + a step_x + b step_y in
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class View:
+class Projection:
     """A camera over a picture of `width` x `height` pixels.
 
     Immutable, comparable by its numbers, and picklable.
@@ -36,7 +36,7 @@ class View:
     forward : ndarray, shape (3,)
         Unit direction of the view, normal to the picture; or that of all parallel rays.
     step_x, step_y : ndarray, shape (3,)
-        What one unit of x, and of y, adds to the direction, or to the origin of a parallel ray.
+        Change of the direction, or of the origin of a parallel ray, by one unit of x, and of y.
     centre : ndarray, shape (2,)
         Position in the picture of the ray from `eye` along `forward`.
     width, height : int
@@ -180,16 +180,16 @@ class View:
         ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
         """
         px, py = reals("x", x), reals("y", y)
-        moved = np.empty((*common_shape(x=px.shape, y=py.shape), 3))
+        varying = np.empty((*common_shape(x=px.shape, y=py.shape), 3))
         start, same = (self.forward, self.eye) if self.perspective else (self.eye, self.forward)
         with np.errstate(invalid="ignore", over="ignore"):
             right, down = px - self.centre[0], py - self.centre[1]
             # Column by column: a loop over three numbers at a time takes four times as long.
             for k in range(3):
-                np.add(right * self.step_x[k], down * self.step_y[k], out=moved[..., k])
-                moved[..., k] += start[k]
-        others = np.broadcast_to(same, moved.shape)
-        return (others, moved) if self.perspective else (moved, others)
+                np.add(right * self.step_x[k], down * self.step_y[k], out=varying[..., k])
+                varying[..., k] += start[k]
+        constant = np.broadcast_to(same, varying.shape)
+        return (constant, varying) if self.perspective else (varying, constant)
 
     def rays(self, device: Any = None) -> tuple[Floats, Floats]:
         """Return the rays through the centres of all device pixels.
@@ -273,8 +273,8 @@ class View:
                 before = np.where(depth > 0.0, depth, np.nan)
                 a, b = a / before, b / before
             x, y = self.centre[0] + a, self.centre[1] + b
-        lost = ~np.isfinite(given).all(axis=-1)
-        x, y, depth = (np.where(lost, np.nan, part) for part in (x, y, depth))
+        undefined = ~np.isfinite(given).all(axis=-1)
+        x, y, depth = (np.where(undefined, np.nan, part) for part in (x, y, depth))
         if given.ndim == 1:
             return float(x), float(y), float(depth)
         return x, y, depth

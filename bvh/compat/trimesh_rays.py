@@ -186,8 +186,8 @@ def is_flag(value: object) -> bool:
 
 def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
     """Return the first `limit` hits of each ray, as a mask, of those in the mask `keep`."""
-    kept = np.flatnonzero(keep)
-    first = np.searchsorted(ray[kept], ray[kept])
+    chosen = np.flatnonzero(keep)
+    first = np.searchsorted(ray[chosen], ray[chosen])
     result = np.zeros(len(ray), np.bool_)
-    result[kept[np.arange(len(kept)) - first < limit]] = True
+    result[chosen[np.arange(len(chosen)) - first < limit]] = True
     return result

@@ -9,9 +9,9 @@ import warp as wp
 from numpy.typing import NDArray
 
 from bvh.devices.exchange import KINDS, given, is_on_device, library_of, read, stream_of
-from bvh.devices.point_kernels import Places, find_closest_points, find_inside, negate_inside
-from bvh.devices.ray_kernels import Columns, Rays, trace_rays
-from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, Range
+from bvh.devices.point_kernels import PointColumns, find_closest_points, find_inside, negate_inside
+from bvh.devices.ray_kernels import DeviceRays, RayColumns, trace_rays
+from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, RayQuery
 from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits
@@ -60,42 +60,42 @@ class Call:
         # All kernels of the call, and the CPU, query this state, even if the tree changes.
         self.host, self.target = owner._state()
 
-    def empty(self, found: Any, kinds: Kinds, count: int) -> Any:
-        """Give the struct `found` new columns for `count` answers; return it."""
+    def empty(self, result: Any, kinds: Kinds, count: int) -> Any:
+        """Give the struct `result` new columns for `count` answers; return it."""
         for name, kind in kinds.items():
             dtype = wp.vec3d if name == "position" else KINDS[kind]
-            setattr(found, name, wp.empty(count, dtype=dtype, device=self.device))
-        return found
+            setattr(result, name, wp.empty(count, dtype=dtype, device=self.device))
+        return result
 
-    def run(self, kernel: Any, found: Any, *inputs: Any) -> NDArray[np.int32]:
+    def run(self, kernel: Any, result: Any, *inputs: Any) -> NDArray[np.int32]:
         """Run a kernel for all rays or points; return the indices of those it does not decide."""
-        lost = wp.zeros(1, dtype=wp.int32, device=self.device)
-        which = wp.empty(self.count, dtype=wp.int32, device=self.device)
+        undecided_count = wp.zeros(1, dtype=wp.int32, device=self.device)
+        undecided = wp.empty(self.count, dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
-            given = [self.target, *inputs, found, lost, which]
+            given = [self.target, *inputs, result, undecided_count, undecided]
             wp.launch(kernel, self.count, inputs=given, device=self.device)
-            self.owner.undecided = number = int(lost.numpy()[0])
-            return np.sort(which[:number].numpy()) if number else np.empty(0, np.int32)
+            self.owner.undecided = number = int(undecided_count.numpy()[0])
+            return np.sort(undecided[:number].numpy()) if number else np.empty(0, np.int32)
 
-    def rows(self, array: Any, which: NDArray[np.int32]) -> NDArray[Any]:
+    def rows(self, array: Any, undecided: NDArray[np.int32]) -> NDArray[Any]:
         """Return rows of an array on the device; if it has one row for all, that one."""
         if array.shape[0] > 1:
-            array = array[wp.array(which, dtype=wp.int32, device=self.device)].contiguous()
-        found: NDArray[Any] = array.numpy()
-        return found
+            array = array[wp.array(undecided, dtype=wp.int32, device=self.device)].contiguous()
+        result: NDArray[Any] = array.numpy()
+        return result
 
-    def write(self, found: Any, places: NDArray[np.int32], answers: dict[str, Any]) -> None:
-        """Write the CPU's answers, by column, into the rows `places` of the struct `found`."""
+    def write(self, result: Any, places: NDArray[np.int32], answers: dict[str, Any]) -> None:
+        """Write the CPU's answers, by column, into the rows `places` of the struct `result`."""
         where = wp.array(places, dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
             for name, values in answers.items():
-                column = getattr(found, name)
+                column = getattr(result, name)
                 fresh = wp.array(np.asarray(values), dtype=column.dtype, device=self.device)
                 wp.copy(column[where], fresh)
 
-    def given(self, found: Any, name: str) -> Any:
+    def given(self, result: Any, name: str) -> Any:
         """Return a column in the shape of the rays or points and the library of the arguments."""
-        return given(getattr(found, name), self.shape, self.like, 3 if name == "position" else 0)
+        return given(getattr(result, name), self.shape, self.like, 3 if name == "position" else 0)
 
 
 class RayCall(Call):
@@ -107,14 +107,14 @@ class RayCall(Call):
         super().__init__(owner, *rays)
         self.cull, self.edges = cull, edges
         self.names = SCENE_COLUMNS if owner.is_scene else HIT_COLUMNS
-        self.query = Range()
+        self.query = RayQuery()
         self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
         if self.like is None:
             rays, self.shape = ray_batch(*rays)
         elif not is_on_device(rays[4]):
             mask = bit_masks("mask", ALL_BITS if rays[4] is None else rays[4])
             rays = (*rays[:4], mask.view(np.int32))
-        self.rays, shapes = Rays(), {}
+        self.rays, shapes = DeviceRays(), {}
         with stream_of(self.like, self.device):
             for (name, kind, width), value in zip(RAYS, rays, strict=True):
                 array, shapes[name] = read(name, value, self.device, kind, width)
@@ -125,8 +125,8 @@ class RayCall(Call):
 
     def closest(self) -> Hits:
         """Return the closest hits."""
-        found = self._traced(CLOSEST, self.names)
-        return self._located(Hits, {name: self.given(found, name) for name in self.names})
+        result = self._traced(CLOSEST, self.names)
+        return self._located(Hits, {name: self.given(result, name) for name in self.names})
 
     def any(self) -> Any:
         """Return whether each ray hits anything."""
@@ -139,10 +139,10 @@ class RayCall(Call):
     def _traced(self, goal: int, kinds: Kinds) -> Any:
         """Trace the rays; return the columns of the result."""
         self.query.goal = int(goal)
-        found = self._empty(kinds, self.count)
-        which = self.run(trace_rays, found, self.rays, self.query)
-        if len(which):
-            rays = self._some(which)
+        result = self._empty(kinds, self.count)
+        undecided = self.run(trace_rays, result, self.rays, self.query)
+        if len(undecided):
+            rays = self._selected(undecided)
             if goal == COUNT:
                 answers = {"counts": self.host.count_hits(**rays, edges=self.edges)}
             elif goal == ANY:
@@ -150,8 +150,8 @@ class RayCall(Call):
             else:
                 hits = self.host.closest_hit(**rays)
                 answers = {name: getattr(hits, name) for name in self.names}
-            self.write(found, which, answers)
-        return found
+            self.write(result, undecided, answers)
+        return result
 
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
         """Return hits, an object of class `kind`, which can compute positions and normals."""
@@ -163,15 +163,17 @@ class RayCall(Call):
     def _empty(self, kinds: Kinds, count: int) -> Any:
         # Kernels need the leaf of each hit, by which hits are sorted, even if no result has it.
         leaf: Kinds = {"leaf": np.int32} if "t" in kinds else {}
-        return self.empty(Columns(), kinds | leaf, count)
+        return self.empty(RayColumns(), kinds | leaf, count)
 
-    def _some(self, which: NDArray[np.int32]) -> dict[str, Any]:
+    def _selected(self, undecided: NDArray[np.int32]) -> dict[str, Any]:
         """Return some of the rays, as arguments of a query on the CPU."""
         names = ("origins", "directions", "t_min", "t_max")
-        rays: dict[str, Any] = {name: self.rows(getattr(self.rays, name), which) for name in names}
-        rays["origins"] = np.broadcast_to(rays["origins"], (len(which), 3))
+        rays: dict[str, Any] = {
+            name: self.rows(getattr(self.rays, name), undecided) for name in names
+        }
+        rays["origins"] = np.broadcast_to(rays["origins"], (len(undecided), 3))
         # Without a mask, if all bits are set, a query is faster.
-        bits = self.rows(self.rays.mask, which).view(np.uint32)
+        bits = self.rows(self.rays.mask, undecided).view(np.uint32)
         return rays | {"mask": None if (bits == ALL_BITS).all() else bits, "cull": self.cull}
 
     def listed(self, limit: int | None) -> AllHits:
@@ -181,18 +183,18 @@ class RayCall(Call):
         if most is not None:
             counts = np.minimum(counts, most)
         offsets = np.r_[0, np.cumsum(counts)]
-        found = self._empty(self.names, int(offsets[-1]))
-        found.offsets = wp.array(offsets, dtype=wp.int64, device=self.device)
+        result = self._empty(self.names, int(offsets[-1]))
+        result.offsets = wp.array(offsets, dtype=wp.int64, device=self.device)
         self.query.goal = int(LIST)
-        which = self.run(trace_rays, found, self.rays, self.query)
-        if len(which):
-            hits = self.host.all_hits(**self._some(which), max_hits=limit, edges=self.edges)
-            places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in which])
+        undecided = self.run(trace_rays, result, self.rays, self.query)
+        if len(undecided):
+            hits = self.host.all_hits(**self._selected(undecided), max_hits=limit, edges=self.edges)
+            places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in undecided])
             if len(places):
-                self.write(found, places, {name: getattr(hits, name) for name in self.names})
+                self.write(result, places, {name: getattr(hits, name) for name in self.names})
         total = (int(offsets[-1]),)
-        fields = {name: given(getattr(found, name), total, self.like) for name in self.names}
-        fields["offsets"] = given(found.offsets, (len(offsets),), self.like)
+        fields = {name: given(getattr(result, name), total, self.like) for name in self.names}
+        fields["offsets"] = given(result.offsets, (len(offsets),), self.like)
         return self._located(AllHits, fields | {"shape": self.shape})
 
 
@@ -226,15 +228,15 @@ class PointCall(Call):
             raise ValueError(f"max_distance must have shape {lead} or be one number, got {wide}")
         self.count = int(np.prod(self.shape))
 
-    def _some(self, which: NDArray[np.int32]) -> NDArray[np.float64]:
+    def _selected(self, undecided: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return some of the points, with a leading axis."""
-        found: NDArray[np.float64] = self.rows(self.points, which).reshape(-1, 3)
-        return found
+        result: NDArray[np.float64] = self.rows(self.points, undecided).reshape(-1, 3)
+        return result
 
     def closest(self) -> ClosestPoints:
         """Return the closest points."""
-        found = self._nearest(PLACE_COLUMNS)
-        return ClosestPoints(**{name: self.given(found, name) for name in PLACE_COLUMNS})
+        result = self._nearest(PLACE_COLUMNS)
+        return ClosestPoints(**{name: self.given(result, name) for name in PLACE_COLUMNS})
 
     def distances(self) -> Any:
         """Return distances."""
@@ -242,15 +244,15 @@ class PointCall(Call):
 
     def signed(self) -> Any:
         """Return signed distances."""
-        found = self._nearest({"distance": np.float64})
+        result = self._nearest({"distance": np.float64})
         # Undecided points of both kernels are counted.
         first = self.owner.undecided
         within = self._inside(surface=False)
         self.owner.undecided += first
         with stream_of(self.like, self.device):
-            columns = [found.distance, within.inside]
+            columns = [result.distance, within.inside]
             wp.launch(negate_inside, self.count, inputs=columns, device=self.device)
-        return self.given(found, "distance")
+        return self.given(result, "distance")
 
     def inside(self) -> Any:
         """Return which points are inside or on the surface."""
@@ -258,23 +260,23 @@ class PointCall(Call):
 
     def _nearest(self, kinds: Kinds) -> Any:
         """Return a struct with columns `kinds` of closest points."""
-        found = self.empty(Places(), kinds, self.count)
-        which = self.run(find_closest_points, found, self.points, self.limits, self.bits)
-        if len(which):
-            points, limits = self._some(which), self.rows(self.limits, which)
+        result = self.empty(PointColumns(), kinds, self.count)
+        undecided = self.run(find_closest_points, result, self.points, self.limits, self.bits)
+        if len(undecided):
+            points, limits = self._selected(undecided), self.rows(self.limits, undecided)
             near = self.host.closest_point(points, limits, mask=self.mask)
-            self.write(found, which, {name: getattr(near, name) for name in kinds})
-        return found
+            self.write(result, undecided, {name: getattr(near, name) for name in kinds})
+        return result
 
     def _inside(self, surface: bool) -> Any:
-        """Return a struct with the column of points inside or, with `surface`, on the surface."""
-        found = self.empty(Places(), {"inside": np.bool_}, self.count)
+        """Return a struct with a column: points inside or, with `surface`, on the surface."""
+        result = self.empty(PointColumns(), {"inside": np.bool_}, self.count)
         # The box of the mesh in the world, by which kernels choose directions of rays.
         frame = FrameView(self.host.arrays.frame)
         corners = (wp.vec3d(*row) for row in frame.centre + frame.box * 2.0**-frame.exponent)
-        which = self.run(find_inside, found, *corners, self.points, self.bits, int(surface))
-        if len(which):
+        undecided = self.run(find_inside, result, *corners, self.points, self.bits, int(surface))
+        if len(undecided):
             target = point_target(self.host, "contains", self.mask)
-            within = target.inside(self._some(which), thread_count(None), surface=surface)
-            self.write(found, which, {"inside": within})
-        return found
+            within = target.inside(self._selected(undecided), thread_count(None), surface=surface)
+            self.write(result, undecided, {"inside": within})
+        return result

@@ -112,14 +112,14 @@ def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
     refs[leaf, 0] = starts[first[leaf]]
     refs[leaf, 1] = starts[(first + rows)[leaf]] - refs[leaf, 0]
     sizes = np.bincount(owner, minlength=len(lanes.leaf))
-    own = np.stack([np.cumsum(sizes > 1) - 1, np.zeros(len(sizes), np.int64)], 1)
+    ref_of = np.stack([np.cumsum(sizes > 1) - 1, np.zeros(len(sizes), np.int64)], 1)
     for i in np.flatnonzero(sizes[owner] == 1)[::-1]:
-        own[owner[i]] = refs[i] if leaf[i] else own[codes[i]]
-    refs[~leaf] = own[codes[~leaf]]
+        ref_of[owner[i]] = refs[i] if leaf[i] else ref_of[codes[i]]
+    refs[~leaf] = ref_of[codes[~leaf]]
     # Each segment is the children of one binary node, which is numbered `segment`; halves of more
     # than one child become the next binary nodes, and the segments of the next level.
     several = sizes[owner] > 1
-    boxes, refs, segment = boxes[several], refs[several], own[owner[several], 0]
+    boxes, refs, segment = boxes[several], refs[several], ref_of[owner[several], 0]
     total, made_boxes, made = int((sizes > 1).sum()), [], []
     while len(segment):
         starts_of = np.flatnonzero(np.r_[True, segment[1:] != segment[:-1]])
@@ -146,7 +146,7 @@ def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
     return Packed(
         np.concatenate([np.empty((0, 3, 4), np.float32), *made_boxes]),
         np.concatenate([np.empty((0, 4), np.int64), *made]).astype(np.int32),
-        (int(own[0, 0]), int(own[0, 1])),
+        (int(ref_of[0, 0]), int(ref_of[0, 1])),
     )  # fmt: skip
 
 

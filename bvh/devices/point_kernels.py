@@ -5,7 +5,7 @@ import warp as wp
 from bvh.devices.exact.arithmetic import INF, ONE, SMALLEST, ZERO, nan
 from bvh.devices.layout import Target
 from bvh.devices.searches.points import closest_to
-from bvh.devices.searches.rays import ANY, COUNT, SURE, Listing, Range, trace
+from bvh.devices.searches.rays import ANY, COUNT, SURE, HitList, RayQuery, trace
 from bvh.queries.batches.containment import ASIDE
 
 wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
@@ -14,7 +14,7 @@ AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
 
 
 @wp.struct
-class Places:
+class PointColumns:
     """Answers of point queries on a device; arrays without items are not filled."""
 
     distance: wp.array(dtype=wp.float64)
@@ -40,27 +40,28 @@ def position_of(target: Target, prim: wp.int32, u: wp.float64, v: wp.float64):
 @wp.kernel
 def find_closest_points(
     target: Target, points: wp.array(dtype=wp.vec3d), limits: wp.array(dtype=wp.float64),
-    mask: wp.int32, found: Places, lost: wp.array(dtype=wp.int32), which: wp.array(dtype=wp.int32),
+    mask: wp.int32, columns: PointColumns, undecided_count: wp.array(dtype=wp.int32),
+    undecided: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Find the closest point for each point; list undecided ones in `which`, `lost` of them."""
+    """Find the closest point for each point; count and list those that the CPU must answer."""
     i = wp.tid()
-    near = closest_to(target, points[i], limits[wp.where(limits.shape[0] > 1, i, 0)], mask)
-    missed = near.prim_id < 0
-    found.distance[i] = near.distance
-    if found.prim_id.shape[0] > 0:
-        found.prim_id[i] = near.prim_id
-        found.u[i] = wp.where(missed, nan(), near.u)
-        found.v[i] = wp.where(missed, nan(), near.v)
+    nearest = closest_to(target, points[i], limits[wp.where(limits.shape[0] > 1, i, 0)], mask)
+    missed = nearest.prim_id < 0
+    columns.distance[i] = nearest.distance
+    if columns.prim_id.shape[0] > 0:
+        columns.prim_id[i] = nearest.prim_id
+        columns.u[i] = wp.where(missed, nan(), nearest.u)
+        columns.v[i] = wp.where(missed, nan(), nearest.v)
         if missed:
-            found.position[i] = wp.vec3d(nan(), nan(), nan())
+            columns.position[i] = wp.vec3d(nan(), nan(), nan())
         else:
-            found.position[i] = position_of(target, near.prim_id, near.u, near.v)
-    if near.state != SURE:
-        which[wp.atomic_add(lost, 0, 1)] = i
+            columns.position[i] = position_of(target, nearest.prim_id, nearest.u, nearest.v)
+    if nearest.state != SURE:
+        undecided[wp.atomic_add(undecided_count, 0, 1)] = i
 
 
 @wp.func
-def way_out(p: wp.vec3d, lower: wp.vec3d, upper: wp.vec3d):
+def direction_out(p: wp.vec3d, lower: wp.vec3d, upper: wp.vec3d):
     """Return the direction, of six close to the axes, that leaves the box of a mesh soonest."""
     best = wp.float64(INF)
     axis = int(0)
@@ -84,17 +85,17 @@ def way_out(p: wp.vec3d, lower: wp.vec3d, upper: wp.vec3d):
 @wp.kernel
 def find_inside(
     target: Target, lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
-    mask: wp.int32, surface: wp.int32, found: Places, lost: wp.array(dtype=wp.int32),
-    which: wp.array(dtype=wp.int32),
+    mask: wp.int32, surface: wp.int32, columns: PointColumns,
+    undecided_count: wp.array(dtype=wp.int32), undecided: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Find which points are inside by parity or, with `surface`, on the surface.
 
-    Undecided ones are listed in `which`, `lost` of them.
+    Those that the CPU must answer are counted, and listed.
     """
     i = wp.tid()
     p = points[i]
-    d = way_out(p, lower, upper)
-    query, nowhere = Range(), Listing()
+    d = direction_out(p, lower, upper)
+    query, nowhere = RayQuery(), HitList()
     query.t_min = SMALLEST
     query.t_max = INF
     query.mask = mask
@@ -115,9 +116,9 @@ def find_inside(
             query.once = 0
         else:
             d = wp.vec3d(d[2], d[0], d[1])
-    found.inside[i] = inside
+    columns.inside[i] = inside
     if state != SURE:
-        which[wp.atomic_add(lost, 0, 1)] = i
+        undecided[wp.atomic_add(undecided_count, 0, 1)] = i
 
 
 @wp.kernel

@@ -6,14 +6,14 @@ from bvh.devices.exact.arithmetic import nan
 from bvh.devices.exact.triangles import details
 from bvh.devices.layout import Target
 from bvh.devices.searches.moved import corners_of
-from bvh.devices.searches.rays import LIST, SURE, UNSURE, Listing, Range, trace
+from bvh.devices.searches.rays import LIST, SURE, UNSURE, HitList, RayQuery, trace
 
 wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
 
 
 @wp.struct
-class Rays:
-    """Rays on a device; arrays of one item are for all."""
+class DeviceRays:
+    """DeviceRays on a device; arrays of one item are for all."""
 
     origins: wp.array(dtype=wp.vec3d)
     directions: wp.array(dtype=wp.vec3d)
@@ -23,7 +23,7 @@ class Rays:
 
 
 @wp.struct
-class Columns:
+class RayColumns:
     """Answers of ray queries on a device; arrays without items are not filled."""
 
     t: wp.array(dtype=wp.float64)
@@ -47,55 +47,55 @@ def _row(i: int, size: int):
 
 @wp.kernel
 def trace_rays(
-    target: Target, rays: Rays, query: Range, found: Columns, lost: wp.array(dtype=wp.int32),
-    which: wp.array(dtype=wp.int32),
+    target: Target, rays: DeviceRays, query: RayQuery, columns: RayColumns,
+    undecided_count: wp.array(dtype=wp.int32), undecided: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Trace each ray; count the undecided ones in `lost`, and list them in `which`."""
+    """Trace each ray; count and list those that the CPU must answer."""
     i = wp.tid()
-    # Goal, cull and once are given; range and mask are those of the ray.
+    # `query` has the goal, cull and once of all rays; each ray has its own range and mask.
     query.t_min = rays.t_min[_row(i, rays.t_min.shape[0])]
     query.t_max = rays.t_max[_row(i, rays.t_max.shape[0])]
     query.mask = rays.mask[_row(i, rays.mask.shape[0])]
     o = rays.origins[_row(i, rays.origins.shape[0])]
     d = rays.directions[_row(i, rays.directions.shape[0])]
-    here = Listing()
+    listing = HitList()
     if query.goal == LIST:
-        here.t = found.t
-        here.prim_id = found.prim_id
-        here.leaf = found.leaf
-        here.first = found.offsets[i]
-        here.capacity = found.offsets[i + 1] - here.first
-    hit = trace(target, o, d, query, here)
+        listing.t = columns.t
+        listing.prim_id = columns.prim_id
+        listing.leaf = columns.leaf
+        listing.first = columns.offsets[i]
+        listing.capacity = columns.offsets[i + 1] - listing.first
+    hit = trace(target, o, d, query, listing)
     state = wp.int32(hit.state)
     if query.goal == LIST:
-        # A list has t, prim_id and leaf; here each hit gets the rest.
-        for j in range(wp.int32(here.capacity)):
-            k = here.first + wp.int64(j)
+        # `trace` lists t, prim_id and leaf; compute the rest for each hit.
+        for j in range(wp.int32(listing.capacity)):
+            k = listing.first + wp.int64(j)
             if state == SURE:
-                moved, v0, v1, v2 = corners_of(target, found.leaf[k], found.prim_id[k])
+                moved, v0, v1, v2 = corners_of(target, columns.leaf[k], columns.prim_id[k])
                 sure, u, v, front = details(o, d, v0, v1, v2)
-                found.u[k] = u
-                found.v[k] = v
-                found.front[k] = front
-                if found.instance_id.shape[0] > 0:
-                    found.instance_id[k] = target.owners[found.leaf[k]]
+                columns.u[k] = u
+                columns.v[k] = v
+                columns.front[k] = front
+                if columns.instance_id.shape[0] > 0:
+                    columns.instance_id[k] = target.owners[columns.leaf[k]]
                 state = wp.where(moved and sure, SURE, UNSURE)
     else:
-        if found.counts.shape[0] > 0:
-            found.counts[i] = wp.int64(hit.count)
-        if found.truth.shape[0] > 0:
-            found.truth[i] = hit.prim_id >= 0
-        if found.t.shape[0] > 0:
+        if columns.counts.shape[0] > 0:
+            columns.counts[i] = wp.int64(hit.count)
+        if columns.truth.shape[0] > 0:
+            columns.truth[i] = hit.prim_id >= 0
+        if columns.t.shape[0] > 0:
             missed = hit.prim_id < 0
-            found.t[i] = hit.t
-            found.u[i] = wp.where(missed, nan(), hit.u)
-            found.v[i] = wp.where(missed, nan(), hit.v)
-            found.prim_id[i] = hit.prim_id
-            found.leaf[i] = hit.leaf
-            found.front[i] = hit.front != 0
-            if found.instance_id.shape[0] > 0:
-                found.instance_id[i] = -1
+            columns.t[i] = hit.t
+            columns.u[i] = wp.where(missed, nan(), hit.u)
+            columns.v[i] = wp.where(missed, nan(), hit.v)
+            columns.prim_id[i] = hit.prim_id
+            columns.leaf[i] = hit.leaf
+            columns.front[i] = hit.front != 0
+            if columns.instance_id.shape[0] > 0:
+                columns.instance_id[i] = -1
                 if not missed:
-                    found.instance_id[i] = target.owners[hit.leaf]
+                    columns.instance_id[i] = target.owners[hit.leaf]
     if state != SURE:
-        which[wp.atomic_add(lost, 0, 1)] = i
+        undecided[wp.atomic_add(undecided_count, 0, 1)] = i

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bvh.scene.scene import Scene
 
 
-class Device:
+class DeviceObject:
     """Base class of trees and scenes on a device: ray queries.
 
     Attributes
@@ -93,7 +93,7 @@ def device_of(device: Any) -> Any:
         raise ValueError(f"device must be one of {known}, got {device!r}{cause}") from error
 
 
-class DeviceBVH(Device):
+class DeviceBVH(DeviceObject):
     """Tree over triangles on a device, made by `BVH.to`.
 
     Answers are those of the tree, bit for bit. Boxes and triangles in float32 only discard; the
@@ -132,16 +132,17 @@ class DeviceBVH(Device):
         if tree.kind != "triangles":
             raise TypeError(f"to needs a BVH over triangles, not over {tree.kind}")
         super().__init__(tree, device)
-        self._now: BVH | None = None
+        # The tree that was sent last, and its struct on the device.
+        self._copy: BVH | None = None
         self._target: Any = None
         self._state()
 
     def _state(self) -> tuple[BVH, Any]:
         """Return a copy of the tree as it is now, and its struct; send it if it was refitted."""
-        if self._now is None or self.host.arrays is not self._now.arrays:
-            self._now = copy(self.host)
-            self._target = tree_on(ray_target(self._now).masked(), self.device)
-        return self._now, self._target
+        if self._copy is None or self.host.arrays is not self._copy.arrays:
+            self._copy = copy(self.host)
+            self._target = tree_on(ray_target(self._copy).masked(), self.device)
+        return self._copy, self._target
 
     def __copy__(self) -> DeviceBVH:
         """Return the tree on the device as it is now, which no refit changes."""
@@ -152,8 +153,8 @@ class DeviceBVH(Device):
 
     def _searched(self) -> tuple[Any, Any]:
         """Return the arrays that are searched, and their owner."""
-        assert self._now is not None
-        return self._now.arrays, None
+        assert self._copy is not None
+        return self._copy.arrays, None
 
     def __repr__(self) -> str:
         return f"DeviceBVH({len(self.host)} triangles, on {self.device})"
@@ -196,7 +197,7 @@ class DeviceBVH(Device):
         return PointCall(self, points, np.inf, mask).signed()
 
 
-class DeviceScene(Device):
+class DeviceScene(DeviceObject):
     """Scene of trees over triangles on a device, made by `Scene.to`; rays alone.
 
     As `DeviceBVH`, for the ray queries of `Scene`. Each tree is stored once, whatever the number
@@ -230,7 +231,7 @@ class DeviceScene(Device):
         super().__init__(scene, device)
         self._view: Any = None
         # The view's count of moves and its masks, as they were sent.
-        self._now, self._target = (-1, b""), None
+        self._copy, self._target = (-1, b""), None
         self._state()
 
     def _searched(self) -> tuple[Any, Any]:
@@ -244,7 +245,7 @@ class DeviceScene(Device):
         """Return the scene and its struct; send trees that are new, or leaves that have changed."""
         view = self.host.view()
         now = view.moves, view.masks.tobytes()
-        if view is self._view and now == self._now:
+        if view is self._view and now == self._copy:
             return self.host, self._target
         kind = view.first_not_triangles(-1)
         if kind is not None:
@@ -253,7 +254,7 @@ class DeviceScene(Device):
             )
         if view is not self._view or not move_leaves(self._target, view, self.device):
             self._target = scene_on(view, self.device)
-        self._view, self._now = view, now
+        self._view, self._copy = view, now
         return self.host, self._target
 
     def set_transforms(self, ids: Any, transforms: Any) -> None:
@@ -261,7 +262,7 @@ class DeviceScene(Device):
         self.host.set_transforms(on_host(ids), on_host(transforms))
 
 
-def on_device(host: Any, device: Any) -> Device:
+def on_device(host: Any, device: Any) -> DeviceObject:
     """Return a copy of a tree or a scene on a device, which follows its changes."""
     kind = DeviceScene if hasattr(host, "view") else DeviceBVH
     return kind(host, device_of(device))

@@ -9,11 +9,11 @@ for URLs; the rest is for Dask arrays and clusters.
 | `part_index.py` | Index of a folder of parts: the record of each part, read and checked, and its files |
 | `merging.py` | Merging of answers from parts of a mesh: the least by (t, id), the first k, sums, sorted lists |
 | `out_of_core/` | Meshes larger than memory: cut into parts, each a tree in a file, and queried as one tree |
-| `tree_handles.py` | Handles of trees, scenes and parts, which stand for them in task graphs |
+| `handles.py` | Handles of trees, scenes and parts, which stand for them in task graphs |
 | `chunk_tasks.py` | Tasks of queries, one for each chunk of Dask arrays |
 | `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks, or lists |
 | `ray_sources.py` | Sources of rays, which make the rays of a chunk in the task that casts them |
-| `worker_kernels.py` | Kernels on the workers of a cluster, ready before tasks, and memory that workers reuse |
+| `kernel_plugin.py` | Kernels on the workers of a cluster, ready before tasks, and memory that workers reuse |
 """
 
 from importlib import import_module

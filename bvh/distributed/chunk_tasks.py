@@ -1,6 +1,6 @@
 """Tasks of queries, one for each chunk of Dask arrays.
 
-A tree is one key of the graph (see `tree_handles`), and the columns of a result share their tasks:
+A tree is one key of the graph (see `handles`), and the columns of a result share their tasks:
 ``dask.compute(hits.t, hits.prim_id)`` casts once. Rays of a source are made in the tasks that cast
 them, in blocks that stay in the caches of a CPU.
 """
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bvh.distributed.handles import Handle, Searched, handle_of
 from bvh.distributed.merging import Column, Kinds
 from bvh.distributed.out_of_core.part_targets import declared, refuse
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.tree_handles import Handle, Searched, handle_of
 from bvh.queries.query_arguments import check_method, check_options
 from bvh.queries.verbs import Merge, Verb
 from bvh.runtime.arguments import cull_code, flag, lengths, thread_limit, whole_number
@@ -129,11 +129,11 @@ def chunk_results(target: Searched, verb: Verb, arrays: Lazy, options: Options) 
         for name, array in arrays.items()
     ]
     # The data of a filter may be an array for all faces: one key, as the tree is.
-    data = {"data": held("data", options["data"])} if "data" in options else {}
+    data = {"data": delayed_value("data", options["data"])} if "data" in options else {}
     rest = {name: given for name, given in options.items() if name not in data}
     kinds = None if verb.merge is Merge.LISTS else kinds_of(target, verb, options)
     task = _ChunkQuery(verb.name, list(arrays), kinds, rest)
-    return blockwise(task, inputs, target=held_target(target), **data)
+    return blockwise(task, inputs, target=delayed_target(target), **data)
 
 
 def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options: Any) -> Array:
@@ -222,7 +222,7 @@ def _alone(block: Any) -> Any:
     return block
 
 
-def held(name: str, value: object) -> Delayed:
+def delayed_value(name: str, value: object) -> Delayed:
     """Return a value as one key of a graph, which all tasks that use it share."""
     from dask.base import tokenize
     from dask.delayed import delayed
@@ -230,9 +230,9 @@ def held(name: str, value: object) -> Delayed:
     return delayed(value, name=f"{name}-{tokenize(value)}", traverse=False)
 
 
-def held_target(target: Searched) -> Delayed:
+def delayed_target(target: Searched) -> Delayed:
     """Return a tree, a scene or parts as one key of a graph."""
-    return held(type(target).__name__.lower(), handle_of(target))
+    return delayed_value(type(target).__name__.lower(), handle_of(target))
 
 
 def as_dask(name: str, value: object, shape: Shape) -> Array:

@@ -57,7 +57,7 @@ def fetched(
                 time.sleep(POLL_SECONDS)
             temporary = folder / f".part-{name}"
         if not _is_good(path, check):
-            # Of a process that was killed.
+            # Left by a process that was killed.
             temporary.unlink(missing_ok=True)
             stack.callback(temporary.unlink, missing_ok=True)
             with open(temporary, "xb", opener=open_plain) as file:

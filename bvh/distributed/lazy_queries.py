@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from bvh.distributed import chunk_tasks
 from bvh.distributed.chunk_tasks import Arguments, Lazy, Options, chunk_results
+from bvh.distributed.handles import Searched
 from bvh.distributed.merging import Column, merge
 from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.tree_handles import Searched
 from bvh.queries.answers.result_bases import columns_of
 from bvh.queries.results import AllHits, Overlaps
 from bvh.queries.verbs import Merge, Verb

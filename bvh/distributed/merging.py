@@ -30,15 +30,15 @@ NUMBERS: dict[Merge, tuple[np.ufunc, float | bool]] = {
 }  # fmt: skip
 
 
-def merge(how: Merge, mine: Columns, other: Columns, rows: Rows | None = None) -> None:
-    """Merge answers of another part into `mine`, those so far; `rows` are their queries, or all."""
+def merge(how: Merge, answers: Columns, other: Columns, rows: Rows | None = None) -> None:
+    """Merge `other`, answers of a part to the queries `rows` or to all, into the answers so far."""
     if how is Merge.LEAST:
-        least = _first_few if mine["prim_id"].ndim > 1 else _least
-        least(mine, other, rows)
+        least = _first_few if answers["prim_id"].ndim > 1 else _least
+        least(answers, other, rows)
         return
     join, _ = NUMBERS[how]
     chosen = slice(None) if rows is None else rows
-    for name, column in mine.items():
+    for name, column in answers.items():
         column[chosen] = join(column[chosen], other[name])
 
 
@@ -47,27 +47,29 @@ def _measure(columns: Columns) -> Column:
     return columns["t" if "t" in columns else "distance"]
 
 
-def _least(mine: Columns, other: Columns, rows: Rows | None) -> None:
+def _least(answers: Columns, other: Columns, rows: Rows | None) -> None:
     """Replace answers by those of `other` that are less by (t or distance, id)."""
-    # `hit` are rows of `other`, `at` the rows of `mine` for the same queries.
+    # `hit` are rows of `other`, `at` the rows of `answers` for the same queries.
     hit = np.flatnonzero(other["prim_id"] >= 0)
     at = hit if rows is None else rows[hit]
     near, prim_id = _measure(other)[hit], other["prim_id"][hit]
-    least, least_id = _measure(mine)[at], mine["prim_id"][at]
+    least, least_id = _measure(answers)[at], answers["prim_id"][at]
     better = (least_id < 0) | (near < least) | ((near == least) & (prim_id < least_id))
     hit, at = hit[better], at[better]
-    for name, column in mine.items():
+    for name, column in answers.items():
         column[at] = other[name][hit]
 
 
-def _first_few(mine: Columns, other: Columns, rows: Rows | None) -> None:
+def _first_few(answers: Columns, other: Columns, rows: Rows | None) -> None:
     """Keep the first answers of each query by (distance, id), along the second axis."""
     chosen = slice(None) if rows is None else rows
-    both = {name: np.concatenate([column[chosen], other[name]], 1) for name, column in mine.items()}
+    both = {
+        name: np.concatenate([column[chosen], other[name]], 1) for name, column in answers.items()
+    }
     # The last key is the first to be compared, so misses come last.
     keys = both["prim_id"], _measure(both), both["prim_id"] < 0
-    order = np.lexsort(keys, axis=-1)[:, : mine["prim_id"].shape[1]]
-    for name, column in mine.items():
+    order = np.lexsort(keys, axis=-1)[:, : answers["prim_id"].shape[1]]
+    for name, column in answers.items():
         at = order[..., None] if column.ndim == 3 else order
         column[chosen] = np.take_along_axis(both[name], at, axis=1)
 
@@ -109,7 +111,7 @@ class MergedAnswers:
 class MergedLists:
     """Lists so far of a flat batch of `size` queries, sorted by keys: the query, then others.
 
-    `extra` are columns beside those of the result and the query. With a `limit`, a query has only
+    `extra` are columns besides those of the result and the query. With a `limit`, a query has only
     its first entries, at most that many.
     """
 

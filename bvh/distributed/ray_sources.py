@@ -20,14 +20,14 @@ from bvh.distributed.chunk_tasks import (
     Options,
     RayBlocks,
     checked_options,
-    held,
-    held_target,
+    delayed_target,
+    delayed_value,
     searched,
 )
+from bvh.distributed.handles import Handle, Searched
 from bvh.distributed.lazy_queries import lazy_result
 from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import tile_rays
-from bvh.distributed.tree_handles import Handle, Searched
 from bvh.queries.results import Hits
 from bvh.queries.verbs import Verb
 from bvh.runtime.arguments import number_of
@@ -101,7 +101,7 @@ class RaySource:
         # of rays is one key, however large its arguments are.
         import dask.array as da
 
-        meta, maker = np.empty((0,) * len(self.shape), object), held("maker", self._maker)
+        meta, maker = np.empty((0,) * len(self.shape), object), delayed_value("maker", self._maker)
         return da.map_blocks(_blocks_of, chunks=self.chunks, dtype=object, meta=meta, maker=maker)
 
     def _answer(self, verb: str, target: Searched, options: Options) -> Any:
@@ -197,7 +197,7 @@ class RaySource:
             raise TypeError(f"function must be callable, got {type(function).__name__}")
         _, options = _checked(target, verb, options)
         task = partial(_sum_of_chunk, verb=verb, options=options)
-        keys = {"target": held_target(target), "function": held("function", function)}
+        keys = {"target": delayed_target(target), "function": delayed_value("function", function)}
         chunks = chunk_tasks.blockwise(task, [(self._blocks(), len(self.shape))], **keys)
         sums = chunks.to_delayed().reshape(-1).tolist()
         while len(sums) > 1:

@@ -29,7 +29,7 @@ is_decided = inlined(lambda value, size: abs(value[0]) > 2.0 * DD_ERROR * size +
 
 @kernel
 def _normal_term(d, p, q, i, n):
-    """Return the two factors of term n of component i of d x v, for n below 4."""
+    """Return the two factors of term n of component i of d x v, v = q - p, for n below 4."""
     j, k = (i + 1) % 3, (i + 2) % 3
     if n >= 2:
         j, k = k, j
@@ -39,7 +39,10 @@ def _normal_term(d, p, q, i, n):
 
 @kernel
 def _moment_term(o, d, p, q, t, h, i, n):
-    """Return the factors of term n of component i of (m + (t + h) d) x v, for n below 16."""
+    """Return the factors of term n of component i of (m + (t + h) d) x v, for n below 16.
+
+    m = o - p, from an end of the axis to the ray's origin, and v = q - p, the axis.
+    """
     j, k = (i + 1) % 3, (i + 2) % 3
     if n >= 8:
         j, k = k, j
@@ -55,7 +58,10 @@ def _moment_term(o, d, p, q, t, h, i, n):
 
 @kernel
 def _plane_term(o, d, p, q, i, n):
-    """Return the factors of term n of component i of m (d.v) - d (m.v), for n below 24."""
+    """Return the factors of term n of component i of m (d.v) - d (m.v), for n below 24.
+
+    m = o - p and v = q - p, as in `_moment_term`.
+    """
     c, rest = n % 3, n // 3
     v = q[c] if rest & 1 else -p[c]
     if n < 12:
@@ -78,14 +84,14 @@ def _is_parallel(d, p, q):
 
 
 @kernel
-def _exact_side(o, d, p, q, r):
-    """Return the sign of r**2 |d x v|**2 - (m . d x v)**2."""
+def _exact_side(o, d, p, q, radius):
+    """Return the sign of radius**2 |d x v|**2 - (m . d x v)**2, m = o - p, v = q - p."""
     stay_outlined()
     total = new_sum()
     for i in range(3):
         for n in range(16):
             x, y = _normal_term(d, p, q, i, n & 3), _normal_term(d, p, q, i, n >> 2)
-            add_product_of_six(total, (x[0], x[1], r), (y[0], y[1], r))
+            add_product_of_six(total, (x[0], x[1], radius), (y[0], y[1], radius))
     # The terms of m . d x v, by component, end and term of the cross product.
     for a in range(24):
         i, x = a >> 3, _normal_term(d, p, q, a >> 3, a & 3)
@@ -98,7 +104,7 @@ def _exact_side(o, d, p, q, r):
 
 @kernel
 def _exact_nearest(o, d, p, q):
-    """Return the sign of (m.v)(d.d) - (m.d)(d.v)."""
+    """Return the sign of (m.v)(d.d) - (m.d)(d.v), m = o - p, v = q - p."""
     stay_outlined()
     total = new_sum()
     for i in range(3):
@@ -112,15 +118,15 @@ def _exact_nearest(o, d, p, q):
 
 
 @kernel
-def _exact_passage(o, d, p, q, r):
-    """Return the sign of r**2 (d.v)**2 - |m (d.v) - d (m.v)|**2."""
+def _exact_passage(o, d, p, q, radius):
+    """Return the sign of radius**2 (d.v)**2 - |m (d.v) - d (m.v)|**2, m = o - p, v = q - p."""
     stay_outlined()
     total = new_sum()
     for i in range(3):
         for j in range(3):
             for n in range(4):
                 x, y = (q[i] if n & 1 else -p[i]), (q[j] if n & 2 else -p[j])
-                add_product_of_six(total, (d[i], x, r), (d[j], y, r))
+                add_product_of_six(total, (d[i], x, radius), (d[j], y, radius))
         for a in range(24):
             x, y, z = _plane_term(o, d, p, q, i, a)
             for b in range(24):
@@ -152,28 +158,28 @@ _nearest_root = root_finder(_beyond)
 
 
 @inlined
-def frame_of(o, d, p, q, r):
-    """Return (u, v, m, s, usable, e): d, q - p, o - p and r, scaled to about one.
+def frame_of(o, d, p, q, radius):
+    """Return (u, v, m, s, usable, e): d, q - p, o - p and radius, scaled to about one.
 
     The vectors are double-doubles; m and s have one scale, and a root t for these is t 2**e for the
     given numbers. If they are not `usable`, products of them could over- or underflow.
     """
     # The axis has a scale of its own, which cancels: it may be short or long.
-    e, f = length_exponent(o, p, r), length_exponent(q, p, 0.0)
+    e, f = length_exponent(o, p, radius), length_exponent(q, p, 0.0)
     k = floats.power_above(floats.largest(d))
     u, v, m = floats.unrounded(d, k), floats.difference(q, p, -f), floats.difference(o, p, -e)
-    return u, v, m, r * floats.power_of_two(-e), max(abs(e), abs(f)) <= REACH, e - k
+    return u, v, m, radius * floats.power_of_two(-e), max(abs(e), abs(f)) <= REACH, e - k
 
 
 @kernel
-def _surely_missed(o, d, p, q, r):
+def _surely_missed(o, d, p, q, radius):
     """Return whether plain doubles tell that the line of a ray misses the cylinder."""
     # Each of the two terms is off by less than 20 * 2**-53 of its size.
     m, v = minus(o, p), minus(q, p)
     n, sizes = cross(d, v), cross_size(d, v)
     w, size = dot(m, n), dot_size(m, sizes)
     dd, vv = dot(d, d), dot(v, v)
-    ball, most = r * r * dot(n, n), size * size + r * r * dot(sizes, sizes)
+    ball, most = radius * radius * dot(n, n), size * size + radius * radius * dot(sizes, sizes)
     # No underflow or overflow matters between these sizes.
     moderate = 2.0**-200 < dd < 2.0**200 and 2.0**-200 < vv < 2.0**200
     moderate = moderate and 2.0**-400 < most < 2.0**900
@@ -181,13 +187,13 @@ def _surely_missed(o, d, p, q, r):
 
 
 @kernel
-def _outside(o, d, p, q, r, along):
+def _outside(o, d, p, q, radius, along):
     """Return whether the cylinder is entered, and left, beyond the end p of the axis."""
     # `along` is the sign of d.v. A line that passes the plane of the end within the radius enters
     # on one side of it and leaves on the other; any other line enters and leaves on the side on
     # which it comes closest to the axis.
     stay_outlined()
-    u, v, m, scale, usable, _ = frame_of(o, d, p, q, r)
+    u, v, m, scale, usable, _ = frame_of(o, d, p, q, radius)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
     mv, dv, md, dd = (
         floats.dd_dot(m, v), floats.dd_dot(u, v), floats.dd_dot(m, u), floats.dd_dot(u, u)
@@ -210,7 +216,7 @@ def _outside(o, d, p, q, r, along):
     if usable and is_decided(total, size + (scale * scale) * dv_size**2):
         within = total[0] > 0.0
     else:
-        within = _exact_passage(o, d, p, q, r) > 0
+        within = _exact_passage(o, d, p, q, radius) > 0
     first, last = within or nearest < 0, not within and nearest < 0
     return (first, last) if along > 0 else (last, first)
 
@@ -226,13 +232,13 @@ def _exact_along(d, p, q):
 
 
 @kernel
-def _cylinder(o, d, p, q, r):
+def _cylinder(o, d, p, q, radius):
     """Return (sign of F, whether both roots are rounded correctly, near, far) for the cylinder.
 
     The sign is 2 for a ray along the axis, or if the axis is a point.
     """
     stay_outlined()
-    u, v, m, scale, usable, e = frame_of(o, d, p, q, r)
+    u, v, m, scale, usable, e = frame_of(o, d, p, q, radius)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
     n, n_size = floats.dd_cross(u, v), cross_size(uh, vh)
     a, a_size = floats.dd_dot(n, n), floats.dot_size(n_size, n_size)
@@ -246,7 +252,7 @@ def _cylinder(o, d, p, q, r):
     if usable and is_decided(f, f_size):
         side = floats.sign(f[0])
     else:
-        side = _exact_side(o, d, p, q, r)
+        side = _exact_side(o, d, p, q, radius)
     if side < 0:
         return side, True, INF, -INF
     moment, moment_size = floats.dd_cross(m, v), cross_size(mh, vh)
@@ -263,12 +269,12 @@ def _cylinder(o, d, p, q, r):
 
 
 @kernel
-def capsule_interval(o, d, p, q, r):
+def capsule_interval(o, d, p, q, radius):
     """Return (hit, near, far) of a finite ray's line in a closed capsule, as `sphere_interval`."""
     stay_outlined()
-    if _surely_missed(o, d, p, q, r):
+    if _surely_missed(o, d, p, q, radius):
         return False, INF, -INF
-    side, sure, near, far = _cylinder(o, d, p, q, r)
+    side, sure, near, far = _cylinder(o, d, p, q, radius)
     if side < 0:
         return False, INF, -INF
     v = minus(q, p)
@@ -282,17 +288,17 @@ def capsule_interval(o, d, p, q, r):
         # Along the axis both balls or none are met.
         entered, left = (1, 2) if along >= 0 else (2, 1)
     else:
-        enters_p, leaves_p = _outside(o, d, p, q, r, along)
-        enters_q, leaves_q = _outside(o, d, q, p, r, -along)
+        enters_p, leaves_p = _outside(o, d, p, q, radius, along)
+        enters_q, leaves_q = _outside(o, d, q, p, radius, -along)
         entered = 1 if enters_p else (2 if enters_q else 0)
         left = 1 if leaves_p else (2 if leaves_q else 0)
     if entered == 0 and not sure:
-        near = _nearest_root((o, d, p, q, r), near, False)
+        near = _nearest_root((o, d, p, q, radius), near, False)
     if left == 0 and not sure:
-        far = _nearest_root((o, d, p, q, r), far, True)
+        far = _nearest_root((o, d, p, q, radius), far, True)
     for end in range(1, 3):
         if entered == end or left == end:
-            hit, first, last = spheres.sphere_interval(o, d, p if end == 1 else q, r)
+            hit, first, last = spheres.sphere_interval(o, d, p if end == 1 else q, radius)
             if not hit:
                 return False, INF, -INF
             near = first if entered == end else near

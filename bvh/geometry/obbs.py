@@ -35,8 +35,8 @@ INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 @kernel
 def _inverse_row(a, b, c, t):
     """Return the first row of the inverse of the affine map with columns a, b, c and shift t."""
-    # It is (b x c, -t . (b x c)) / (a . (b x c)), each entry correctly rounded. The determinant
-    # must not be zero.
+    # The row is (b x c, -t . (b x c)) / (a . (b x c)), each entry correctly rounded. The
+    # determinant must not be zero.
     stay_outlined()
     # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
     i = min(floats.exponent(floats.largest(a)), 1022)

@@ -203,10 +203,10 @@ def _nearest(p, v0, v1, v2, k, off, edges):
     s0, w2 = _sure_side(n, sizes, ab, a)
     s1, w0 = _sure_side(n, sizes, bc, b)
     s2, w1 = _sure_side(n, sizes, ca, c)
-    whole = w0 + w1 + w2
-    if s0 > 0 and s1 > 0 and s2 > 0 and whole > SLENDER * floats.dot_size(sizes, sizes):
+    total = w0 + w1 + w2
+    if s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * floats.dot_size(sizes, sizes):
         area, areas = feature_distances.double_area(v0, v1, v2, k)
-        to_v0, weights = floats.difference(p, v0, k), (w1 / whole, w2 / whole)
+        to_v0, weights = floats.difference(p, v0, k), (w1 / total, w2 / total)
         return feature_distances.to_plane(p, v0, v1, v2, k, area, areas, to_v0) + weights
     # Beyond one edge and between its ends: it has the nearest point.
     if s0 < 0 and dot(ab, a) > 0.0 and dot(ba, b) > 0.0:
@@ -254,9 +254,9 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
             s1, w0 = _exact_side(v1, v2, v0, p, 2 * f)
             s2, w1 = _exact_side(v2, v0, v1, p, 2 * f)
             if s0 >= 0 and s1 >= 0 and s2 >= 0:
-                whole = w0 + w1 + w2
+                total = w0 + w1 + w2
                 volume, f2 = feature_distances.exact_volume_of(p, v0, v1, v2)
-                weights = w1 / whole, w2 / whole
+                weights = w1 / total, w2 / total
                 return feature_distances.by_normal(volume, f2, n, f) + weights
     else:
         a = floats.difference(p, v0, k)
@@ -268,9 +268,9 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
             s1, w0 = side_of_edge(n, floats.difference(v2, v1, k), b)
             s2, w1 = side_of_edge(n, floats.difference(v0, v2, k), c)
             if s0 > 0 and s1 > 0 and s2 > 0:
-                whole = w0 + w1 + w2
+                total = w0 + w1 + w2
                 best, e = feature_distances.to_plane(p, v0, v1, v2, k, n, n_size, a)
-                return best, e, w1 / whole, w2 / whole
+                return best, e, w1 / total, w2 / total
         unsure = s0 * s1 * s2 == 0
     if s0 <= 0:
         best, e, u = feature_distances.to_edge(p, v0, v1)

@@ -17,7 +17,9 @@ from bvh.runtime.simd import sqrt
 # A direction that `frame_of` does not scale: its exponent e is then that of lengths.
 UNSCALED = (0.5, 0.0, 0.0)
 # 30 if numbers must be divided by 2**30, lest their differences overflow; else 0.
-_shift_of = inlined(lambda p, a, b, r: 30 if max(floats.reach_of(p, a, b), r) > 2.0**990 else 0)
+_shift_of = inlined(
+    lambda p, a, b, radius: 30 if max(floats.reach_of(p, a, b), radius) > 2.0**990 else 0
+)
 
 
 @inlined
@@ -29,33 +31,33 @@ def _as_distance(n, d, e):
 
 
 @kernel
-def distance_to_sphere(p, center, r):
+def distance_to_sphere(p, center, radius):
     """Return the distance of a finite point from a sphere, to 4 units in the last place.
 
     It is 0 on the sphere alone, and at least the smallest and at most the largest double elsewhere.
     """
     stay_outlined()
-    shift = _shift_of(p, center, center, r)
+    shift = _shift_of(p, center, center, radius)
     unit = floats.power_of_two(-shift)
-    return _to_sphere(scaled(p, unit), scaled(center, unit), r * unit, shift)
+    return _to_sphere(scaled(p, unit), scaled(center, unit), radius * unit, shift)
 
 
 @kernel
-def _to_sphere(p, center, r, shift):
+def _to_sphere(p, center, radius, shift):
     """Return the distance of a point from a sphere, times 2**shift."""
     stay_outlined()
-    e = length_exponent(p, center, r)
-    unit = r * floats.power_of_two(-e)
+    e = length_exponent(p, center, radius)
+    unit = radius * floats.power_of_two(-e)
     m, square = floats.difference(p, center, -e), floats.two_product(unit, unit)
-    whole, h = floats.dd_dot(m, m), floats.high(m)
-    c, lift = floats.dd_sub(whole, square), 0
+    square_of_m, h = floats.dd_dot(m, m), floats.high(m)
+    c, lift = floats.dd_sub(square_of_m, square), 0
     if not (-REACH <= e <= REACH and is_accurate(c, floats.dot_size(h, h) + square[0])):
-        c, lift = exact_surface(p, center, r, 2 * e)
-    return _as_distance(c[0], sqrt(whole[0]) + unit, e - lift + shift)
+        c, lift = exact_surface(p, center, radius, 2 * e)
+    return _as_distance(c[0], sqrt(square_of_m[0]) + unit, e - lift + shift)
 
 
 @kernel
-def _add_surface(total, p, a, b, r):
+def _add_surface(total, p, a, b, radius):
     """Add |m x v|**2 - r**2 v.v to the sum, for m = p - a and v = b - a."""
     stay_outlined()
     for i in range(3):
@@ -68,7 +70,7 @@ def _add_surface(total, p, a, b, r):
                 add_product(total, -1.0, m, w, v, z)
         for n in range(4):
             v, z = (b[i] if n & 1 else -a[i]), (b[i] if n & 2 else -a[i])
-            add_product(total, -1.0, r, r, v, z)
+            add_product(total, -1.0, radius, radius, v, z)
 
 
 @kernel
@@ -88,42 +90,42 @@ def _is_beyond(p, a, b):
 
 
 @kernel
-def distance_to_capsule(p, a, b, r):
+def distance_to_capsule(p, a, b, radius):
     """Return the distance of a finite point from a capsule, as from a sphere."""
-    # Between the ends, the distance from the axis less r is F / (|v| (|m x v| + r |v|)), with
-    # F = |m x v|**2 - r**2 v.v, m = p - a and v = b - a.
+    # Between the ends, the distance from the axis less the radius r is
+    # F / (|v| (|m x v| + r |v|)), with F = |m x v|**2 - r**2 v.v, m = p - a and v = b - a.
     stay_outlined()
-    shift = _shift_of(p, a, b, r)
+    shift = _shift_of(p, a, b, radius)
     unit = floats.power_of_two(-shift)
-    p, a, b, r = scaled(p, unit), scaled(a, unit), scaled(b, unit), r * unit
+    p, a, b, radius = scaled(p, unit), scaled(a, unit), scaled(b, unit), radius * unit
     if _is_beyond(p, a, b):
-        return _to_sphere(p, a, r, shift)
+        return _to_sphere(p, a, radius, shift)
     if _is_beyond(p, b, a):
-        return _to_sphere(p, b, r, shift)
-    _, v, m, scale, usable, e = frame_of(p, UNSCALED, a, b, r)
+        return _to_sphere(p, b, radius, shift)
+    _, v, m, scale, usable, e = frame_of(p, UNSCALED, a, b, radius)
     length = floats.dd_dot(v, v)
     n, n_size = floats.dd_cross(m, v), cross_size(floats.high(m), floats.high(v))
     square = floats.dd_mul(floats.two_product(scale, scale), length)
     across = floats.dd_dot(n, n)
     c = floats.dd_sub(across, square)
     if not (usable and is_accurate(c, floats.dot_size(n_size, n_size) + square[0])):
-        return _to_side(p, a, b, r, shift)
+        return _to_side(p, a, b, radius, shift)
     side = sqrt(length[0])
     return _as_distance(c[0], side * (sqrt(across[0]) + scale * side), e + shift)
 
 
 @kernel
-def _to_side(p, a, b, r, shift):
+def _to_side(p, a, b, radius, shift):
     """Return the distance of the side of a capsule where double-doubles are not accurate."""
     # F / (v.v (d + r)), with the distance d from the axis; each with an exponent of its own.
     stay_outlined()
     total = new_sum()
-    _add_surface(total, p, a, b, r)
+    _add_surface(total, p, a, b, radius)
     c, g = leading(total)
     if c[0] == 0.0:
         return 0.0
     d, f, _ = to_edge(p, a, b)
     v, k = offset(b, a)
-    e = max(floats.exponent(d) + f, floats.exponent(r))
-    whole = floats.scale_by(d, f - e) + floats.scale_by(r, -e)
-    return _as_distance(c[0], floats.dd_dot(v, v)[0] * whole, g - 2 * k - e + shift)
+    e = max(floats.exponent(d) + f, floats.exponent(radius))
+    den = floats.scale_by(d, f - e) + floats.scale_by(radius, -e)
+    return _as_distance(c[0], floats.dd_dot(v, v)[0] * den, g - 2 * k - e + shift)

@@ -46,11 +46,11 @@ is_accurate = inlined(lambda value, size: abs(value[0]) > ACCURATE * size + 2.0*
 
 
 @inlined
-def length_exponent(p, center, r):
+def length_exponent(p, center, radius):
     """Return the exponent that scales p - center, and r, to about one."""
     # Halves cannot overflow.
     half = minus(scaled(p, 0.5), scaled(center, 0.5))
-    return floats.power_above(max(floats.largest(half), 0.5 * r))
+    return floats.power_above(max(floats.largest(half), 0.5 * radius))
 
 
 # A sum over 2**k, correctly rounded, as a double-double.
@@ -58,23 +58,23 @@ _over_power = inlined(lambda total, k: (rounded(total, k), 0.0))
 
 
 @kernel
-def _add_surface(total, factor, o, center, r, x):
-    """Add factor * (m.m - r**2) * x**2 to the sum."""
+def _add_surface(total, factor, o, center, radius, x):
+    """Add factor * (m.m - radius**2) * x**2 to the sum."""
     stay_outlined()
     for i in range(3):
         add_product(total, factor, o[i], o[i], x, x)
         add_product(total, -factor, o[i], center[i], x, x)
         add_product(total, -factor, o[i], center[i], x, x)
         add_product(total, factor, center[i], center[i], x, x)
-    add_product(total, -factor, r, r, x, x)
+    add_product(total, -factor, radius, radius, x, x)
 
 
 @kernel
-def _add_discriminant(total, o, d, center, r):
-    """Add (d.m)**2 - d.d (m.m - r**2) to the sum."""
+def _add_discriminant(total, o, d, center, radius):
+    """Add (d.m)**2 - d.d (m.m - radius**2) to the sum."""
     stay_outlined()
     for i in range(3):
-        _add_surface(total, -1.0, o, center, r, d[i])
+        _add_surface(total, -1.0, o, center, radius, d[i])
         for j in range(3):
             add_product(total, 1.0, d[i], d[j], o[i], o[j])
             add_product(total, -1.0, d[i], d[j], o[i], center[j])
@@ -83,11 +83,11 @@ def _add_discriminant(total, o, d, center, r):
 
 
 @kernel
-def _exact_root(o, d, center, r, k, e):
+def _exact_root(o, d, center, radius, k, e):
     """Return the sign of the discriminant, and its root over 2**(k + e)."""
     stay_outlined()
     total = new_sum()
-    _add_discriminant(total, o, d, center, r)
+    _add_discriminant(total, o, d, center, radius)
     f = _over_power(total, 2 * (k + e))
     if f[0] <= 0.0:
         return floats.sign(f[0]), (0.0, 0.0)
@@ -95,7 +95,7 @@ def _exact_root(o, d, center, r, k, e):
         return 1, floats.dd_sqrt(f)
     # Keep the bits of a small discriminant: it is the square of a root that is not so small.
     total = new_sum()
-    _add_discriminant(total, o, d, center, r)
+    _add_discriminant(total, o, d, center, radius)
     root = floats.dd_sqrt(_over_power(total, 2 * (k + e) - 1000))
     return 1, (root[0] * 2.0**-500, root[1] * 2.0**-500)
 
@@ -111,16 +111,16 @@ def _exact_half_slope(o, d, center, k):
 
 
 @kernel
-def exact_surface(o, center, r, k):
-    """Return m.m - r**2 over 2**(k - lift), correctly rounded, and lift, which avoids underflow."""
+def exact_surface(o, center, radius, k):
+    """Return (m.m - radius**2 over 2**(k - lift), correctly rounded; lift, against underflow)."""
     stay_outlined()
     total = new_sum()
-    _add_surface(total, 1.0, o, center, r, 1.0)
+    _add_surface(total, 1.0, o, center, radius, 1.0)
     c = _over_power(total, k)
     if c[0] == 0.0 or abs(c[0]) > 2.0**-900:
         return c, 0
     total = new_sum()
-    _add_surface(total, 1.0, o, center, r, 1.0)
+    _add_surface(total, 1.0, o, center, radius, 1.0)
     return _over_power(total, k - 1000), 1000
 
 
@@ -184,44 +184,44 @@ _nearest_root = root_finder(_beyond)
 
 
 @kernel
-def _surely_missed(o, d, center, r):
+def _surely_missed(o, d, center, radius):
     """Return whether plain doubles tell that the line of a ray misses a ball."""
     # Sums of products of rounded differences: each is off by less than 12 * 2**-53 of its terms.
     m = minus(o, center)
     n, sizes = cross(d, m), cross_size(d, m)
     square, size = dot(d, d), dot(sizes, sizes)
-    ball = square * (r * r)
+    ball = square * (radius * radius)
     # No underflow or overflow matters between these sizes.
     moderate = 2.0**-400 < square < 2.0**400 and 2.0**-400 < size < 2.0**900
     return moderate and dot(n, n) - ball > PLAIN_ERROR * (size + ball)
 
 
 @kernel
-def sphere_interval(o, d, center, r):
+def sphere_interval(o, d, center, radius):
     """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign."""
     # A hit is decided exactly, and both ends are rounded correctly where they are in the range of
     # normal doubles. +inf and -inf for a miss.
     stay_outlined()
-    if _surely_missed(o, d, center, r):
+    if _surely_missed(o, d, center, radius):
         return False, INF, -INF
-    hit, sure, near, far = _solved(o, d, center, r)
+    hit, sure, near, far = _solved(o, d, center, radius)
     if hit and not sure:
-        near = _nearest_root((o, d, center, r), near, False)
-        far = _nearest_root((o, d, center, r), far, True)
+        near = _nearest_root((o, d, center, radius), near, False)
+        far = _nearest_root((o, d, center, radius), far, True)
     return hit, near, far
 
 
 @kernel
-def _solved(o, d, center, r):
+def _solved(o, d, center, radius):
     """Return (hit, whether both ends are rounded correctly, near, far)."""
     # Scale directions by 2**-k and lengths by 2**-e to about one.
-    e = length_exponent(o, center, r)
+    e = length_exponent(o, center, radius)
     k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)
     u = floats.unrounded(d, k)
     a = floats.dd_dot(u, u)
 
     m = floats.difference(o, center, -e)
-    square = floats.two_product(r * floats.power_of_two(-e), r * floats.power_of_two(-e))
+    square = floats.two_product(radius * floats.power_of_two(-e), radius * floats.power_of_two(-e))
     usable = -REACH <= e <= REACH
 
     normal, normal_size = floats.dd_cross(u, m), floats.cross_size(floats.high(u), floats.high(m))
@@ -232,7 +232,7 @@ def _solved(o, d, center, r):
         side = floats.sign(f[0])
         root = floats.dd_sqrt((abs(f[0]), f[1]))
     else:
-        side, root = _exact_root(o, d, center, r, k, e)
+        side, root = _exact_root(o, d, center, radius, k, e)
     if side < 0:
         return False, True, INF, -INF
 
@@ -246,7 +246,7 @@ def _solved(o, d, center, r):
 
     c, lift = floats.dd_sub(floats.dd_dot(m, m), square), 0
     if not (usable and is_accurate(c, floats.dot_size(floats.high(m), floats.high(m)) + square[0])):
-        (c, lift), sure = exact_surface(o, center, r, 2 * e), False
+        (c, lift), sure = exact_surface(o, center, radius, 2 * e), False
     sure, near, far = both_roots(a, b, c, root, e - k, lift, sure)
     return True, sure, near, far
 

@@ -52,8 +52,8 @@ def _parts_of_dot(m, v):
 @inlined
 def _nearest(s, rest, sizes):
     """Return (decided, x) with x the double nearest to a sum of two parts."""
-    # It is off by less than 2**-100 S; products may lose 2**-1074 each to underflow. If the nearest
-    # double is the same at both ends of that interval, it is the nearest (Ziv's test).
+    # The sum is off by less than 2**-100 S; products may lose 2**-1074 each to underflow. If the
+    # nearest double is the same at both ends of that interval, it is the nearest (Ziv's test).
     margin = (sizes[0] + sizes[1] + sizes[2] + sizes[3]) * 2.0**-100 + 2.0**-1071
     return s + (rest + margin) == s + (rest - margin), s + rest
 
@@ -266,17 +266,17 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     flat = kernel_input(matrices.reshape(-1, 4, 4))
     status = np.empty(len(flat), np.int8)
     if _judge(flat, status) != SOUND:
-        for verdict, wanted in WANTED.items():
-            refuse(name, shape, status == verdict, wanted)
+        for verdict, expected in WANTED.items():
+            refuse(name, shape, status == verdict, expected)
     return np.array(flat[:, :3], order="C").reshape(*shape, 3, 4)
 
 
-def refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
+def refuse(name: str, shape: tuple[int, ...], bad: Any, expected: str) -> None:
     """Raise a ValueError that names the first bad matrix of an argument, if there is one."""
     if bad.any():
         index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]
         where = f"{name}{index}" if index else name
-        raise ValueError(f"{where} must be {wanted}")
+        raise ValueError(f"{where} must be {expected}")
 
 
 @warms("affine maps")

@@ -55,11 +55,11 @@ def scaled_ray(o, d, reach):
 
 @inlined
 def solve_plane(a, p, q, r):
-    """Return n.a and n.r with their sizes, n = p x q, of double-doubles, of numbers or lanes."""
+    """Return (n.a, its size, n.r, its size), n = p x q, of double-doubles, of numbers or lanes."""
     n, sizes = floats.sized_cross(p, q)
     along, along_size = floats.sized_dot(n, sizes, a)
-    whole, whole_size = floats.sized_dot(n, sizes, r)
-    return along, along_size, whole, whole_size
+    den, den_size = floats.sized_dot(n, sizes, r)
+    return along, along_size, den, den_size
 
 
 @inlined
@@ -72,16 +72,16 @@ def solve_volumes(a, p, q, r):
 
 
 @inlined
-def solve_weights(of_u, of_v, whole, whole_size):
+def solve_weights(of_u, of_v, den, den_size):
     """Return (decided, u, v) with relative errors of a few units in the last place."""
     # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
     (u, u_size), (v, v_size) = of_u, of_v
     decided = (
-        (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size + 2.0**-700)
+        (abs(den[0]) > 2.0**54 * DD_ERROR * den_size + 2.0**-700)
         & (abs(u[0]) > 2.0**54 * DD_ERROR * u_size + 2.0**-700)
         & (abs(v[0]) > 2.0**54 * DD_ERROR * v_size + 2.0**-700)
     )
-    return decided, u[0] / whole[0], v[0] / whole[0]
+    return decided, u[0] / den[0], v[0] / den[0]
 
 
 @inlined
@@ -107,7 +107,10 @@ def _quotient(n, n_size, d, d_size, e):
 
 @kernel
 def _solve(o, d, e, k, corners):
-    """Return (decided, t, vectors, n.d, its size) of a ray and a triangle in double-doubles."""
+    """Return (decided, t, vectors, n.d, its size) of a ray and a triangle in double-doubles.
+
+    e and k are from `scaled_ray`.
+    """
     # The vectors v0-o, v1-v0, v2-v0 and d, scaled to at most about one. The differences are exact
     # unless they underflow.
     (v0, v1, v2), s = corners, floats.power_of_two(-k)
@@ -115,18 +118,18 @@ def _solve(o, d, e, k, corners):
         floats.difference(v0, o, -e), floats.difference(v1, v0, -e), floats.difference(v2, v0, -e)
     )  # fmt: skip
     vectors = a, p, q, ((d[0] * s,), (d[1] * s,), (d[2] * s,))
-    along, along_size, whole, whole_size = solve_plane(*vectors)
-    decided, t = _quotient(along, along_size, whole, whole_size, e - k)
+    along, along_size, den, den_size = solve_plane(*vectors)
+    decided, t = _quotient(along, along_size, den, den_size, e - k)
     # A size of 0 leaves everything undecided.
-    whole_size = whole_size if -REACH <= e <= REACH else 0.0
-    return decided and whole_size > 0.0, t, vectors, whole, whole_size
+    den_size = den_size if -REACH <= e <= REACH else 0.0
+    return decided and den_size > 0.0, t, vectors, den, den_size
 
 
 @kernel
 def distance(o, d, e, k, corners, vertex):
     """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
 
-    `vertex` is what `sides` returns.
+    e and k are from `scaled_ray`, and `vertex` from `sides`.
     """
     stay_outlined()
     if vertex != NO_VERTEX:
@@ -134,17 +137,17 @@ def distance(o, d, e, k, corners, vertex):
         if decided:
             return t
     # Double-doubles first: one cross product and two dot products.
-    decided, t, _, whole, whole_size = _solve(o, d, e, k, corners)
+    decided, t, _, den, den_size = _solve(o, d, e, k, corners)
     if decided:
         return t
     v0, v1, v2 = corners
     volume = (v1, v0), (v2, v0), (v0, o)
-    return _exact_quotient(volume, d, corners, whole, whole_size, 2 * e + k)
+    return _exact_quotient(volume, d, corners, den, den_size, 2 * e + k)
 
 
 @kernel
-def _exact_quotient(volume, d, corners, whole, whole_size, e):
-    """Return r . (p x q) over n.d, correctly rounded; `whole` times 2**e is about n.d.
+def _exact_quotient(volume, d, corners, den, den_size, e):
+    """Return r . (p x q) over n.d, correctly rounded; `den` times 2**e is about n.d.
 
     `volume` has the vectors p, q and r, each as a pair of points (end, start).
     """
@@ -157,7 +160,7 @@ def _exact_quotient(volume, d, corners, whole, whole_size, e):
     )
     if known and value[0] == 0.0:
         return 0.0
-    decided, t = _quotient(value, abs(value[0]), whole, whole_size, f - e)
+    decided, t = _quotient(value, abs(value[0]), den, den_size, f - e)
     if known and decided:
         return t
     n_sum, d_sum = new_sum(), new_sum()
@@ -166,7 +169,7 @@ def _exact_quotient(volume, d, corners, whole, whole_size, e):
         add_triple(n_sum, -1.0 if (i ^ i >> 1 ^ i >> 2) & 1 else 1.0, a, b, c)
     # The leading digits of the sum, to 2**-63 of it, suffice nearly always.
     n, f = leading(n_sum)
-    decided, t = _quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), whole, whole_size, f - e)
+    decided, t = _quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), den, den_size, f - e)
     if decided or n[0] == 0.0:
         return t if decided else 0.0
     add_triple(d_sum, 1.0, d, v0, v1)
@@ -176,17 +179,17 @@ def _exact_quotient(volume, d, corners, whole, whole_size, e):
 
 
 @kernel
-def details_at_edge(o, d, corners, volumes, whole, whole_size, e, timed, t):
+def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
     """Return (timed, t, u, v), weights rounded correctly, where `solve_weights` does not decide.
 
-    `volumes` are those of `solve_volumes`; they and `whole` are to be multiplied by 2**e. `timed`
+    `volumes` are those of `solve_volumes`; they and `den` are to be multiplied by 2**e. `timed`
     tells whether t is the distance already; it may become so here.
     """
     stay_outlined()
     v0, v1, v2 = corners
     (of_u, u_size), (of_v, v_size) = volumes
-    u_decided, u = floats.round_quotient(of_u, u_size, whole, whole_size)
-    v_decided, v = floats.round_quotient(of_v, v_size, whole, whole_size)
+    u_decided, u = floats.round_quotient(of_u, u_size, den, den_size)
+    v_decided, v = floats.round_quotient(of_v, v_size, den, den_size)
     # The vertex near the hit, if any: v0 if both weights are about 0, else that of a weight near 1.
     vertex = 0 if not (u_decided or v_decided) else NO_VERTEX
     if u_decided != v_decided and abs((u if u_decided else v) - 1.0) < 2.0**-40:
@@ -197,10 +200,10 @@ def details_at_edge(o, d, corners, volumes, whole, whole_size, e, timed, t):
         return timed, t, 1.0 if vertex == 1 else 0.0, 1.0 if vertex == 2 else 0.0
     if not u_decided:
         volume = (v0, o), (v0, v2), (d, ORIGIN)
-        u = _exact_quotient(volume, d, corners, whole, whole_size, e)
+        u = _exact_quotient(volume, d, corners, den, den_size, e)
     if not v_decided:
         volume = (v0, o), (v1, v0), (d, ORIGIN)
-        v = _exact_quotient(volume, d, corners, whole, whole_size, e)
+        v = _exact_quotient(volume, d, corners, den, den_size, e)
     return timed, t, u, v
 
 
@@ -212,18 +215,18 @@ def exact_details(o, d, v0, v1, v2):
     stay_outlined()
     corners = v0, v1, v2
     d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
-    timed, t, vectors, whole, whole_size = _solve(o, d, e, k, corners)
-    side = whole[0]
-    if not (whole_size > 0.0 and abs(side) > DD_ERROR * whole_size + 2.0**-700):
+    timed, t, vectors, den, den_size = _solve(o, d, e, k, corners)
+    side = den[0]
+    if not (den_size > 0.0 and abs(side) > DD_ERROR * den_size + 2.0**-700):
         # The volume of (v1-v0) and (v2-v1) is that of the normal.
         side = float(edge_sides.exact_side(v0, d, d_scaled, floor, v1, v2))
     e, volumes = 2 * e + k, solve_volumes(*vectors)
-    decided, u, v = solve_weights(*volumes, whole, whole_size)
-    if not (decided and whole_size > 0.0):
-        timed, t, u, v = details_at_edge(o, d, corners, volumes, whole, whole_size, e, timed, t)
+    decided, u, v = solve_weights(*volumes, den, den_size)
+    if not (decided and den_size > 0.0):
+        timed, t, u, v = details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t)
     if not timed:
         volume = (v1, v0), (v2, v0), (v0, o)
-        t = _exact_quotient(volume, d, corners, whole, whole_size, e)
+        t = _exact_quotient(volume, d, corners, den, den_size, e)
     return t, u, v, side < 0.0
 
 

@@ -21,7 +21,7 @@ from bvh.gradients import formulas
 from bvh.gradients.queries import DifferentiableQueries
 from bvh.gradients.searches import plain_memory
 
-# JAX is told that this primitive is linear, as it cannot transpose a test of values in `where`.
+# This primitive is declared linear, as JAX cannot transpose a test of values in `where`.
 bounded_p = Primitive("bvh_bounded")
 
 

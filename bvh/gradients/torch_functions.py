@@ -31,6 +31,7 @@ class Bounded(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
+        """Save the numbers that the derivatives need."""
         ctx.axes = inputs[1]
 
     @staticmethod
@@ -95,13 +96,15 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def forward(rule, *given):
+        """Return copies of t or distance, u, v and position."""
         return tuple(x.clone() for x in given[-5:-1])
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         # The formulas need directions or points, corners, t or distance, u, v, and hit.
-        saved = *inputs[-7:-5], *output[:3], inputs[-1]
-        ctx.rule, ctx.moving = inputs[0], len(inputs) - 6
+        ctx.rule, *moving, _, _, _, _, hit = inputs
+        ctx.moving = len(moving)
+        saved = *moving[-2:], *output[:3], hit
         ctx.save_for_backward(*saved)
         ctx.save_for_forward(*saved)
 
@@ -113,6 +116,7 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, _, *tangents):
+        """Return the tangents of the results for those of the moving arguments."""
         start, corners, *answers, hit = ctx.saved_tensors
         # A tangent of None is zero, with the shape of its argument.
         like = (*[start] * (ctx.moving - 1), corners)

@@ -16,5 +16,5 @@ Each file imports only from those above it.
 | `meshes.py` | Triangles of meshes: of other libraries' objects, and of pairs of arrays |
 | `mesh_files.py` | Triangles of files of meshes, and of archives of them |
 | `untrusted.py` | Safety checks of a saved tree's arrays, because kernels check nothing |
-| `given_groups.py` | Groups of faces as they are given: checked, and those of polygons and cells by triangle |
+| `face_groups.py` | Groups of faces as they are given: checked, and those of polygons and cells by triangle |
 """

@@ -74,7 +74,7 @@ _TREE_FIELDS = struct.Struct("<8s8I4Q7dQ")
 _SCENE_FIELDS = struct.Struct("<8s4I7Q")
 
 
-class Header(NamedTuple):
+class TreeHeader(NamedTuple):
     """Fields of a tree's header, and the digests of its arrays.
 
     `points` counts vertices, or primitives that are no triangles; `nodes` have `width` lanes, and
@@ -119,7 +119,7 @@ class SceneHeader(NamedTuple):
     digests: tuple[bytes, ...]
 
 
-def entries_of(header: Header) -> list[container.ArrayEntry]:
+def entries_of(header: TreeHeader) -> list[container.ArrayEntry]:
     """Return the table of a tree's arrays, which follows from the counts alone."""
     kind, width = header.kind, header.width
     triangles = kind == "triangles"
@@ -140,7 +140,7 @@ def entries_of(header: Header) -> list[container.ArrayEntry]:
     return container.laid_out(shapes)
 
 
-def packed(header: Header) -> bytes:
+def packed(header: TreeHeader) -> bytes:
     """Return the bytes of a tree's header."""
     entries = entries_of(header)
     codes = KINDS.index(header.kind), QUALITIES.index(header.quality)
@@ -153,7 +153,7 @@ def packed(header: Header) -> bytes:
     return container.packed_header(fields, entries, header.digests)
 
 
-def unpacked(data: bytes, size: int) -> Header:
+def unpacked(data: bytes, size: int) -> TreeHeader:
     """Return the header in the first bytes `data` of a tree's file of `size` bytes, checked."""
     container.check_header(data, MAGIC, VERSION)
     fields = _TREE_FIELDS.unpack_from(data)
@@ -180,7 +180,7 @@ def unpacked(data: bytes, size: int) -> Header:
     digests = container.digests_in(data, _TREE_FIELDS.size, entries)
     names = KINDS[kind], QUALITIES[quality]
     has = has_face_ids, has_face_bits, triangles and version == VERSION
-    header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
+    header = TreeHeader._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
     container.check_packed(data, packed(header), size, container.end_of(entries_of(header)))
     return header._replace(quality="medium") if header.quality == "low" else header
 
@@ -223,7 +223,7 @@ def tree_contents(
         "face_ids": face_ids, "face_bits": face_bits,
         **dict(zip(PRIMITIVE_ARRAYS, primitives, strict=False)),
     }  # fmt: skip
-    header = Header(
+    header = TreeHeader(
         type(primitives).__name__.lower(), quality, WIDTH, len(primitives.points),
         count_of(primitives), nodes.size, len(nodes.rows), seconds,
         tuple(bounds.ravel().tolist()), has_face_ids=face_ids is not None,

@@ -133,9 +133,9 @@ def base_colours(
 
 def material_of(mesh: Any, gltf: bool) -> Material | None:
     """Return the material, if any, of a mesh of trimesh; with `gltf` vertex colours are linear."""
-    known: Any = getattr(mesh, "metadata", None)
-    if isinstance(known, dict) and FACE_COLORS in known:
-        return Material(np.ones(3), face_colors=_colours(known[FACE_COLORS], len(mesh.faces)))
+    metadata: Any = getattr(mesh, "metadata", None)
+    if isinstance(metadata, dict) and FACE_COLORS in metadata:
+        return Material(np.ones(3), face_colors=_colours(metadata[FACE_COLORS], len(mesh.faces)))
     visual = getattr(mesh, "visual", None)
     kind = getattr(visual, "kind", None)
     if kind in ("vertex", "face"):
@@ -148,8 +148,8 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
     look = getattr(visual, "material", None)
     if kind != "texture" or look is None:
         return None
-    known = getattr(visual, "vertex_attributes", None)
-    colours = _colours(known.get("color"), len(mesh.vertices)) if hasattr(known, "get") else None
+    stored: Any = getattr(visual, "vertex_attributes", None)
+    colours = _colours(stored.get("color"), len(mesh.vertices)) if hasattr(stored, "get") else None
     if hasattr(look, "baseColorFactor"):
         image, factor = look.baseColorTexture, _factor(look.baseColorFactor)
     elif hasattr(look, "diffuse"):

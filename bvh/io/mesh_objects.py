@@ -70,19 +70,19 @@ class Polygons(NamedTuple):
     ids: NDArray[np.int32] | None  # None: 0, 1, 2, ...
 
 
-def _homes(mesh: object) -> set[str]:
+def _libraries_of(mesh: object) -> set[str]:
     """Return the libraries of an object's class and its bases."""
     return {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
 
 
 def polygons_of(mesh: object) -> Polygons | None:
-    """Return the polygons of an object of one of these libraries; None for any other object."""
-    homes = _homes(mesh)
-    if "open3d" in homes:
+    """Return the polygons of a mesh of Open3D, PyVista or meshio; None for any other object."""
+    libraries = _libraries_of(mesh)
+    if "open3d" in libraries:
         return _of_open3d(mesh)
-    if "pyvista" in homes:
+    if "pyvista" in libraries:
         library, polygons = "pyvista", _of_pyvista(mesh)
-    elif "meshio" in homes and hasattr(mesh, "cells"):
+    elif "meshio" in libraries and hasattr(mesh, "cells"):
         library, polygons = "meshio", _of_meshio(mesh)
     else:
         return None
@@ -231,7 +231,7 @@ def _outside(
     for kind, cells, ids in solid:
         if cells.min() < 0 or cells.max() >= len(points):
             raise ValueError(f"cells must index the {len(points)} vertices")
-        # Of a cell with a vertex that is not finite only the facets with it stay, and are ignored.
+        # If a vertex is not finite, only the cell's facets with it stay, and are ignored.
         # Such a cell gives NaN, as one of no size does: facets keep their winding.
         sound = np.asarray(finite[cells].all(axis=1))
         with np.errstate(all="ignore"):
@@ -278,23 +278,23 @@ def thin_of(mesh: Any) -> Thin | None:
     of trimesh, and Open3D's `PointCloud` and `LineSet`, of both its kinds. A face is a segment of a
     polyline, numbered along all of them, or a point.
     """
-    homes = _homes(mesh)
-    if "pyvista" in homes and not getattr(mesh, "n_blocks", 0):
+    libraries = _libraries_of(mesh)
+    if "pyvista" in libraries and not getattr(mesh, "n_blocks", 0):
         return _thin_of_pyvista(mesh)
     name = type(mesh).__name__
-    if "open3d" in homes and name in ("PointCloud", "LineSet") and not mesh.is_empty():
+    if "open3d" in libraries and name in ("PointCloud", "LineSet") and not mesh.is_empty():
         legacy = hasattr(mesh, "points")
         points = mesh.points if legacy else mesh.point["positions"].numpy()
         if name == "PointCloud":
             return faces_of_points(points)
         return _faces_of_lines(points, mesh.lines if legacy else mesh.line["indices"].numpy())
-    if "trimesh" in homes and hasattr(mesh, "entities"):
+    if "trimesh" in libraries and hasattr(mesh, "entities"):
         points = np.asarray(mesh.vertices, np.float64)
         lines = np.concatenate([np.empty((0, 2), int), *(e.nodes for e in mesh.entities)])
         # The points of planar paths have two coordinates.
         flat = np.zeros((len(points), 3 - points.shape[1]))
         return _faces_of_lines(np.hstack([points, flat]), lines)
-    if "trimesh" in homes and hasattr(mesh, "vertices") and not hasattr(mesh, "faces"):
+    if "trimesh" in libraries and hasattr(mesh, "vertices") and not hasattr(mesh, "faces"):
         return faces_of_points(mesh.vertices)
     return None
 

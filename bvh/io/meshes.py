@@ -13,7 +13,7 @@ from bvh.io.mesh_objects import polygons_of, thin_of
 from bvh.io.polygons import corner_lists, triangulated
 from bvh.runtime.arguments import rows, thread_count
 
-# What `surface_of` accepts, for errors.
+# Meshes that `surface_of` accepts, for error messages.
 MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
 
 
@@ -113,9 +113,9 @@ def joined(surfaces: list[Surface]) -> Surface:
     for vertices, index, face_ids in surfaces:
         points.append(np.asarray(vertices))
         faces.append(np.asarray(index) + count)
-        own = np.arange(len(index)) if face_ids is None else face_ids
-        ids.append(own + polygons)
-        count, polygons = count + len(vertices), polygons + int(own.max(initial=-1)) + 1
+        polygon_ids = np.arange(len(index)) if face_ids is None else face_ids
+        ids.append(polygon_ids + polygons)
+        count, polygons = count + len(vertices), polygons + int(polygon_ids.max(initial=-1)) + 1
     surface = Surface(np.concatenate(points), np.concatenate(faces))
     if all(one.face_ids is None for one in surfaces):
         return surface

@@ -137,7 +137,7 @@ def _obstructs(plane, turn, strict, ear, p, before, after):
 
 
 @kernel
-def _is_ear(plane, turn, leniency, at, links, along):
+def _is_ear(plane, turn, leniency, corner, links, along):
     """Return whether a corner can be cut off; a higher `leniency` (0 to 3) accepts more."""
     # 0 and 1 are `strict` or not, as in `_obstructs`; 2 accepts any corner that does not turn
     # against the polygon, and 3 any. The rows of `links` have for each corner the one before and
@@ -146,7 +146,7 @@ def _is_ear(plane, turn, leniency, at, links, along):
     if leniency > 2:
         return True
     before, after = links[0], links[1]
-    a, b, c = _at(plane, before[at]), _at(plane, at), _at(plane, after[at])
+    a, b, c = _at(plane, before[corner]), _at(plane, corner), _at(plane, after[corner])
     side = turn * orient2d(a, b, c)
     if leniency == 2:
         return side >= 0
@@ -155,7 +155,7 @@ def _is_ear(plane, turn, leniency, at, links, along):
     low, high = min(a[along], b[along], c[along]), max(a[along], b[along], c[along])
     for direction in range(2, 4):
         # Corners farther along are outside the triangle, too.
-        p = links[direction, at]
+        p = links[direction, corner]
         while p >= 0 and low <= plane[p, along] <= high:
             if _obstructs(plane, turn, leniency == 0, (a, b, c), p, before, after):
                 return False
@@ -210,26 +210,26 @@ def _link_sorted(plane, lower, higher, indices):
 
 
 @kernel
-def _clip_ears(plane, corners, links, known, faces, row):
+def _clip_ears(plane, corners, links, checked, faces, row):
     """Write the triangles of a polygon from face `row` on, one ear after another."""
     # A corner that is no ear stays so until one of its neighbours is cut off: the corners of a
     # simple polygon are tested three times on average, however many there are. Each test visits the
     # remaining corners between the sides of the triangle along one coordinate. known[k] is 1 for a
-    # corner that was tested since then; at first `known` is scratch of the sort.
+    # corner that was tested since then; at first `checked` is scratch of the sort.
     stay_outlined()
     count, turn = len(corners), _area_sign(plane)
     if turn == 0:
         turn = 1
     before, after, lower, higher = links[0], links[1], links[2], links[3]
-    along = _link_sorted(plane, lower, higher, known)
+    along = _link_sorted(plane, lower, higher, checked)
     for k in range(count):
-        before[k], after[k], known[k] = (k - 1) % count, (k + 1) % count, 0
+        before[k], after[k], checked[k] = (k - 1) % count, (k + 1) % count, 0
     left, at, seen, leniency, tests = count, 0, 0, 0, 0
     while left > 2:
         ear = left == 3
-        if not ear and known[at] == 0:
+        if not ear and checked[at] == 0:
             ear = _is_ear(plane, turn, leniency, at, links, along)
-            known[at] = 1
+            checked[at] = 1
             tests += 1
         if ear:
             p, q = before[at], after[at]
@@ -240,11 +240,11 @@ def _clip_ears(plane, corners, links, known, faces, row):
                 higher[lower[at]] = higher[at]
             if higher[at] >= 0:
                 lower[higher[at]] = lower[at]
-            known[p], known[q] = 0, 0
+            checked[p], checked[q] = 0, 0
             left -= 1
             if leniency > 0:
-                known[:count] = 0
-            # A polygon that needed so many tests crosses itself, and strictness does not help.
+                checked[:count] = 0
+            # A polygon that needed this many tests crosses itself, and strictness does not help.
             seen, leniency = 0, 0 if tests < 16 * count else 2
             # Not the next corner: cutting every other one makes fewer slivers.
             at = after[q]
@@ -253,7 +253,7 @@ def _clip_ears(plane, corners, links, known, faces, row):
             seen += 1
             if seen == left:
                 seen, leniency = 0, leniency + 1
-                known[:count] = 0
+                checked[:count] = 0
 
 
 @entry
@@ -262,21 +262,21 @@ def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
     # The rows of `scratch`, and `plane`, are as long as the longest polygon. All triangles of a fan
     # contain the corner `centre`: one that is not finite, or the first of a convex polygon.
     for k in range(begin, end):
-        own, row = corners[offsets[k] : offsets[k + 1]], rows[k]
-        count = len(own)
+        polygon, row = corners[offsets[k] : offsets[k + 1]], rows[k]
+        count = len(polygon)
         if count < 3:
             continue
-        centre = _first_infinite(points, own) if count > 3 else 0
+        centre = _first_infinite(points, polygon) if count > 3 else 0
         if centre < 0:
-            _project(points, own, plane)
+            _project(points, polygon, plane)
             if not _is_convex(plane[:count]):
-                _clip_ears(plane[:count], own, scratch[:4], scratch[4], faces, row)
+                _clip_ears(plane[:count], polygon, scratch[:4], scratch[4], faces, row)
                 continue
             centre = 0
         for i in range(1, count - 1):
-            faces[row, 0] = own[centre]
-            faces[row, 1] = own[(centre + i) % count]
-            faces[row, 2] = own[(centre + i + 1) % count]
+            faces[row, 0] = polygon[centre]
+            faces[row, 1] = polygon[(centre + i) % count]
+            faces[row, 2] = polygon[(centre + i + 1) % count]
             row += 1
 
 
@@ -351,10 +351,10 @@ def _distinct(corners: Corners, offsets: Offsets) -> tuple[Corners, Offsets]:
     following = np.roll(corners, -1)
     filled = offsets[1:] > offsets[:-1]
     following[offsets[1:][filled] - 1] = corners[offsets[:-1][filled]]
-    kept = corners != following
-    if kept.all():
+    distinct = corners != following
+    if distinct.all():
         return corners, offsets
-    return corners[kept], np.concatenate([[0], np.cumsum(kept)])[offsets]
+    return corners[distinct], np.concatenate([[0], np.cumsum(distinct)])[offsets]
 
 
 @warms("polygons")

@@ -152,6 +152,7 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
     bounds = np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
+        """Check primitives begin..end; fill in which are valid, and the bounds of each chunk."""
         for start in range(begin, end, CHUNK):
             stop = min(start + CHUNK, end)
             if isinstance(primitives, Triangles):

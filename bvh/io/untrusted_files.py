@@ -70,7 +70,7 @@ def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
 class NamedFiles:
     """A resolver of trimesh: files in the folder of a mesh file, or below, that it names.
 
-    Readers go on without an image that they cannot have, so what is refused is kept in `refused`.
+    Readers go on without an image that they cannot have, so `refused` stores the error.
     """
 
     def __init__(self, path: str, allowance: Allowance) -> None:

@@ -145,13 +145,15 @@ class SelectedTrees(VisitedTrees):
         for weights in (third, *corners):
             left = np.flatnonzero(~seen)
             at, depth = self._in_picture(np.einsum("k,nkj->nj", weights, triangles[left]))
-            good = (depth >= self.camera.near) & (depth <= self.camera.far)
-            good[good] = _held(region, at[good])
-            left, at = left[good], at[good]
+            in_range = (depth >= self.camera.near) & (depth <= self.camera.far)
+            in_range[in_range] = _held(region, at[in_range])
+            left, at = left[in_range], at[in_range]
             seen[left] = self._faces_at(at) == codes[left]
         ends = np.cumsum([len(surface.faces) for surface in surfaces])[:-1]
-        for row, own, mine in zip(rows, np.split(prims, ends), np.split(seen, ends), strict=True):
-            found[row] |= np.isin(parts[row].ids, own[mine])
+        for row, prims_of_row, seen_of_row in zip(
+            rows, np.split(prims, ends), np.split(seen, ends), strict=True
+        ):
+            found[row] |= np.isin(parts[row].ids, prims_of_row[seen_of_row])
 
     def _in_picture(self, points: Floats) -> tuple[Floats, Floats]:
         """Return pixels (n, 2) and depths of points; depths outside the picture are NaN."""
@@ -165,10 +167,10 @@ class SelectedTrees(VisitedTrees):
         leaf, matrix = self.leaf(row)
         points = moved(leaf.tree.vertices[part.ids], matrix)
         at, depth = self._in_picture(points)
-        good = np.flatnonzero(~np.isnan(depth))
+        hits = np.flatnonzero(~np.isnan(depth))
         seen = np.zeros(len(points), np.bool_)
-        for first in range(0, len(good), BATCH):
-            some = good[first : first + BATCH]
+        for first in range(0, len(hits), BATCH):
+            some = hits[first : first + BATCH]
             reach = np.minimum(depth[some] - CONTACT * np.abs(depth[some]), self.camera.far)
             _, leaves, prims = self.cast(at[some], reach)
             seen[some] = prims < 0

@@ -256,8 +256,8 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
         if not (finite(a) and finite(b) and finite(c)):
             continue
         x0, y0, x1, y1 = _box(a, b, c)
-        beside = x1 < low_x or x0 > high_x or y1 < low_y or y0 > high_y
-        if beside and _all_flat(a, b, c):
+        outside = x1 < low_x or x0 > high_x or y1 < low_y or y0 > high_y
+        if outside and _all_flat(a, b, c):
             continue
         if want_inside:
             if lowest >= BORDER:

@@ -106,8 +106,8 @@ class TreeFaces:
         found, groups = surface_of(self.tree), self.tree.groups
         if groups is None:
             return found
-        kept = counted(groups, self._mask)[found.owners]
-        return OwnedTriangles(found.points, found.faces[kept], found.owners[kept])
+        visible = counted(groups, self._mask)[found.owners]
+        return OwnedTriangles(found.points, found.faces[visible], found.owners[visible])
 
     @cached_property
     def owners(self) -> Ids:

@@ -19,7 +19,7 @@ from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
-# What reaches behind the eye is cut at this share of its greatest depth.
+# Triangles that reach behind the eye are cut at this share of their greatest depth.
 NEAREST = 2.0**-30
 
 # Corner i of a box is its upper one on the axes whose bit is set in i; faces turn outward.
@@ -43,7 +43,7 @@ class Projected(NamedTuple):
     corners: Floats  # homogeneous points, as in `outlines`
     faces: NDArray[np.int32]
     owners: NDArray[np.int32]  # the triangle that each face is, or is a part of
-    whole: NDArray[np.bool_]  # whether nothing of it is cut off
+    complete: NDArray[np.bool_]  # whether nothing of it is cut off
 
 
 def surface_of(tree: TreeBase) -> OwnedTriangles:
@@ -53,17 +53,17 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
         raise TypeError("selections need triangles or boxes, not primitives of your own")
     if isinstance(primitives, Triangles):
         points, faces = primitives
-        good = np.asarray(np.isfinite(points).all(axis=1))
-        if good.all():
+        finite = np.asarray(np.isfinite(points).all(axis=1))
+        if finite.all():
             return OwnedTriangles(points, faces, np.arange(len(faces), dtype=np.int32))
-        kept = np.flatnonzero(good[faces].all(axis=1)).astype(np.int32)
-        return OwnedTriangles(points, faces[kept], kept)
+        usable = np.flatnonzero(finite[faces].all(axis=1)).astype(np.int32)
+        return OwnedTriangles(points, faces[usable], usable)
     kind = shape_of(primitives)
-    kept = np.flatnonzero(kind.bounds(primitives.points)[2]).astype(np.int32)
-    points = kind.outline(primitives.points[kept]).reshape(-1, 3)
-    starts = 8 * np.arange(len(kept), dtype=np.int32)
+    usable = np.flatnonzero(kind.bounds(primitives.points)[2]).astype(np.int32)
+    points = kind.outline(primitives.points[usable]).reshape(-1, 3)
+    starts = 8 * np.arange(len(usable), dtype=np.int32)
     faces = (BOX_FACES[None] + starts[:, None, None]).reshape(-1, 3)
-    return OwnedTriangles(points, faces, np.repeat(kept, len(BOX_FACES)))
+    return OwnedTriangles(points, faces, np.repeat(usable, len(BOX_FACES)))
 
 
 def outlines_of(primitives: Primitives, ids: NDArray[np.integer]) -> Floats:
@@ -96,15 +96,17 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
     flags = seen[faces]
-    whole = np.asarray(flags.all(axis=1))
-    if whole.all():
-        return Projected(corners, faces, owners, whole)
+    complete = np.asarray(flags.all(axis=1))
+    if complete.all():
+        return Projected(corners, faces, owners, complete)
     if camera.perspective and camera.near == 0.0 and camera.far == np.inf:
-        kept = flags.any(axis=1)
-        return Projected(corners, faces[kept], owners[kept], whole[kept])
+        partly = flags.any(axis=1)
+        return Projected(corners, faces[partly], owners[partly], complete[partly])
     depth = camera.project(points)[2][faces]
     with np.errstate(invalid="ignore"):
-        crossing = ~whole & (depth.max(axis=1) >= camera.near) & (depth.min(axis=1) <= camera.far)
+        crossing = (
+            ~complete & (depth.max(axis=1) >= camera.near) & (depth.min(axis=1) <= camera.far)
+        )
     pieces, parents = [np.empty((0, 3))], list[int]()
     for i in np.flatnonzero(crossing).tolist():
         local = (points[faces[i]] - camera.eye) @ camera.gradients.T
@@ -120,8 +122,8 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
         parents += [i] * len(fan)
     more = np.concatenate(pieces)
     new_faces = np.arange(len(more), dtype=np.int32).reshape(-1, 3) + np.int32(len(corners))
-    uncut, faces = int(whole.sum()), np.concatenate([faces[whole], new_faces])
-    owners = np.concatenate([owners[whole], np.array(parents, np.int32)])
+    uncut, faces = int(complete.sum()), np.concatenate([faces[complete], new_faces])
+    owners = np.concatenate([owners[complete], np.array(parents, np.int32)])
     return Projected(np.concatenate([corners, more]), faces, owners, np.arange(len(faces)) < uncut)
 
 
@@ -135,16 +137,16 @@ def clipped(corners: Floats, near: float, far: float, *, level: bool = False) ->
         if not np.isfinite(limit):
             continue
         beyond = sign * (polygon[:, 2] - limit)
-        kept = []
+        clipped = []
         for j in range(len(polygon)):
             if (beyond[j - 1] > 0.0 > beyond[j]) or (beyond[j - 1] < 0.0 < beyond[j]):
                 share = beyond[j - 1] / (beyond[j - 1] - beyond[j])
-                kept.append((1.0 - share) * polygon[j - 1] + share * polygon[j])
+                clipped.append((1.0 - share) * polygon[j - 1] + share * polygon[j])
                 if level:
-                    kept[-1][2] = limit
+                    clipped[-1][2] = limit
             if beyond[j] >= 0.0:
-                kept.append(polygon[j])
-        polygon = np.array(kept).reshape(-1, 6)
+                clipped.append(polygon[j])
+        polygon = np.array(clipped).reshape(-1, 6)
     return polygon
 
 
@@ -169,7 +171,7 @@ class NearestPoints(NamedTuple):
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return what of each triangle (k, 3, 3) is nearest to (x, y) in the picture."""
+    """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture."""
     # Triangles without area are the segments or points that they are. In plain float64: a distance
     # in pixels decides nothing but which of several things that can be seen is meant.
     count = len(triangles)
@@ -180,11 +182,11 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     limit = np.full(count, camera.near)
     if camera.perspective:
         limit = np.maximum(limit, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000))
-    whole = ((depth >= limit[:, None]) & (depth <= camera.far)).all(axis=1)
+    complete = ((depth >= limit[:, None]) & (depth <= camera.far)).all(axis=1)
     weights = np.broadcast_to(np.eye(3), (count, 3, 3))
-    parts, owners = [np.concatenate([local, weights], axis=2)[whole]], [np.flatnonzero(whole)]
+    parts, owners = [np.concatenate([local, weights], axis=2)[complete]], [np.flatnonzero(complete)]
     reaching = (depth.max(axis=1, initial=-np.inf) >= limit) & (depth.min(axis=1) <= camera.far)
-    for i in np.flatnonzero(reaching & ~whole):
+    for i in np.flatnonzero(reaching & ~complete):
         polygon = clipped(local[i], float(limit[i]), camera.far)
         parts.append(polygon[fan_of(len(polygon))])
         owners.append(np.full(len(parts[-1]), i))

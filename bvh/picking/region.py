@@ -54,12 +54,12 @@ def lasso(camera: Camera, polygon: ArrayLike) -> Region:
 def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
     """Return the region of an outline without the points that repeat the one before them."""
     check_camera(camera)
-    kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
-    kept = kernel_input(kept if len(kept) else outline[:1].copy())
+    corners = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
+    corners = kernel_input(corners if len(corners) else outline[:1].copy())
     # Planes that overflow, far outside of the picture, exclude nothing.
     with np.errstate(over="ignore", invalid="ignore"):
-        planes = camera.frustum(*kept.min(axis=0).tolist(), *kept.max(axis=0).tolist())
-    return Region(kept, convex, planes)
+        planes = camera.frustum(*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist())
+    return Region(corners, convex, planes)
 
 
 def locate_points(region: Region, corners: Floats, threads: int = 1) -> NDArray[np.int8]:
@@ -89,7 +89,7 @@ def select_faces(
     share(len(faces), CHUNK, work, threads)
     for i in np.flatnonzero(verdicts == UNSURE):
         verdicts[i] = encloses(region.outline.tolist(), corners[faces[i]].tolist())
-    selected = seen.owners[(verdicts == MEET) & (seen.whole if want_inside else True)]
+    selected = seen.owners[(verdicts == MEET) & (seen.complete if want_inside else True)]
     found = surface.owners[selected]
     count = int(surface.owners.max(initial=-1)) + 1
     if not want_inside:

@@ -61,14 +61,15 @@ def _once(find: Callable[[Pick], T]) -> T:
 
     @functools.wraps(find)
     def get(pick: Pick) -> T:
-        known = pick._known
-        if known is None:
-            known = pick._known = {}
-        if name not in known:
-            known[name] = find(pick)
-            if isinstance(known[name], np.ndarray):
-                known[name].flags.writeable = False
-        value: T = known[name]
+        """Return the attribute of a pick, computed when it is first read."""
+        cache = pick._cache
+        if cache is None:
+            cache = pick._cache = {}
+        if name not in cache:
+            cache[name] = find(pick)
+            if isinstance(cache[name], np.ndarray):
+                cache[name].flags.writeable = False
+        value: T = cache[name]
         return value
 
     return property(get)  # type: ignore[return-value]
@@ -95,7 +96,7 @@ class Pick:
         Weights of the face's second and third vertex; NaN for boxes.
     front : bool
         Whether the ray meets the side of the winding normal. False for faces without area, and for
-        picks beside the cursor.
+        picks near the cursor.
 
     Examples
     --------
@@ -117,10 +118,10 @@ class Pick:
     _x: float
     _y: float
     _ray: tuple[float, ...]
-    # For picks beside the cursor: its distance in pixels, and the position.
+    # For picks near the cursor: its distance in pixels, and the position.
     _distance: float = 0.0
     _point: Floats | None = None
-    _known: dict[str, Any] | None = field(default=None, init=False)
+    _cache: dict[str, Any] | None = field(default=None, init=False)
 
     t = _column(0, float)
     prim_id = _column(1, int)

@@ -111,7 +111,7 @@ def cells_of(rows: Ints, columns: Ints) -> Ints:
 
 def spread(count: int) -> Floats:
     """Return evenly spread points of the unit square, shape (TILE * TILE, count, 2)."""
-    # They are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
+    # The points are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
     # "Randomization of number theoretic methods") by a lattice in which neighbours differ most
     # (Roberts 2018, "The unreasonable effectiveness of quasirandom sequences"), transposed for the
     # second coordinate, so that the error is of high frequency.
@@ -151,14 +151,14 @@ class Ground:
         # Noise is visible on a plane, so it has twice the rays.
         softness, rays = max(lights.softness, SOFTNESS), 2 * lights.rays
         soft = replace(lights, softness=softness, rays=rays)
-        # Where the corners are above the ground, and where the borders of their shadows may be.
-        reached, tall = [corners @ across.T], heights - level
-        steep = float(soft.lamp @ up)
-        if steep > LOWEST:
-            slant = (corners - (tall / steep)[:, None] * soft.lamp) @ across.T
-            blur = np.tan(np.radians(soft.softness) / 2) / steep**2 * tall.max()
-            reached += [slant - blur, slant + blur]
-        points = np.concatenate(reached)
+        # Coordinates along `across` of the corners, and of the borders of their shadows.
+        coordinates, above = [corners @ across.T], heights - level
+        sine = float(soft.lamp @ up)
+        if sine > LOWEST:
+            shadows = (corners - (above / sine)[:, None] * soft.lamp) @ across.T
+            blur = np.tan(np.radians(soft.softness) / 2) / sine**2 * above.max()
+            coordinates += [shadows - blur, shadows + blur]
+        points = np.concatenate(coordinates)
         margin = min(lights.reach, float(np.linalg.norm(bounds[1] - bounds[0])))
         near = np.stack([points.min(axis=0) - margin, points.max(axis=0) + margin])
         return cls(up, level, across, near, soft)

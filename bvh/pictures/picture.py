@@ -170,9 +170,9 @@ def check_picture_path(path: str | os.PathLike[str]) -> None:
     check_path(file, "picture", file.suffix.lower() == NUMBERS or _format_of(file) is not None)
 
 
-def check_path(file: Path, kind: str, known: bool) -> None:
-    """Raise unless the format of a `kind` of files is `known`, and the file can be written."""
-    if not known:
+def check_path(file: Path, kind: str, is_supported: bool) -> None:
+    """Raise unless the format of a file of a `kind` `is_supported`, and its folder exists."""
+    if not is_supported:
         raise ValueError(f"cannot write {file}: unknown {kind} format {file.suffix!r}")
     if not file.parent.is_dir():
         raise FileNotFoundError(f"no such folder: {file.parent}")

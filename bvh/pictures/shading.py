@@ -45,10 +45,11 @@ class Sight:
         self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: Ints
     ) -> None:
         self.stage, self.hits, self.mask = stage, hits, hits.mask
+        # Attributes without `all` are of the rays that hit.
         self.seen = hits[self.mask]
         shape = (*self.mask.shape, 3)
-        self._rays = [np.broadcast_to(given, shape) for given in (origins, directions)]
-        self._origins, self.directions = (given[self.mask] for given in self._rays)
+        self._all_rays = [np.broadcast_to(given, shape) for given in (origins, directions)]
+        self._origins, self.directions = (given[self.mask] for given in self._all_rays)
         self._all_cells, self._cells = cells, cells[self.mask]
         self.rays = self.mask.size
 
@@ -79,7 +80,7 @@ class Sight:
     def ground(self, ground: Ground) -> Floats:
         """Light at the ground for each ray that hits nothing."""
         missed, occluders = ~self.mask, self.stage.source.occluders
-        starts, directions = (given[missed] for given in self._rays)
+        starts, directions = (given[missed] for given in self._all_rays)
         light, cast = ground.light(occluders, starts, directions, self._all_cells[missed])
         self.rays += cast
         return light
@@ -105,6 +106,7 @@ class Stage:
     ) -> None:
         self.source, self.camera, self.lights, self.ground = source, camera, lights, ground
         self.surfaces = Surfaces(source.surface)
+        # The least and the largest depth of the scene.
         depth = (corners_of(source.bounds) - camera.eye) @ camera.forward
         self.near, self.far = float(depth.min()), float(depth.max())
 
@@ -174,13 +176,15 @@ class Stage:
         smooth, lights = sight.spots.smooth, self.lights
         open_sky = 0.5 + smooth @ lights.zenith / 3.0
         if shade == "ao":
-            light = 0.94 * sight.sky[1] * np.sqrt(sight.sky[0]) + BOUNCED * open_sky
+            share, sky = sight.sky
+            light = 0.94 * sky * np.sqrt(share) + BOUNCED * open_sky
             return _toned(1.28 * PLASTER * light[:, None])
         key = np.clip(smooth @ lights.lamp, 0.0, 1.0) * sight.lamp
         if shade == "shadow":
             light = 0.80 * key[:, None] * WARM + 0.30 * open_sky[:, None] * COOL
             return _toned(PLASTER * light)
-        fill = 0.55 * sight.sky[1] + BOUNCED * open_sky
+        _, sky = sight.sky
+        fill = 0.55 * sky + BOUNCED * open_sky
         if shade == "material":
             base = self.surfaces.base_colours(sight.seen, PLAIN)
             light = 0.85 * key[:, None] * WHITE + 0.8 * fill[:, None] * COOL

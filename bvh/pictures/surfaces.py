@@ -30,6 +30,8 @@ MAX_FACES = 64
 
 
 class Spots(NamedTuple):
+    """Hit points: the normals of their faces, smooth normals, and starts of rays to lights."""
+
     """Points that were hit, in rows, in world coordinates.
 
     `flat` and `smooth` are unit normals on the side that was hit, of the face and interpolated;
@@ -46,15 +48,19 @@ class Surfaces:
     """The primitives of a tree, or of all leaves of a scene, in world coordinates."""
 
     def __init__(self, source: BVH | Scene) -> None:
+        # Trees, the tree of each leaf, and matrices of leaves; then, by tree, attributes of meshes.
         self.trees: Sequence[BVH] = () if isinstance(source, Scene) else (source,)
         self.tree_of, self.matrices = np.zeros(1, np.int32), np.eye(3, 4)[None]
-        self._known, self._images = [Attributes()], Images()
+        self._attributes, self._images = [Attributes()], Images()
         if isinstance(source, Scene):
             leaves = source.leaves
             self.trees, self.tree_of, self.matrices = leaves.trees, leaves.tree_of, leaves.matrices
-            self._known = [source.attributes(tree) for tree in self.trees]
+            self._attributes = [source.attributes(tree) for tree in self.trees]
         # Whether meshes have texture coordinates.
-        self.with_uv = np.array([known.uv is not None for known in self._known], np.bool_)
+        self.with_uv = np.array(
+            [attributes.uv is not None for attributes in self._attributes], np.bool_
+        )
+        # By tree, the smooth normals of corners, once computed.
         self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()
 
@@ -63,29 +69,29 @@ class Surfaces:
         leaf, prim, points = leaf_of(hits), hits.prim_id, np.asarray(hits.position)
         flat = hits.normal * np.where(hits.front, 1.0, -1.0)[:, None]
         # A bound for the intermediate numbers of each point, to multiply by ROUNDINGS.
-        lift = np.empty(len(leaf))
+        largest_term = np.empty(len(leaf))
         for tree, rows in self._by_tree(leaf):
             primitives, matrices = (
                 self.trees[tree].arrays.primitives,
                 np.abs(self._maps(leaf[rows])),
             )
-            lift[rows] = matrices[:, :, 3].max(axis=1)
+            largest_term[rows] = matrices[:, :, 3].max(axis=1)
             if isinstance(primitives, Triangles):
                 size = largest_of(largest_of(primitives.points[primitives.faces[prim[rows]]]))
-                lift[rows] += 3.0 * matrices[:, :, :3].max(axis=(1, 2)) * size
+                largest_term[rows] += 3.0 * matrices[:, :, :3].max(axis=(1, 2)) * size
             else:
                 # These points are computed from the ray, so its origin matters.
-                lift[rows] += 2.0 * largest_of(origins[rows]) + largest_of(points[rows])
+                largest_term[rows] += 2.0 * largest_of(origins[rows]) + largest_of(points[rows])
         smooth, raised = flat, points
         if bent:
             smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
-        return Spots(points, flat, smooth, raised + ROUNDINGS * lift[:, None] * flat)
+        return Spots(points, flat, smooth, raised + ROUNDINGS * largest_term[:, None] * flat)
 
     def uv(self, hits: Hits) -> Floats:
         """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
         leaf, found = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
         for tree, rows in self._by_tree(leaf):
-            uv = self._known[tree].uv
+            uv = self._attributes[tree].uv
             if uv is not None:
                 weights = _weights(hits.u[rows], hits.v[rows])
                 corners = uv[self.trees[tree].faces[hits.prim_id[rows]]]
@@ -96,7 +102,7 @@ class Surfaces:
         """Return the linear base colours of hits, and a plain one where a mesh has no material."""
         leaf, found = leaf_of(hits), np.tile(plain, (len(hits), 1))
         for tree, rows in self._by_tree(leaf):
-            (_, uv, material), prim = self._known[tree], hits.prim_id[rows]
+            (_, uv, material), prim = self._attributes[tree], hits.prim_id[rows]
             if material is not None:
                 corners = self.trees[tree].faces[prim]
                 weights = _weights(hits.u[rows], hits.v[rows])
@@ -118,15 +124,15 @@ class Surfaces:
             matrices = self._maps(leaf[rows])
             weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
             blended = np.einsum("nkj,nk->nj", local, weights)
-            found[rows] = _facing(_turned(blended[:, None], matrices), flat[rows])[:, 0]
-            corners = _facing(_turned(local, matrices), flat[rows])
+            found[rows] = _facing(_transformed(blended[:, None], matrices), flat[rows])[:, 0]
+            corners = _facing(_transformed(local, matrices), flat[rows])
             vertices = _moved(source.vertices[source.faces[prim[rows]]], matrices)
             below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
             heights = weights * np.maximum(-below, 0.0)
             raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
         # Points stay, with the flat normal, if the smooth one is zero, NaN or not on its side.
-        lost = ~(np.einsum("nj,nj->n", found, flat) > 0.0)
-        found[lost], raised[lost] = flat[lost], points[lost]
+        missing = ~(np.einsum("nj,nj->n", found, flat) > 0.0)
+        found[missing], raised[missing] = flat[missing], points[missing]
         return found, raised
 
     def _maps(self, leaf: Ints) -> Floats:
@@ -148,11 +154,11 @@ class Surfaces:
         """Return normals and their index by corner: the mesh's own, or means; None for boxes."""
         with self._lock:
             if tree not in self._corner_normals:
-                primitives, known = self.trees[tree].arrays.primitives, self._known[tree]
+                primitives, attributes = self.trees[tree].arrays.primitives, self._attributes[tree]
                 if not isinstance(primitives, Triangles):
                     self._corner_normals[tree] = None
-                elif known.vertex_normals is not None:
-                    self._corner_normals[tree] = known.vertex_normals, primitives.faces
+                elif attributes.vertex_normals is not None:
+                    self._corner_normals[tree] = attributes.vertex_normals, primitives.faces
                 else:
                     self._corner_normals[tree] = corner_normals(*primitives)
             return self._corner_normals[tree]
@@ -173,11 +179,11 @@ def _moved(points: Floats, matrices: Floats) -> Floats:
         return points
     if points.ndim == 2:
         return np.asarray(np.einsum("nij,nj->ni", matrices[:, :, :3], points) + matrices[:, :, 3])
-    turned = np.einsum("nij,nkj->nki", matrices[:, :, :3], points)
-    return np.asarray(turned + matrices[:, None, :, 3])
+    transformed = np.einsum("nij,nkj->nki", matrices[:, :, :3], points)
+    return np.asarray(transformed + matrices[:, None, :, 3])
 
 
-def _turned(normals: Floats, matrices: Floats) -> Floats:
+def _transformed(normals: Floats, matrices: Floats) -> Floats:
     """Return unit normals (n, k, 3), each row transformed by its own matrix."""
     if len(normals) and (matrices[:, :, :3] == np.eye(3)).all():
         return unit(normals)
@@ -214,8 +220,8 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     index = owners.copy()
     corners = np.flatnonzero(creased[owners])
     index[corners] = count + np.arange(len(corners))
-    own = unit(_around(owners[corners], flat[corners // 3], weighted[corners]))
-    return np.concatenate([means, own]), index.reshape(-1, 3)
+    corner_normals = unit(_around(owners[corners], flat[corners // 3], weighted[corners]))
+    return np.concatenate([means, corner_normals]), index.reshape(-1, 3)
 
 
 def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:

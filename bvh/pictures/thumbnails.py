@@ -41,7 +41,7 @@ def show(
         How to render them, as in `bvh.pictures.render`; by default "material" for a scene in which
         a mesh has one, else "clay".
     by : {"t", "prim_id", "instance_id", "cost"}
-        What the colours of hits show: distance, from light to dark; faces; instances of a scene;
+        Meaning of the colours of hits: distance, from light to dark; faces; instances of a scene;
         or, for hits with counters, the cost, like the shade "cost".
     up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
         Up direction without a camera; by default `Scene.up`, and z for all else.
@@ -74,8 +74,10 @@ def show(
             raise ValueError(f"{what!r} has nothing to look at; give a camera")
         camera = Camera.framing(what, up=up, width=width, height=height)
     if shade is None:
-        known = [what.attributes(t) for t in what.leaves.trees] if isinstance(what, Scene) else []
-        shade = "clay" if all(each.material is None for each in known) else "material"
+        attributes = (
+            [what.attributes(t) for t in what.leaves.trees] if isinstance(what, Scene) else []
+        )
+        shade = "clay" if all(each.material is None for each in attributes) else "material"
     return render(what, camera, shade, samples=2)
 
 

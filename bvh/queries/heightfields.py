@@ -25,12 +25,12 @@ AXES = {
 
 def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any) -> Surface:
     """Return the triangles of a height field, and the cell of each; see `from_heightfield`."""
-    turned = False
+    is_transposed = False
     if hasattr(z, "dims") and hasattr(z, "coords"):
         # An array of xarray, by the names and coordinates of its axes.
         if len(z.dims) == 2:
-            turned = _is_turned(z)
-            across, along = z.dims if turned else z.dims[::-1]
+            is_transposed = _has_x_first(z)
+            across, along = z.dims if is_transposed else z.dims[::-1]
             if transform is None and x is None and y is None:
                 x, y = z.coords.get(across, None), z.coords.get(along, None)
         z = z.data
@@ -44,9 +44,9 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     if 2 * (count - 1) * (width - 1) > MAX_PRIMITIVES:
         raise ValueError(f"z must have at most {MAX_PRIMITIVES // 2} cells, got {heights.shape}")
     vertices = np.empty((count, width, 3))
-    # Where the first axis is x (`turned`), rows and columns are exchanged.
+    # Where the first axis is x (`is_transposed`), rows and columns are exchanged.
     row, column = np.arange(count)[:, None], np.arange(width)
-    if turned:
+    if is_transposed:
         row, column = column, row
     if transform is not None:
         if x is not None or y is not None:
@@ -63,13 +63,13 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
     a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
     # Corners are listed so that normals point upward.
-    halves = (a, b, c, a, c, d) if upward != turned else (a, c, b, a, d, c)
+    halves = (a, b, c, a, c, d) if upward != is_transposed else (a, c, b, a, d, c)
     faces = np.stack(halves, axis=2).reshape(-1, 3)
     cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
     return Surface(vertices.reshape(-1, 3), faces, cells)
 
 
-def _is_turned(z: Any) -> bool:
+def _has_x_first(z: Any) -> bool:
     """Return whether the first dimension of an array of xarray runs along x, by its name."""
     first, second = (_axis_of(name, z.coords.get(name, None)) for name in z.dims)
     if first is not None and first == second:

@@ -8,7 +8,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.io.given_groups import face_groups, groups_of_triangles
+from bvh.io.face_groups import face_groups, groups_of_triangles
 from bvh.io.mesh_objects import faces_of_points, faces_of_segments
 from bvh.io.meshes import surface_of
 from bvh.queries.heightfields import surface_of_heights
@@ -83,7 +83,9 @@ class MeshTrees(TreeBase):
         points = arguments.rows("vertices", vertices)
         index = arguments.face_rows("faces", faces, len(points))
         bits = None if groups is None else face_groups(groups, len(index))
-        primitives = Triangles(arguments.kept(points, vertices), arguments.kept(index, faces))
+        primitives = Triangles(
+            arguments.unchanging(points, vertices), arguments.unchanging(index, faces)
+        )
         tree = cls._build(primitives, quality, threads, progress, memory=memory)
         tree._set_groups(bits)
         if arguments.flag("warn", warn):

@@ -107,7 +107,7 @@ def reported(
         return search(*given, report)
 
 
-def ask_rays(
+def answer_rays(
     search: Callable[..., Answer], target: Any, batch: RayBatch, cull: Cull | None,
     threads: int | None, progress: ProgressLike | None, sort: bool | None, filter: Filter | None,
     data: object, *more: object,
@@ -280,13 +280,14 @@ def check_rays(batch: RayBatch, threads: int) -> None:
     found: list[tuple[int, int]] = []
 
     def work(begin: int, end: int) -> None:
+        """Append the first ray of begin..end that fails each test, with the number of the test."""
         # A row that all rays share is that of the first ray.
         o, d, low, high = (a[begin:end] if len(a) > 1 else a for a in batch.rays[:4])
         tests = (
             lambda: ~np.isfinite(o).all(axis=-1), lambda: ~np.isfinite(d).all(axis=-1),
             lambda: (d == 0).all(axis=-1), lambda: ~(low <= high),
         )  # fmt: skip
-        # Of all numbers at once, a test takes a tenth of the time.
+        # A test of all numbers together takes a tenth of the time.
         good = np.isfinite(o).all(), np.isfinite(d).all(), (d[:, 0] != 0).all(), (low <= high).all()
         bad = [(k, tests[k]()) for k in range(len(tests)) if not good[k]]
         found.extend((begin + int(rows.argmax()), k) for k, rows in bad if rows.any())

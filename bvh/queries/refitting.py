@@ -125,9 +125,9 @@ class Refitting(TreeBase):
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
             raise TypeError("a BVH over custom primitives cannot be refitted: build a new one")
-        wanted = () if isinstance(primitives, Triangles) else shape_of(primitives).given
+        expected = () if isinstance(primitives, Triangles) else shape_of(primitives).given
         for name, value in given.items():
-            if (value is not None) != (name in wanted):
+            if (value is not None) != (name in expected):
                 needs = f"no {name} to refit" if value is not None else f"{name} to refit"
                 raise TypeError(f"a BVH over {self.kind} needs {needs}")
         count = len(primitives.points)
@@ -136,12 +136,12 @@ class Refitting(TreeBase):
             raise ValueError(f"vertices must have shape ({count}, 3), got {points.shape}")
         if isinstance(primitives, Triangles):
             return points
-        if "upper" in wanted:
+        if "upper" in expected:
             high = rows("upper", np.asarray(given["upper"]))
             if high.shape != points.shape:
                 raise ValueError(f"upper must have shape ({count}, 3), got {high.shape}")
             given = given | {"upper": high}
-        return shape_of(primitives).points_of(points, *(given[name] for name in wanted))
+        return shape_of(primitives).points_of(points, *(given[name] for name in expected))
 
 
 @warms("refits")

@@ -177,17 +177,19 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         if other is None:
             self._must_hold("intersections", Triangles)
-            own = tree = self._snapshot()
-            vertices, pairs = own.vertices, own.self_overlaps(threads=threads)
+            first = tree = self._snapshot()
+            vertices, pairs = first.vertices, first.self_overlaps(threads=threads)
         else:
-            own, tree = self._two_states("intersections", other)
+            first, tree = self._two_states("intersections", other)
             vertices = tree.vertices
             matrix = None if transform is None else affine_matrices(transform)
-            pairs = own.overlap_tree(tree, matrix, threads=threads)
+            pairs = first.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else _moved(tree.vertices, matrix)
         # Keep only the faces in `pairs`, and number them anew. Adding 0.0 turns -0.0 into 0.0.
         sides, used = [], []
-        for side, (places, faces) in enumerate(((own.vertices, own.faces), (vertices, tree.faces))):
+        for side, (places, faces) in enumerate(
+            ((first.vertices, first.faces), (vertices, tree.faces))
+        ):
             ids, rows = np.unique(pairs[:, side], return_inverse=True)
             pairs[:, side] = rows.reshape(-1)
             used.append(ids)
@@ -287,14 +289,14 @@ class SolidQueries(MeshTrees, TreeQueries):
             if faces is not None:
                 raise ValueError("faces and points_at must not be given together")
             near = now.closest_point(arguments.points("points_at", points_at), threads=threads)
-            own, at = np.asarray(near.prim_id), np.asarray(near.position)
+            face_ids, at = np.asarray(near.prim_id), np.asarray(near.position)
         else:
-            own = np.arange(len(self)) if faces is None else arguments.integers("faces", faces)
-            if own.size and not 0 <= own.min() <= own.max() < len(self):
+            face_ids = np.arange(len(self)) if faces is None else arguments.integers("faces", faces)
+            if face_ids.size and not 0 <= face_ids.min() <= face_ids.max() < len(self):
                 raise ValueError(f"faces must be in 0..{len(self) - 1}, got {faces!r}")
-            at = now.vertices[now.faces[own]].mean(axis=-2)
-        shape = own.shape
-        ids, at = own.reshape(-1).astype(np.int32), at.reshape(-1, 3)
+            at = now.vertices[now.faces[face_ids]].mean(axis=-2)
+        shape = face_ids.shape
+        ids, at = face_ids.reshape(-1).astype(np.int32), at.reshape(-1, 3)
         normals = normals_of(now.vertices[now.faces[ids]])
         measure = along_normals if method == "ray" else by_balls
         found, _ = measure(now, at, normals, arguments.thread_count(threads))
@@ -309,8 +311,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         The other, if it is a mesh, is built into a tree. Errors name the query, `question`.
         """
         tree: Any = self._other_tree(question, self._tree_of(other))
-        own = self._snapshot()
-        return own, own if tree is self else tree._snapshot()
+        now = self._snapshot()
+        return now, now if tree is self else tree._snapshot()
 
     def _pairs(
         self, question: str, other: Any, transform: ArrayLike | None, threads: int | None,

@@ -49,7 +49,7 @@ class PointTarget(Protocol):
     ) -> NDArray[np.bool_]: ...  # fmt: skip
     def winding_numbers(
         self, points: NDArray[np.float64], accuracy: float, threads: int,
-        progress: Progress | None = None, *, turned: bool = False,
+        progress: Progress | None = None, *, reorient: bool = False,
     ) -> NDArray[np.float64]: ...  # fmt: skip
 
 

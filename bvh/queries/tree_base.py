@@ -74,7 +74,8 @@ class TreeBase:
     _closed: dict[int | str, bool]
     # The tree before its first refit (see `refitting`), or None.
     _origin: Any
-    # Of a mapped tree: sets the attributes in LATE (see `loading`), and the file; unset in others.
+    # Set in mapped trees alone: a function that sets the attributes in LATE (see `loading`), and
+    # the file.
     _first_use: Callable[[TreeBase], None]
     _source: MappedFile | None
 
@@ -175,8 +176,8 @@ class TreeBase:
         groups, arrays = self._groups, self._arrays
         if groups is None or len(arrays.face_bits):
             return arrays
-        known: TreeArrays | None = vars(arrays).get("_grouped")
-        return known or vars(arrays).setdefault("_grouped", with_bits(arrays, groups))
+        cached: TreeArrays | None = vars(arrays).get("_grouped")
+        return cached or vars(arrays).setdefault("_grouped", with_bits(arrays, groups))
 
     def _shown_arrays(self) -> TreeArrays:
         """Return the arrays without faces that have no bits."""
@@ -184,8 +185,8 @@ class TreeBase:
         if not len(arrays.face_bits):
             return in_full(arrays)
         # Arrays with bits of faces do not use this key in `_grouped_arrays`.
-        known: TreeArrays | None = vars(arrays).get("_grouped")
-        return known or vars(arrays).setdefault("_grouped", without_hidden(arrays))
+        cached: TreeArrays | None = vars(arrays).get("_grouped")
+        return cached or vars(arrays).setdefault("_grouped", without_hidden(arrays))
 
     def _arrays_for(self, mask: int) -> TreeArrays:
         """Return the arrays for a query with one mask, an int32."""
@@ -214,25 +215,25 @@ class TreeBase:
         )  # fmt: skip
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return this tree's description for a warning, or None if no open edges are to be told.
+        """Return this tree's description for a warning, or None if no warning is due.
 
         There is one warning a tree, and none where the caller has disabled it.
         """
-        bits, known = one_mask(mask), self._closed
-        if OPEN_IS_FINE in known:
+        bits, cached = one_mask(mask), self._closed
+        if OPEN_IS_FINE in cached:
             return None
-        closed = known.get(bits)
+        closed = cached.get(bits)
         if closed is None:
             from bvh.tree.open_edges import is_closed
 
             # Two threads may both compute it. The result stays after a refit.
             closed = is_closed(self._counted_triangles(self._arrays, bits))
-            if len(known) >= CLOSED:
-                known.clear()
-            known[bits] = closed
+            if len(cached) >= CLOSED:
+                cached.clear()
+            cached[bits] = closed
         if closed:
             return None
-        known[OPEN_IS_FINE] = True
+        cached[OPEN_IS_FINE] = True
         return repr(self)
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
@@ -255,13 +256,13 @@ class TreeBase:
 
         # Two threads may both compute them, with equal results.
         arrays = self._arrays
-        known: dict[int, WindingTerms] = vars(arrays).setdefault("_winding", {})
-        terms = known.get(mask)
+        cached: dict[int, WindingTerms] = vars(arrays).setdefault("_winding", {})
+        terms = cached.get(mask)
         if terms is None:
             terms = winding_terms(self._counted_triangles(arrays, mask), threads)
-            if len(known) >= WINDINGS:
-                known.clear()
-            known[mask] = terms
+            if len(cached) >= WINDINGS:
+                cached.clear()
+            cached[mask] = terms
         return terms
 
     def _counted_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:

@@ -77,14 +77,14 @@ class TreeQueries(
         """
         from bvh.queries.batches.distance_batches import kept_tables
 
-        origin, known = self._origin, vars(self._arrays)
-        trees = [t for t in (self._arrays, known.get("_grouped"), origin and origin.arrays) if t]
+        origin, cached = self._origin, vars(self._arrays)
+        trees = [t for t in (self._arrays, cached.get("_grouped"), origin and origin.arrays) if t]
         trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
         # Frames, and the data of a user's primitives, are not counted.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
-        tables = known.get("_winding"), origin and origin.members
-        kept = [kept_tables(arrays) for arrays in trees]
-        return bytes_of(stored, self._groups, self._face_ids, tables, kept)
+        tables = cached.get("_winding"), origin and origin.members
+        tables_of_trees = [kept_tables(arrays) for arrays in trees]
+        return bytes_of(stored, self._groups, self._face_ids, tables, tables_of_trees)
 
     def stats(self) -> TreeStats:
         """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.
@@ -194,10 +194,10 @@ class TreeQueries(
         from bvh.tree.open_edges import is_closed
 
         now = self._snapshot()
-        known, triangles = vars(now._arrays), now._triangles()
-        if "_is_closed" not in known:
-            known["_is_closed"] = is_closed(triangles)
-        closed: bool = known["_is_closed"]
+        cached, triangles = vars(now._arrays), now._triangles()
+        if "_is_closed" not in cached:
+            cached["_is_closed"] = is_closed(triangles)
+        closed: bool = cached["_is_closed"]
         return closed
 
     def open_edges(self) -> NDArray[np.int32]:
@@ -234,7 +234,7 @@ class TreeQueries(
         """Return a function that finds the pairs of faces of this tree and another that meet."""
         from bvh.queries.batches.overlap_batches import find_pairs
 
-        own, others = self._arrays, self._other_tree(query, other)
+        arrays, others = self._arrays, self._other_tree(query, other)
         return partial(
-            find_pairs, in_full(own), in_full(own if others is self else others._arrays)
+            find_pairs, in_full(arrays), in_full(arrays if others is self else others._arrays)
         )  # fmt: skip

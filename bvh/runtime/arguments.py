@@ -131,7 +131,7 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
     return copy
 
 
-def kept(array: NDArray[Any], given: object) -> NDArray[Any]:
+def unchanging(array: NDArray[Any], given: object) -> NDArray[Any]:
     """Return the array that was read from the argument `given` as `owned`; copied if needed."""
     # Converted numbers, and those of a list, are new. An array that is read-only together with all
     # that it is a view of does not change, unless its owner makes it writable again. Another
@@ -349,11 +349,11 @@ def is_masked(value: object) -> bool:
 
 
 def _plain(
-    name: str, value: ArrayLike, kinds: str, wanted: str, *, quote: bool = False
+    name: str, value: ArrayLike, kinds: str, expected: str, *, quote: bool = False
 ) -> NDArray[Any]:
     """Return `value` as an array of one of the kinds (see `dtype.kind`); of any kind if empty.
 
-    Errors say that it must be `wanted`; with `quote`, they show the value instead of its type.
+    Errors say that it must be `expected`; with `quote`, they show the value instead of its type.
     """
     if is_masked(value):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
@@ -367,7 +367,7 @@ def _plain(
         raise ValueError(f"{name} must be a regular array: {error}") from None
     if array.dtype.kind not in kinds and array.size:
         got = repr(value) if quote else f"an array of {array.dtype}"
-        raise TypeError(f"{name} must be {wanted}, got {got}")
+        raise TypeError(f"{name} must be {expected}, got {got}")
     return array
 
 

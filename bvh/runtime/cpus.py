@@ -19,13 +19,13 @@ MOST, UNLIMITED = 1 << 16, 1 << 30
 ALL_CPUS = -1
 
 
-class _Task(threading.local):
+class _ThreadsOfTask(threading.local):
     """The default number of threads in a task, which has its own thread; 0 outside of tasks."""
 
     threads = 0
 
 
-_task = _Task()
+_task = _ThreadsOfTask()
 
 
 def default_threads() -> int:
@@ -36,9 +36,9 @@ def default_threads() -> int:
     # first needed; a ValueError is raised if the variable is not a number from 1 to `MOST`.
     if _task.threads:
         return _task.threads
-    wanted, quota = settings()
-    if wanted:
-        return wanted
+    chosen, quota = settings()
+    if chosen:
+        return chosen
     return min(allowed_cpus(), quota)
 
 
@@ -69,11 +69,11 @@ def settings() -> tuple[int, int]:
     return int(given or 0), max(cpu_quota(OWN_CGROUP, CGROUPS), 1)
 
 
-def cpu_quota(own: Path, mount: Path) -> int:
+def cpu_quota(membership: Path, mount: Path) -> int:
     """Return how many CPUs a control group has time for, rounded up; `UNLIMITED` if for all."""
     # The group and all above it limit: each has a file cpu.max with a quota and a period, both in
     # microseconds.
-    least, group = UNLIMITED, _group_of(own, mount)
+    least, group = UNLIMITED, _group_of(membership, mount)
     while group == mount or mount in group.parents:
         try:
             quota, period = (group / "cpu.max").read_text().split()
@@ -85,11 +85,11 @@ def cpu_quota(own: Path, mount: Path) -> int:
     return least
 
 
-def _group_of(own: Path, mount: Path) -> Path:
+def _group_of(membership: Path, mount: Path) -> Path:
     """Return the control group of this process; a path outside of all groups if it has none."""
     try:
         # Names of groups may have any bytes.
-        lines = own.read_text(errors="surrogateescape").splitlines()
+        lines = membership.read_text(errors="surrogateescape").splitlines()
         path = next(line[3:] for line in lines if line.startswith("0::"))
     except (OSError, StopIteration):
         return mount.parent

@@ -47,8 +47,8 @@ def _is_lazy(value: Any) -> bool:
 def _is_other(value: object) -> bool:
     """Return whether a value is an array of another library, lazy or not."""
     kind = type(value)
-    known = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_namespace__")
-    return known and not isinstance(value, OURS)
+    is_array = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_namespace__")
+    return is_array and not isinstance(value, OURS)
 
 
 def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) -> Result:

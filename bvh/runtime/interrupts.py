@@ -52,7 +52,7 @@ def raise_lost_interrupts() -> Iterator[Callable[[], None]]:
     hook = sys.unraisablehook
 
     def note(unraisable: Any) -> None:
-        # Exits are kept as well as interrupts, because a handler of signals may raise SystemExit.
+        # Exits are noted as well as interrupts, because a handler of signals may raise SystemExit.
         if isinstance(unraisable.exc_value, Exception):
             hook(unraisable)
         else:

@@ -123,13 +123,15 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
     """
 
     def register(choose: F) -> F:
-        def tell() -> None:
+        """Have Numba call `choose`, once it is imported; return `choose`."""
+
+        def register_at_numba() -> None:
             from bvh.runtime.compiler.dispatchers import choosing
 
             options = OPTIONS | NOT_FROM_PYTHON | {"forceinline": inline}
             choosing(function or choose, choose, options)
 
-        at_activation(tell)
+        at_activation(register_at_numba)
         return choose
 
     return register

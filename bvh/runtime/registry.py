@@ -18,7 +18,7 @@ def enrol(task: str, module: str, name: str) -> None:
 
 
 def enrolled(task: str) -> Any:
-    """Return what is enrolled for a task, mostly a function; the first call imports its module."""
+    """Return the object enrolled for a task, mostly a function; import its module if needed."""
     module, name = _homes[task]
     return getattr(import_module(module), name)
 

@@ -44,11 +44,11 @@ class Interface(NamedTuple):
 
 
 class UserCall(NamedTuple):
-    """Addresses of a user's function and its data; `kept` must outlive their calls."""
+    """Addresses of a user's function and its data; `references` must outlive their calls."""
 
     function: int  # 0 for no function
     data: int
-    kept: object
+    references: object
 
 
 NO_CALL = UserCall(0, 0, None)
@@ -73,6 +73,8 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
+    """Return a function that calls `function` with its data, and returns three floats."""
+
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
         return float(t), float(u), float(v)
@@ -127,6 +129,7 @@ def _by_address(interface: Interface) -> Any:
 
     @llvm_operation
     def call(typingctx: TypingContext, address: Type, arguments: Type) -> Operation:
+        """Call the function at an address, with the signature of the interface."""
         result, kinds = interface.signature().return_type, interface.signature().args
 
         def codegen(context, builder, sig, args):

@@ -11,7 +11,7 @@ Each file imports only from those above it.
 | `instance_contacts.py` | Contacts of instances, distances between instances, and relations of solids |
 | `leaves.py` | Leaves of a scene: flattened instances, the trees at the ends of paths through nested scenes |
 | `stats.py` | Statistics of a scene: instances, leaves, trees and memory |
-| `content.py` | State of a scene: its table of instances, its leaves, and the arrays that kernels traverse |
+| `scene_content.py` | State of a scene: its table of instances, its leaves, and the arrays that kernels traverse |
 | `instance_access.py` | Instances of a scene: looked up by their ids, moved, hidden, renamed, replaced and removed |
 | `scene_queries.py` | Queries of a scene: targets of the queries that trees and scenes share, and queries of pairs |
 | `picking.py` | Queries of a scene by a cursor, a rectangle or a lasso in the picture |

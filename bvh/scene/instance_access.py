@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import affine_maps
 from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
-from bvh.scene.content import SceneContent
+from bvh.scene.scene_content import SceneContent
 from bvh.scene.table import Instance, Instances, nested_scenes, table_guard
 
 

@@ -72,12 +72,12 @@ def candidates(
         # NaN, a difference of infinities, counts as no gap.
         gaps = np.where(gaps > 0.0, gaps, 0.0)
         nearest = np.hypot(np.hypot(gaps[:, 0], gaps[:, 1]), gaps[:, 2]) * SLACK
-    kept = nearest <= reach
+    selected = nearest <= reach
     if content is view:
-        kept &= owner < owner2
+        selected &= owner < owner2
     if len(ignored):
-        kept &= ~np.isin(owner << 32 | owner2, ignored)
-    order = np.flatnonzero(kept)
+        selected &= ~np.isin(owner << 32 | owner2, ignored)
+    order = np.flatnonzero(selected)
     order = order[np.lexsort((nearest[order], owner2[order], owner[order]))]
     owners = np.stack([owner, owner2], axis=1)[order]
     # A pair of instances begins where the ids change. The appended row gives the end.
@@ -217,8 +217,8 @@ def find_clearances(
 
     size = min(PAIRS_AT_ONCE, max(1, count // (8 * threads)))
     share_long(count, size, work, threads, cancel, progress)
-    kept = [group for group, one in enumerate(results) if one]
-    return _clearances(found.owners[found.begins[kept]], [one for one in results if one])
+    nonempty = [group for group, one in enumerate(results) if one]
+    return _clearances(found.owners[found.begins[nonempty]], [one for one in results if one])
 
 
 def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
@@ -296,8 +296,8 @@ def find_relations(
         if progress is not None:
             progress(k + 1, len(pairs))
     relation = np.array(answers, "<U11")
-    kept = relation != NAMES[0]
-    return ScenePairs(pairs[kept].astype(np.int32), relation=relation[kept])
+    related = relation != NAMES[0]
+    return ScenePairs(pairs[related].astype(np.int32), relation=relation[related])
 
 
 @warms("contacts in scenes")

@@ -123,8 +123,8 @@ def near_leaves(
     regions = BoxRegions(kernel_input(low), kernel_input(high))
     offsets, rows = overlap_batches.find_regions(search, regions, len(low), threads, None)
     rows2 = np.repeat(rows2, np.diff(offsets))
-    kept = first.visible[rows]
-    return rows[kept], rows2[kept]
+    visible = first.visible[rows]
+    return rows[visible], rows2[visible]
 
 
 class PairJob(NamedTuple):
@@ -146,9 +146,9 @@ def motions_of(first: Side, second: Side, matrix: Reals | None = None) -> Rows:
 def find_leaf_pairs(
     view: SceneView, content: SceneView | TreeBase, transform: Reals | None, itself: bool,
     threads: int, progress: Progress | None,
-    kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
+    select: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return the pairs of faces that meet, ascending, in pairs of leaves that `kept` selects.
+    """Return the pairs of faces that meet, ascending, in pairs of leaves that `select` selects.
 
     The second faces are those of `content`, a scene or a tree, under `transform`. If `itself`, it
     is the same scene, and shared vertices and edges do not count as contacts.
@@ -158,9 +158,9 @@ def find_leaf_pairs(
     rows, rows2 = near_leaves(view, first, second, transform, threads)
     if itself:
         # Each pair once, the lower leaf and face first.
-        kept = np.less_equal
-    if kept is not None:
-        chosen = kept(rows, rows2)
+        select = np.less_equal
+    if select is not None:
+        chosen = select(rows, rows2)
         rows, rows2 = rows[chosen], rows2[chosen]
     matrix = None if transform is None else kernel_input(transform)
     job = PairJob(first, second, itself, rows, rows2, motions_of(first, second, matrix))
@@ -248,7 +248,7 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
     single = isinstance(ignore, str | bytes) or getattr(ignore, "ndim", 2) == 0
     if single or not isinstance(ignore, Iterable):
         raise TypeError(f"ignore must be pairs of instances, got {ignore!r}")
-    known = set(table.column("ids")[table.column("child") >= 0].tolist())
+    existing = set(table.column("ids")[table.column("child") >= 0].tolist())
     ids_of: dict[str, list[int]] = {}
     for number, name in table.names.items():
         ids_of.setdefault(name, []).append(number)
@@ -260,7 +260,7 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
                 raise ValueError(f"ignore: there is no instance with the name {str(end)!r}")
             return ids_of[end]
         number = one_index("an instance in ignore", end)
-        if number not in known:
+        if number not in existing:
             raise ValueError(f"ignore: there is no instance {number}")
         return [number]
 

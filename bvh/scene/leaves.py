@@ -249,20 +249,20 @@ class FlattenedInstances:
         read, now, top = self._read, self._versions(), self._parts[-1]
         if now == read:
             return NO_ROWS, NO_ROWS
-        known = top.table.changed_since(read[-1]) if now[:-1] == read[:-1] else None
-        if known is not None and (
+        changed = top.table.changed_since(read[-1]) if now[:-1] == read[:-1] else None
+        if changed is not None and (
             len(self._parts) == 1
-            or not any((top.parts[top.child[rows]] >= 0).any() for rows in known)
+            or not any((top.parts[top.child[rows]] >= 0).any() for rows in changed)
         ):
             # All changed instances are of trees, and each of these is one leaf.
-            moved, masked = (top.begins[rows] if len(rows) else NO_ROWS for rows in known)
+            moved, masked = (top.begins[rows] if len(rows) else NO_ROWS for rows in changed)
             if len(moved):
-                self.maps[moved] = top.table.column("maps")[known[0]]
+                self.maps[moved] = top.table.column("maps")[changed[0]]
             if len(masked):
-                self.masks[masked] = _masks_of(top.table, known[1])
+                self.masks[masked] = _masks_of(top.table, changed[1])
         else:
             # Compute the leaves below all instances that may have changed, and compare.
-            every = np.arange(len(top.ids)) if known is None else np.union1d(*known)
+            every = np.arange(len(top.ids)) if changed is None else np.union1d(*changed)
             rows, _, maps, masks = self._leaves_below(every)
             # Compared as bits, -0.0 and 0.0 differ.
             new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))

@@ -137,12 +137,13 @@ class LeafMerger:
         if not (self._plain and 0 < count <= MAX_LEAVES) or self._building:
             return None
         self._rays += rays
-        lost = self._rays * RAY_SECONDS
-        if lost <= self.slowness * LEAF_SECONDS * count:
+        # The seconds that these rays would have saved in a merged tree, against those of its build.
+        saved = self._rays * RAY_SECONDS
+        if saved <= self.slowness * LEAF_SECONDS * count:
             return None
         if self._seconds is None:
             self._seconds = self._least_seconds()
-        if lost <= self.slowness * self._seconds:
+        if saved <= self.slowness * self._seconds:
             return None
         # Meanwhile, queries of other threads search the instances.
         self._building = True

@@ -140,7 +140,7 @@ class Picking(SceneQueries):
         x0, y0, x1, y1 : float
             Opposite corners, in the camera's pixels, inside or outside the picture.
         what : {"faces", "vertices", "instances"}
-            What to select. An instance touches if one of its faces does, and is inside if all of
+            Kind of items. An instance touches if one of its faces does, and is inside if all of
             them are. For boxes, faces are whole boxes.
         mode : {"touching", "inside"}
             Whether a part or all of it has to be in the region. The same for vertices.

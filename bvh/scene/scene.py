@@ -104,7 +104,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         scene, trees = cls(), dict[tuple[str, bool], BVH]()
         scene.up = up_of(trimesh_scene) if up is None else up
         with heard(progress) as report:
-            for (name, turned), mesh in used.items():
+            for (name, is_reversed), mesh in used.items():
 
                 def step(part: int, _: int, before: int = done) -> None:
                     assert report is not None
@@ -112,17 +112,17 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
 
                 steps = step if report else None
                 surface = surface_of(mesh, threads)
-                if turned:
+                if is_reversed:
                     surface = surface._replace(faces=np.asarray(surface.faces)[:, ::-1])
-                twin = trees.get((name, not turned))
+                twin = trees.get((name, not is_reversed))
                 # Both trees of a geometry share their vertices.
                 if twin is not None:
                     surface = surface._replace(vertices=twin.vertices)
                 tree = BVH.from_mesh(surface, quality=quality, threads=threads, progress=steps)
-                trees[name, turned] = tree
-                known = attributes_of(mesh)
-                known = ReversedAttributes(*known) if turned else known
-                scene._attributes[id(tree)] = tree, known
+                trees[name, is_reversed] = tree
+                attributes = attributes_of(mesh)
+                attributes = ReversedAttributes(*attributes) if is_reversed else attributes
+                scene._attributes[id(tree)] = tree, attributes
                 done += len(mesh.faces)
         if nodes:
             children = np.array([scene._instances.child_index(trees[k]) for k in keys], np.int32)
@@ -174,10 +174,10 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             return None
         # All nested scenes and trees must still be as they were in this file.
         for part in nested_scenes(self):
-            known, saved = part._instances, part._saved
-            if saved is None or saved.content is not file.content or not known.is_as_made:
+            instances, saved = part._instances, part._saved
+            if saved is None or saved.content is not file.content or not instances.is_as_made:
                 return None
-            files = (tree.source for tree in known.children if isinstance(tree, BVH))
+            files = (tree.source for tree in instances.children if isinstance(tree, BVH))
             if any(each is None or each.content is not file.content for each in files):
                 return None
         return file

@@ -21,7 +21,7 @@ from bvh.queries.query_arguments import one_mask, reported
 from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, counted_ids
 from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike
-from bvh.scene.content import SceneContent
+from bvh.scene.scene_content import SceneContent
 from bvh.scene.scene_view import SceneView
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.primitives import Triangles
@@ -69,17 +69,18 @@ class SceneQueries(
             return arrays, cast_function(arrays, cull, bits)
 
         current = self._current
-        known = cast_of(current())
+        current_cast = cast_of(current())
 
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
         ) -> tuple[Any, ...]:  # fmt: skip
-            nonlocal known
+            """Cast a ray at the scene as it is now."""
+            nonlocal current_cast
             view = current()
-            arrays, function = known
+            arrays, function = current_cast
             if view.arrays is not arrays:
-                known = _, function = cast_of(view)
+                current_cast = _, function = cast_of(view)
             return function(ox, oy, oz, dx, dy, dz, t_min, t_max)
 
         cast.__doc__ = SCENE_CAST.partition("--")[2].lstrip()
@@ -98,8 +99,8 @@ class SceneQueries(
             raise TypeError(f"{query} needs instances over triangles, and {which}")
         rays = RaySearch(view.arrays, view.split, view)
 
-        def winding(threads: int, turned: bool) -> WindingTerms:
-            return self._as_one_tree(bits, turned)._winding_terms(threads)
+        def winding(threads: int, reorient: bool) -> WindingTerms:
+            return self._as_one_tree(bits, reorient)._winding_terms(threads)
 
         return PointSearch(lambda: rays, bits, winding, lambda: view.metrics)
 
@@ -117,55 +118,55 @@ class SceneQueries(
         view.seen_closed.add(bits)
         return None if surface is None else f"an instance of {surface}"
 
-    def _as_one_tree(self, bits: int, turned: bool) -> BVH:
+    def _as_one_tree(self, bits: int, reorient: bool) -> BVH:
         """Return one tree over the faces that the mask `bits` selects, for winding numbers.
 
-        If `turned`, faces are reversed in leaves that are either reflected or have a reversed mesh
-        (see `Attributes.reversed`), but not in those that are both.
+        If `reorient`, faces are reversed in leaves that are either reflected or have a reversed
+        mesh (see `Attributes.reversed`), but not in those that are both.
         """
-        view, key = self._current(), (bits, turned)
+        view, key = self._current(), (bits, reorient)
         # Replaced, not cleared, when leaves change: no thread adds a tree of the old leaves.
-        known = view.one_trees
-        if key in known:
-            return known[key]
+        cached = view.one_trees
+        if key in cached:
+            return cached[key]
         vertices, faces, leaf_id, prim_id = self.flattened(bits & ALL_BITS)
         count = self._counted(leaf_id, prim_id, bits)
         if not count.all():
             faces, leaf_id = faces[count], leaf_id[count]
-        if turned:
+        if reorient:
             leaves = self._current_leaves()
             inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
             flipped = (view.flipped ^ inward[leaves.tree_of])[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
-        if len(known) >= WINDINGS:
-            known.clear()
-        tree = known[key] = BVH.from_triangles(vertices, faces, warn=False)
+        if len(cached) >= WINDINGS:
+            cached.clear()
+        tree = cached[key] = BVH.from_triangles(vertices, faces, warn=False)
         return tree
 
     def _counted(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
         """Return which faces share a bit with a mask, and have a leaf that does, too."""
         leaves = self._current_leaves()
-        kept = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
+        selected = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
         # With all bits, only faces without any bit are left out; then there are `face_bits`.
         for k, tree in enumerate(leaves.trees):
             if tree._groups is not None and (mask != -1 or len(tree._arrays.face_bits)):
-                its = np.flatnonzero(leaves.tree_of[leaf] == k)
-                kept[its] &= counted_ids(tree._groups, prim_id[its], mask)
-        return kept
+                of_tree = np.flatnonzero(leaves.tree_of[leaf] == k)
+                selected[of_tree] &= counted_ids(tree._groups, prim_id[of_tree], mask)
+        return selected
 
     def _pairs_that_count(
         self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
     ) -> results.ScenePairs:
         """Return the pairs whose first face `mask` selects, and the second `other_mask`."""
         leaf, prim, bits = pairs.leaf, pairs.prim_id, one_mask(other_mask)
-        kept = self._counted(leaf[:, 0], prim[:, 0], one_mask(mask))
+        selected = self._counted(leaf[:, 0], prim[:, 0], one_mask(mask))
         if isinstance(other, SceneQueries):
-            kept &= other._counted(leaf[:, 1], prim[:, 1], bits)
+            selected &= other._counted(leaf[:, 1], prim[:, 1], bits)
         elif isinstance(other, TreeBase) and (bits != -1 or len(other._arrays.face_bits)):
-            kept &= counted_ids(other._groups, prim[:, 1], bits)
-        if kept.all():
+            selected &= counted_ids(other._groups, prim[:, 1], bits)
+        if selected.all():
             return pairs
-        return results.ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
+        return results.ScenePairs(pairs.instance_id[selected], leaf[selected], prim[selected])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
         """Return the target of regions; raise a TypeError if a leaf is not over triangles."""
@@ -174,8 +175,8 @@ class SceneQueries(
         bits = one_mask(mask)
 
         def counted(found: results.Overlaps) -> results.Overlaps:
-            kept = self._counted(found.leaf, found.prim_id, bits)
-            return found if kept.all() else found._only(kept)
+            selected = self._counted(found.leaf, found.prim_id, bits)
+            return found if selected.all() else found._only(selected)
 
         return search_of_scene(self._over_triangles(query), counted)
 

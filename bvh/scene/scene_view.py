@@ -41,34 +41,34 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
     # `maps`, `inverses`, `boxes` and `tree_of` have a row for each leaf, `frames` and `skews` for
     # each tree. Each leaf has TRANSFORM_SIZE numbers of `transforms` (see `instanced`).
     for i in rows:
-        own = frames[tree_of[i]]
-        c, own_centre = centre(frame), centre(own)
-        shift, unit = exponent(own) - exponent(frame), scale(own)
+        local = frames[tree_of[i]]
+        c, local_centre = centre(frame), centre(local)
+        shift, unit = exponent(local) - exponent(frame), scale(local)
         at = i * instanced.TRANSFORM_SIZE
         norm, shift_error, vertex_error = 0.0, 0.0, 0.0
         for row in range(3):
             w = row_of(inverses, 12 * i + 4 * row)
-            _, moved = rounded_dot(w, c)
-            total, terms, lost = 0.0, abs(w[3]) + abs(own_centre[row]), 0.0
+            _, image = rounded_dot(w, c)
+            total, terms, error = 0.0, abs(w[3]) + abs(local_centre[row]), 0.0
             for axis in range(3):
                 entry = scale_by(w[axis], shift)
                 transforms[at + 3 * axis + row] = entry
                 total += abs(entry)
                 terms += abs(w[axis] * c[axis])
                 reach = max(abs(boxes[i, axis]), abs(boxes[i, 3 + axis]))
-                lost += abs(w[axis]) * (2.0**-53 * reach + 2.0**-1074)
-            transforms[at + 9 + row] = (moved - own_centre[row]) * unit
+                error += abs(w[axis]) * (2.0**-53 * reach + 2.0**-1074)
+            transforms[at + 9 + row] = (image - local_centre[row]) * unit
             norm = max(norm, total)
             shift_error = max(shift_error, terms * unit * 2.0**-51)
-            vertex_error = max(vertex_error, lost * unit)
+            vertex_error = max(vertex_error, error * unit)
             row_sum, far = skews[tree_of[i], 0], skews[tree_of[i], 1]
             if row_sum > 0.0:
-                lost = 2.0 * row_sum * (lost + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
-                vertex_error = max(vertex_error, lost * unit)
+                error = 2.0 * row_sum * (error + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
+                vertex_error = max(vertex_error, error * unit)
         for axis in range(3):
-            transforms[at + instanced.LOWEST + axis] = lowest(own, axis)
-            transforms[at + instanced.HIGHEST + axis] = highest(own, axis)
-        transforms[at + instanced.BOUND] = bound(own)
+            transforms[at + instanced.LOWEST + axis] = lowest(local, axis)
+            transforms[at + instanced.HIGHEST + axis] = highest(local, axis)
+        transforms[at + instanced.BOUND] = bound(local)
         transforms[at + instanced.NORM] = norm
         transforms[at + instanced.SHIFT_ERROR] = shift_error
         transforms[at + instanced.VERTEX_ERROR] = vertex_error * (1.0 + 2.0**-20)
@@ -204,9 +204,9 @@ class SceneView(Searched):
         arrays = *self._instanced, *tlas.nodes, tlas.frame, self.tlas.boxes, self.tree_of
         shown = [tree for tree in self._shown or () if not any(tree is t for t in self.trees)]
         # Trees without hidden faces share nodes and primitives with those that have them.
-        own = [(tree.groups, kept_tables(tree)) for tree in shown]
+        tree_tables = [(tree.groups, kept_tables(tree)) for tree in shown]
         others = sum(tree.nbytes for tree in self.one_trees.values())
-        return bytes_of(arrays, self._metrics, own) + self.merger.nbytes + others
+        return bytes_of(arrays, self._metrics, tree_tables) + self.merger.nbytes + others
 
     def move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
         """Change the maps of leaves, (k,), to maps (k, 3, 4)."""

@@ -214,11 +214,11 @@ class Instances:
         else:
             rows = np.minimum(given.searchsorted(ids), len(given) - 1)
         # Without any row, there is none to compare with.
-        known = np.zeros(len(ids), np.bool_)
+        exists = np.zeros(len(ids), np.bool_)
         if len(given):
-            known = (given[rows] == ids) & (self.column("child")[rows] >= 0)
-        if not known.all():
-            raise KeyError(f"there is no instance {ids[int((~known).argmax())]}")
+            exists = (given[rows] == ids) & (self.column("child")[rows] >= 0)
+        if not exists.all():
+            raise KeyError(f"there is no instance {ids[int((~exists).argmax())]}")
         return rows
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:

@@ -90,9 +90,9 @@ def crossing_points(edges, faces, points):
         least, most = min(abs(f[0]), abs(g[0])), max(size, size2)
         sure = least > 2.0**-44 * most and most > 2.0**-700 and -900 < e < 900
         share = floats.dd_div(f, floats.dd_sub(f, g)) if sure else (floats.NAN, 0.0)
-        way = floats.difference(q, p, 0)
+        direction = floats.difference(q, p, 0)
         for k in range(3):
-            x = floats.dd_add((p[k], 0.0), floats.dd_mul(share, way[k]))
+            x = floats.dd_add((p[k], 0.0), floats.dd_mul(share, direction[k]))
             # Rounding must not take the point beyond the ends.
             low, high = min(p[k], q[k]), max(p[k], q[k])
             points[n, k] = min(max(x[0], low), high) if sure else floats.NAN

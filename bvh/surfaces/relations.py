@@ -180,8 +180,8 @@ def _two_sided_cells(
     surface = surfaces[which]
     all_cells: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}
     faces, cells = surface.unpaired(faces), set[Cell]()
-    # Usually float64 decides the two points beside the first face; otherwise each face is examined
-    # in rational numbers until both cells are found.
+    # Usually float64 decides points on both sides of the first face; otherwise each face is
+    # examined in rational numbers until both cells are found.
     if len(faces) and _cells_in_doubles(surfaces, surface, int(faces[0])) == all_cells:
         return all_cells
     for k in faces.tolist():

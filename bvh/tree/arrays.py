@@ -116,6 +116,7 @@ _ids_of = inlined(lambda rows: shifted(pointer(rows), first_id(rows, np.int64(0)
 
 @pointers_of(TreeArrays)
 def _tree_pointers(arrays):
+    """Return `TreePointers` of `TreeArrays`."""
     return TreePointers(
         pointer(arrays.nodes.data), _ids_of(arrays.nodes.rows), pointer(arrays.groups),
         as_pointers(arrays.primitives), pointer(arrays.frame), pointer(arrays.face_bits),
@@ -148,7 +149,7 @@ def _compact_pointers(arrays):
 
 
 def _shape_pointers(kind: type) -> Callable[..., object]:
-    """Return what makes pointers of the row of a tree over a kind of shapes."""
+    """Return a function that makes pointers of the row of a tree over a kind of shapes."""
 
     def make(arrays):
         row = rows.row_at(arrays.address)
@@ -169,6 +170,7 @@ def _custom_pointers(arrays):
 
 @pointers_of(SceneRow)
 def _scene_pointers(arrays):
+    """Return pointers of a scene, of which a kernel has the address of a row."""
     row = rows.row_at(arrays.address)
     instanced = Instanced(
         rows.part(row, 0, 0.0), rows.part(row, 1, 0.0), rows.part(row, 2, 0.0),

@@ -229,7 +229,7 @@ def pack(
 
 
 def in_full(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree, or if it is compact the one with full groups, which is kept with it."""
+    """Return a tree, or if it is compact the one with full groups, which is cached with it."""
     if not arrays.compact:
         return arrays
     known: TreeArrays | None = vars(arrays).get("_full")

@@ -25,7 +25,10 @@ from bvh.tree.rows import TRIANGLES
 
 @kernel
 def _moved_side(o, d, scaled, a, b):
-    """Return the side of an edge on which the moved ray passes; 0 only for edges along it."""
+    """Return the side of an edge on which a ray passes, its origin moved by an infinitesimal.
+
+    It is 0 only for edges along the ray.
+    """
     stay_outlined()
     side = exact_side(o, d, scaled[0], scaled[1], a, b)
     if side != 0:
@@ -46,7 +49,10 @@ def _moved_side(o, d, scaled, a, b):
 
 @kernel
 def _crosses_corners(vertices, o, d):
-    """Return whether the moved ray crosses a triangle: it passes all edges on the same side."""
+    """Return whether a ray, its origin moved by an infinitesimal, crosses a triangle.
+
+    It does if it passes all edges on the same side.
+    """
     stay_outlined()
     v0, v1, v2 = vertices
     ray = o, d, scaled_ray(o, d, reach_of(v0, v1, v2))

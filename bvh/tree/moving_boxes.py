@@ -12,7 +12,7 @@ from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import centre, scale, set_bounds, set_corners
 
-# A frame is kept while the largest local coordinate is at most LARGEST times what it was when the
+# A frame remains while the largest local coordinate is at most LARGEST times what it was when the
 # tree was built, and the half size of all boxes at least SMALLEST times. The largest coordinate is
 # part of every error margin of rays, so the frame contains it (see `traversal.rays.ray_setup`).
 LARGEST, SMALLEST = 8.0, 1.0 / 16.0

@@ -51,6 +51,7 @@ def open_edges(triangles: Triangles) -> NDArray[np.int32]:
 
 
 def _finite_faces(triangles: Triangles) -> NDArray[np.int32]:
+    """Return the faces whose vertices are finite."""
     points, faces = triangles
     if np.isfinite(points).all():
         return faces

@@ -148,6 +148,7 @@ def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
 
 def _axes(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the principal axes of surfaces by their sums, as rows; those of the frame for none."""
+    # Columns of `sums` are those of `_moments`: area, centroid and second moments, times the area.
     with np.errstate(all="ignore"):
         mean = sums[:, 1:4] / sums[:, :1]
         spread = sums[:, [4, 5, 6, 5, 7, 8, 6, 8, 9]].reshape(-1, 3, 3) / sums[:, :1, None]

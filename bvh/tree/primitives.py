@@ -116,7 +116,10 @@ def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @inlined
 def _stay(interval, t_min, t_max):
-    """Return (t, side) of a ray's interval in a box; it begins at t_min when it starts inside."""
+    """Return (t, side) where a ray meets a solid box, inside of which the line is in `interval`.
+
+    A ray that starts inside meets it at t_min, on the side BACK.
+    """
     hit, near, far = interval
     if not hit or near > t_max or far < t_min:
         return INF, MISS

@@ -249,7 +249,7 @@ def _used_box(
     if not finite.all():
         return None
     (low, high), *others = boxes
-    # Of zeros of both signs the first one counts, as in one pass over all.
+    # Of equal zeros with different signs the first one counts, as in one pass over all.
     for lower, upper in others:
         low, high = np.where(lower < low, lower, low), np.where(upper > high, upper, high)
     return np.stack([low, high])

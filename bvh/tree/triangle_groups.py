@@ -52,7 +52,7 @@ tested once more from a point of the ray near the triangles, h + l, which is kno
 
 So e D * tolerance * (1.04 B + 12 (K + max(abs(e1)))) covers U, V and W.
 
-Underflow loses 2**-149 a few times: both sizes are kept above 2**-100, also lest an infinite bound
+Underflow loses 2**-149 a few times: both sizes are at least 2**-100, also lest an infinite bound
 times nothing be no number, and 2**-126 is added to the bound of T.
 
 An unused lane has a negative tolerance, which fails every comparison, and the id -1.

@@ -313,7 +313,7 @@ def test_warmup(run: Run) -> None:
     assert (code, err.strip()) == (0, "")
     folder = cache_directory()
     where = re.escape("memory only" if folder is None else str(folder.parent))
-    assert re.fullmatch(rf"kernels ready after \d+\.\d s, kept in {where}\n", out)
+    assert re.fullmatch(rf"kernels ready after \d+\.\d s, stored in {where}\n", out)
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])

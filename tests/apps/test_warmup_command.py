@@ -17,7 +17,7 @@ pytest.importorskip("rich")
 
 import bvh
 from bvh.runtime.compiler.cpu_levels import LEVELS, host_levels
-from bvh.runtime.compiler.warming import Plan, compile_together
+from bvh.runtime.compiler.warming import WarmingPlan, compile_together
 from bvh.runtime.jit import all_recipes, families
 from bvh.traversal.points.closest_point import closest_points
 from tests.children import answer, fork
@@ -75,7 +75,7 @@ def test_all_parts_are_done_once() -> None:
 
 
 def test_processes_stay_in_a_family_and_help_in_the_end() -> None:
-    plan = Plan([["a1", "a2", "a3", "a4"], ["b1"], ["c1"]])
+    plan = WarmingPlan([["a1", "a2", "a3", "a4"], ["b1"], ["c1"]])
     first: list[str] = []
     second: list[str] = []
     done = []

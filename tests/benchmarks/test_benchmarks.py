@@ -208,6 +208,22 @@ def test_charts_of_rates_and_of_sizes() -> None:
     assert growth([(1e4, 1.0), (1e6, 1.4)]) == (1.4, 1.5)
 
 
+def test_chart_of_cores() -> None:
+    """A line is of virtual cores, from one core on; its dots are of real threads."""
+    pytest.importorskip("matplotlib")
+    parts = {"1 core, ms": 3.0, "2 virtual": 1.9, "16 virtual": 12.0, "64 virtual": 30.0}
+    rows = [
+        {"mesh": "m", "what": what, "parts": {**parts, "2 threads": 1.8}}
+        for what in ("camera, 512^2", "random, 512^2", "random, 100^2", "scene, camera", "refit")
+    ]
+    (axis,) = chart.cores({"rows": rows}).axes
+    assert [len(line.get_xdata()) for line in axis.lines] == [2, *[3, 1] * 3]
+    assert axis.lines[1].get_ydata().tolist() == [1.0, 1.9, 12.0]
+    assert axis.lines[2].get_xydata().tolist() == [[2.0, 1.8]]
+    with pytest.raises(SystemExit, match="--task cores"):
+        chart.cores({"rows": [row("primary", 1.0)]})
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_charts_have_no_background(tmp_path: Path, dark: bool) -> None:
     """Without peers a chart is that of rates; on a dark page its text is light."""

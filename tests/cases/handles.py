@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bvh.distributed.tree_handles import Handle, MappedContent
+from bvh.distributed.handles import Handle, MappedContent
 
 
 def kind_of(handle: Handle) -> str:

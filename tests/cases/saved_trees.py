@@ -11,7 +11,7 @@ import numpy as np
 
 from bvh import BVH
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, digest_of, end_of, padded
-from bvh.io.file_formats import Header, entries_of, packed, unpacked
+from bvh.io.file_formats import TreeHeader, entries_of, packed, unpacked
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.simd import WIDTH
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
@@ -104,6 +104,6 @@ def signed_header(data: bytearray) -> bytearray:
     return data
 
 
-def fits(header: Header, data: bytes) -> bool:
+def fits(header: TreeHeader, data: bytes) -> bool:
     """Tell whether a file is as long as its header says."""
     return len(data) == end_of(entries_of(header))

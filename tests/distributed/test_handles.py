@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed import tree_handles
-from bvh.distributed.tree_handles import handle_of
+from bvh.distributed import handles
+from bvh.distributed.handles import handle_of
 from bvh.queries import tree_base
 from tests.cases.families import sphere
 from tests.cases.handles import kind_of
@@ -31,7 +31,7 @@ RAYS = np.tile([[0.1, 0.2, 3.0]], (40, 1)), np.tile([[0.0, 0.0, -1.0]], (40, 1))
 
 @pytest.fixture(autouse=True)
 def nothing_open() -> None:
-    tree_handles._opened.clear()
+    handles._opened.clear()
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def test_a_mapped_tree_travels_as_path_and_checksum(
     assert handle.open() is handle.open()
     assert len(pickle.dumps(handle)) < 300
     opened: list[str] = []
-    load = tree_handles.loaded_from
+    load = handles.loaded_from
     monkeypatch.setattr(
-        tree_handles, "loaded_from", lambda *a, **k: opened.append(a[0]) or load(*a, **k)
+        handles, "loaded_from", lambda *a, **k: opened.append(a[0]) or load(*a, **k)
     )
     first, second = there(handle).open(), there(handle).open()
     assert first is second and opened == [str(path)]
@@ -194,7 +194,7 @@ def test_a_scene_of_mapped_trees_and_others(path: Path) -> None:
     np.testing.assert_array_equal(found.t, wanted.t)
     np.testing.assert_array_equal(found.instance_id, wanted.instance_id)
     shutil.move(path, path.with_name("away.bvh"))
-    tree_handles._opened.clear()
+    handles._opened.clear()
     with pytest.raises(ValueError, match=r"no such file here: .*ball\.bvh"):
         there(handle).open()
 
@@ -306,7 +306,7 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
     (begin, held), go_on = os.pipe(), threading.Event()
 
     def hold() -> None:
-        with tree_handles._guard.lock:
+        with handles._guard.lock:
             os.write(held, b"1")
             go_on.wait(60)
 

@@ -11,7 +11,7 @@ import pytest
 from numba import njit
 
 import bvh
-from bvh.distributed.tree_handles import handle_of
+from bvh.distributed.handles import handle_of
 from tests.cases.families import sphere
 from tests.cases.handles import kind_of
 from tests.cases.partitions import parts_of

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed import tree_handles
-from bvh.distributed.tree_handles import handle_of
+from bvh.distributed import handles
+from bvh.distributed.handles import handle_of
 from tests.cases.families import sphere
 from tests.cases.handles import kind_of
 
@@ -27,8 +27,8 @@ LAST = np.diag([0.0, 0.0, 0.0, 1.0])
 
 @pytest.fixture(autouse=True)
 def nothing_open() -> None:
-    tree_handles._opened.clear()
-    tree_handles._maps.clear()
+    handles._opened.clear()
+    handles._maps.clear()
 
 
 def lazily(target: Any) -> Any:
@@ -68,9 +68,9 @@ def test_a_mapped_scene_travels_as_path_and_checksum(
     again: Any = bvh.load(scene_path, mmap=True)
     assert tokenize(handle) == tokenize(handle_of(again)) == tokenize(there(handle))
     opened: list[str] = []
-    load = tree_handles.loaded_from
+    load = handles.loaded_from
     monkeypatch.setattr(
-        tree_handles, "loaded_from", lambda *a, **k: opened.append(a[0]) or load(*a, **k)
+        handles, "loaded_from", lambda *a, **k: opened.append(a[0]) or load(*a, **k)
     )
     first, second = there(handle).open(), there(handle).open()
     assert first is second and opened == [str(scene_path)]
@@ -124,7 +124,7 @@ def test_a_changed_scene_travels_without_its_trees(name: str, scene_path: Path) 
     alone = handle_of(scene.leaves.trees[0])
     assert kind_of(alone) == "mapped tree" and len(pickle.dumps(alone)) < 300
     tree = there(alone).open()
-    assert len(tree_handles._maps) == 1 and tree.kind == scene.leaves.trees[0].kind
+    assert len(handles._maps) == 1 and tree.kind == scene.leaves.trees[0].kind
 
 
 def test_a_refitted_tree_of_a_mapped_scene_is_held(scene_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_everything_public_has_an_example() -> None:
         # Structs, whose fields the functions tell.
         names -= {n for n in names if re.match(r"bvh\.devices\.(layout|searches)\.", n)}
     # Dask calls it.
-    assert names <= {"bvh.distributed.worker_kernels.KernelPlugin.setup"}
+    assert names <= {"bvh.distributed.kernel_plugin.KernelPlugin.setup"}
 
 
 @pytest.mark.parametrize("module", public_modules(), ids=lambda module: module.__name__)

@@ -229,14 +229,14 @@ def test_queries_under_way(rng: Rng) -> None:
             if tree.closest_hit(o, d, threads=1).t.tobytes() not in wholes:
                 wrong.append("a batch")
 
-    def ask_rays() -> None:
+    def answer_rays() -> None:
         while not stop.is_set():
             i = asked[1] % 500
             asked[1] += 1
             if tree.closest_hit(o[i], d[i]).t not in [hits.t[i] for hits in answers]:
                 wrong.append(f"ray {i}")
 
-    threads = [threading.Thread(target=ask) for ask in (ask_batches, ask_rays, ask_rays)]
+    threads = [threading.Thread(target=ask) for ask in (ask_batches, answer_rays, answer_rays)]
     for thread in threads:
         thread.start()
     try:

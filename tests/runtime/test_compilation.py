@@ -198,7 +198,7 @@ def test_pipelines_that_fail() -> None:
     """Numba's compile kernels to the same, and one warning says so, at the line of the caller."""
     ways = {
         "works": ("", "", {}), "plain": ("", "", {"BVH_PLAIN_COMPILER": "1"}),
-        "no module": ("", "sys.modules['bvh.runtime.compiler.kept_helpers'] = None", {}),
+        "no module": ("", "sys.modules['bvh.runtime.compiler.stored_helpers'] = None", {}),
         "gone": ("AttributeError('gone')", "compilation.KernelLower.lower_block = fail", {}),
         "any": ("AssertionError", "compilation.EntryLibrary.finalize = fail", {}),
         "first step": ("KeyError(7)", "compilation.FrontEnd.run_pass = fail", {}),

@@ -10,8 +10,10 @@ from numba.core import codegen, config
 
 from bvh.runtime.compiler import code_generator, cpu_levels, kernel_cache
 from bvh.runtime.compiler.cpu_levels import (
+    HALVED,
     LEVELS,
     NATIVE,
+    Target,
     host_levels,
     natural_width,
     parsed,
@@ -76,22 +78,50 @@ def x86(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(llvm, "get_process_triple", lambda: triple)
     monkeypatch.setattr(codegen, "get_host_cpu_features", lambda: ALL)
     monkeypatch.setattr(cpu_levels, "numpy_features", dict)
+    monkeypatch.setattr(cpu_levels, "cpu_identity", str)
     return monkeypatch
 
 
 def test_widths(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each level has its own, unless BVH_WIDTH says another."""
+    """Each level has its own, other CPUs by their features, unless BVH_WIDTH says another."""
     monkeypatch.delenv("BVH_WIDTH", raising=False)
-    found = {name: natural_width(dict.fromkeys(LEVELS[name].features, True)) for name in LEVELS}
-    assert found == {"x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16, "aarch64": 4}
-    assert natural_width({}) == 4
+    assert {name: natural_width(Target(name, "", "")) for name in LEVELS} == {
+        "x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4-256": 8, "x86-64-v4": 16, "aarch64": 4,
+    }  # fmt: skip
+    natives = ("znver4", ALL, 8), ("znver5", ALL, 16), ("znver3", "+avx2", 8), ("", "", 4)
+    for cpu, features, width in natives:
+        assert natural_width(Target(NATIVE, cpu, features)) == width
+    none = Target(NATIVE, "", "")
     for width in (4, 8, 16):
         monkeypatch.setenv("BVH_WIDTH", str(width))
-        assert natural_width({}) == width
+        assert natural_width(none) == width
     for wrong in ("5", "32", "wide", "-8"):
         monkeypatch.setenv("BVH_WIDTH", wrong)
         with pytest.raises(ValueError, match=f"BVH_WIDTH.*{wrong}"):
-            natural_width({})
+            natural_width(none)
+
+
+ZEN4 = "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n"
+
+
+@pytest.mark.parametrize(
+    ("identity", "level"),
+    [
+        (ZEN4, "x86-64-v4-256"), ("AMD64 Family 25 Model 97 Stepping 2, AuthenticAMD", HALVED),
+        (ZEN4.replace("25", "26"), "x86-64-v4"), (ZEN4.replace("25", "251"), "x86-64-v4"),
+        ("Intel64 Family 6 Model 143 Stepping 8, GenuineIntel", "x86-64-v4"), ("", "x86-64-v4"),
+        ("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 25\n", "x86-64-v4"),
+    ],
+)  # fmt: skip
+def test_cpus_that_halve_512_bits(identity: str, level: str, x86: pytest.MonkeyPatch) -> None:
+    """Zen 4 has vectors of 8 lanes, with the instructions of AVX-512."""
+    x86.setattr(cpu_levels, "cpu_identity", lambda: identity)
+    target = wanted_target()
+    assert target.level == level
+    assert natural_width(target) == (8 if level == HALVED else 16)
+    # Zen 3, of the same family, has no AVX-512.
+    x86.setattr(codegen, "get_host_cpu_features", lambda: ALL.replace("+avx512f", "-avx512f"))
+    assert wanted_target().level == "x86-64-v3"
 
 
 def test_features() -> None:
@@ -180,7 +210,7 @@ def test_kernels_run_where_numpy_promises_too_much() -> None:
 
 
 def test_a_level_is_wanted(x86: pytest.MonkeyPatch) -> None:
-    for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
+    for level in ("x86-64-v2", "x86-64-v3", HALVED, "x86-64-v4"):
         x86.setenv("BVH_CPU", level)
         target = wanted_target()
         assert (target.level, target.cpu) == (level, LEVELS[level].cpu)
@@ -208,7 +238,7 @@ def test_settings_of_numba(x86: pytest.MonkeyPatch) -> None:
     for features in ("", None):
         x86.setattr(config, "CPU_NAME", "x86-64-v3")
         x86.setattr(config, "CPU_FEATURES", features)
-        assert natural_width(parsed(wanted_target().features)) == 8
+        assert natural_width(wanted_target()) == 8
     x86.setattr(config, "CPU_NAME", "haswell")
     x86.setattr(config, "CPU_FEATURES", "+sse4.2,+avx,+avx2,+fma")
     assert wanted_target() == (NATIVE, "haswell", "+sse4.2,+avx,+avx2,+fma")

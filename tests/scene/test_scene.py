@@ -12,7 +12,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene
-from bvh.scene import content
+from bvh.scene import scene_content
 from bvh.scene.leaves import MAX_DEPTH, MAX_LEAVES
 from bvh.scene.table import REMEMBERED
 from bvh.tree.changes import changes
@@ -46,7 +46,7 @@ class View:
 
 @pytest.fixture(autouse=True)
 def _views(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "SceneView", View)
+    monkeypatch.setattr(scene_content, "SceneView", View)
 
 
 def current(scene: Scene) -> Any:

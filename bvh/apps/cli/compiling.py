@@ -32,11 +32,11 @@ def warmup_command(
 ) -> None:  # fmt: skip
     """Compile all kernels now, so that the first query does not have to."""
     processes = whole_number("processes", processes or os.cpu_count() or 1)
-    known = list(all_recipes())
-    chosen = _listed(parts) or known
+    recipes = list(all_recipes())
+    chosen = _listed(parts) or recipes
     for name in chosen:
-        if name not in known:
-            raise ValueError(f"--parts must be some of {', '.join(known)}; got {name!r}")
+        if name not in recipes:
+            raise ValueError(f"--parts must be some of {', '.join(recipes)}; got {name!r}")
     levels = _listed(cpu) or [chosen_target().level]
     for level in levels:
         target_of(level, "--cpu")
@@ -50,7 +50,7 @@ def warmup_command(
             _fill_for(level, processes, chosen)
         seconds = time.perf_counter() - began
         about = f" for {level}" if cpu is not None else ""
-        out.print(f"kernels{about} ready after {seconds:.1f} s, kept in {where}")
+        out.print(f"kernels{about} ready after {seconds:.1f} s, stored in {where}")
     prune_cache()
 
 

@@ -83,6 +83,7 @@ def rays_in(rays: int, seconds: float) -> str:
 
 
 def _without_nan(value: object) -> object:
+    """Return a value for JSON, which has no NaN: None in place of each."""
     if isinstance(value, dict):
         return {name: _without_nan(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -35,7 +35,7 @@ ScenePath = Annotated[Path, Argument(
 )]  # fmt: skip
 PartsPath = Annotated[str, Argument(
     metavar="SCENE",
-    help="What `bvh build` takes, or a folder or URL that `bvh partition` has written.",
+    help="A mesh, saved tree or scene, or a folder or URL that `bvh partition` has written.",
 )]  # fmt: skip
 Flatten = Annotated[bool, Option(
     "--flatten", help="Take a scene as one mesh in world coordinates.")]  # fmt: skip

@@ -154,7 +154,7 @@ class RayLab(Page):
         gui.add_html(f'{STYLE}<div class="lab">{intro}</div>{tab_title(TITLE)}{accessible()}')
         self._preset = gui.add_dropdown("Case", cases)
         self._text = gui.add_html("")
-        hint = "What the arrows in the scene move."
+        hint = "Object that the arrows in the scene move."
         self._drag = gui.add_dropdown("Drag", list(DRAGS), hint=hint)
         self._planes = gui.add_checkbox("Planes", True, hint="Show the six planes of the box.")
         self._second = gui.add_checkbox("Second box", False)
@@ -222,7 +222,7 @@ def ray_lab(
     """Serve a page on which a ray and a box can be dragged.
 
     The page shows the six plane crossings, the interval of t in each slab, and the exact answer
-    beside those of common box tests, with what goes wrong in them. A list of cases shows each
+    next to those of common box tests, with what goes wrong in them. A list of cases shows each
     flaw; all numbers can be typed, to the last digit. Over ssh, forward its port:
     ``ssh -L 8090:localhost:8090 machine``.
 

@@ -158,7 +158,7 @@ def drawing_of(
             boxes.append(corners @ maps[:, :, :3].transpose(0, 2, 1) + maps[:, None, :, 3])
             continue
         sent, drawn = sent + size * copies, drawn + size * len(rows)
-        arrays, known = tree.arrays, scene.attributes(tree)
+        arrays, attributes = tree.arrays, scene.attributes(tree)
         smooth = size >= SMOOTH_FROM and isinstance(arrays.primitives, Triangles)
         groups = [(-1, together)] if len(together) else []
         for number, group in groups + [(row, np.array([row])) for row in alone.tolist()]:
@@ -182,8 +182,8 @@ def drawing_of(
                     placed = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
                 faces = faces if old is None else old.faces
                 # A sheared leaf does not have the normals of the mesh.
-                plain = known.material is None
-                glb = None if plain else glb_of(points, faces, known, smooth, number < 0)
+                plain = attributes.material is None
+                glb = None if plain else glb_of(points, faces, attributes, smooth, number < 0)
             parts.append(DrawnMesh(
                 (id(tree), number), tree, arrays, maps, points, faces, *placed, colours[group],
                 smooth, glb,
@@ -220,18 +220,21 @@ def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats
 
 
 def glb_of(
-    vertices: NDArray[np.floating], faces: NDArray[np.integer], known: Attributes, smooth: bool,
-    given_normals: bool,
+    vertices: NDArray[np.floating], faces: NDArray[np.integer], attributes: Attributes,
+    smooth: bool, given_normals: bool,
 ) -> bytes:  # fmt: skip
-    """Return a mesh with the material of `known`, as a .glb file.
+    """Return a mesh with the material of `attributes`, as a .glb file.
 
-    Normals are those of `known`, if `given_normals`, or computed if `smooth`.
+    Normals are those of `attributes`, if `given_normals`, or computed if `smooth`.
     """
     visual: Any = trimesh.visual
-    material = known.material
+    material = attributes.material
     assert material is not None
     # A page cannot read numbers that are not finite.
-    uv, normals = _finite(known.uv, [0.0, 0.0]), _finite(known.vertex_normals, [0.0, 0.0, 1.0])
+    uv, normals = (
+        _finite(attributes.uv, [0.0, 0.0]),
+        _finite(attributes.vertex_normals, [0.0, 0.0, 1.0]),
+    )
     colours = material.vertex_colors
     if colours is not None:
         colours = _linear(material, colours) if len(colours) == len(vertices) else None
@@ -243,8 +246,8 @@ def glb_of(
         uv = None if uv is None else uv[corners]
         normals = None if normals is None else normals[corners]
         smooth = False
-    known_normals = normals if given_normals else None
-    mesh = trimesh.Trimesh(vertices, faces, vertex_normals=known_normals, process=False)
+    stored_normals = normals if given_normals else None
+    mesh = trimesh.Trimesh(vertices, faces, vertex_normals=stored_normals, process=False)
     factor = [*material.factor.tolist(), 1.0]
     look = visual.material.PBRMaterial(
         baseColorFactor=(255.0 * np.array(factor)).round().astype(np.uint8),
@@ -255,7 +258,7 @@ def glb_of(
     mesh.visual = visual.TextureVisuals(uv=uv, material=look)
     if colours is not None:
         mesh.visual = visual.ColorVisuals(mesh, vertex_colors=colours)
-    with_normals = smooth or known_normals is not None
+    with_normals = smooth or stored_normals is not None
     return bytes(gltf.export_glb(mesh, include_normals=with_normals))  # type: ignore[no-untyped-call]
 
 

@@ -40,7 +40,7 @@ class Meshes:
             if old is not None and _fits(old, part):
                 _send_changes(handle, old, part)
             else:
-                # It replaces the mesh of the same name on the page.
+                # This replaces the mesh of the same name on the page.
                 name = f"/meshes/{next(self._numbers)}" if handle is None else handle.name
                 handle = self._add(name, part)
             self._shown[part.key] = part, handle

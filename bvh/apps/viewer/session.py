@@ -93,7 +93,7 @@ class Session:
         self._tracer.close()
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def updated_scene(self) -> Iterator[None]:
         """Lock the updated scene, and show a note on the page while kernels are compiled."""
         answered = threading.Event()
         watch = threading.Thread(target=self._watch_compiler, args=(answered,), daemon=True)
@@ -160,6 +160,7 @@ class Session:
         return self.frame.camera(now.wxyz, now.position, now.fov, width, height)
 
     def _make_panel(self, head: str, up: NDArray[np.float64]) -> None:
+        """Add texts, folders and controls to the panel, and handlers of the page's events."""
         gui: Any = self.client.gui
         self._head = gui.add_html(head)
         self._status = gui.add_html("")
@@ -219,7 +220,7 @@ class Session:
 
     def pick_along(self, origin: Any, direction: Any) -> None:
         """Pick the face that a ray hits; its origin is in page coordinates."""
-        with self.asking():
+        with self.updated_scene():
             whole = self.frame.ray_camera(origin, direction)
             camera, began, pick = self._section.seen(whole), notice.clock(), None
             if camera is not None:
@@ -234,14 +235,14 @@ class Session:
 
     def _hide(self, instance_id: int) -> None:
         """Hide an instance on all pages of the scene, or show it again."""
-        with self.asking():
+        with self.updated_scene():
             if instance_id in self.scene:
                 self._copy.hide(instance_id)
                 self._list.follow()
 
     def _frame_instance(self, instance_id: int) -> None:
         """Turn the camera to an instance."""
-        with self.asking():
+        with self.updated_scene():
             leaves = self.scene.leaves
             boxes = [
                 leaf.tree.bounds @ leaf.transform[:3, :3].T + leaf.transform[:3, 3]
@@ -320,6 +321,7 @@ class Session:
             self.marks.lines("hover", edges, BLUE, 2.0, camera.eye)
 
     def _choose_picture(self) -> None:
+        """Show the mesh, or a picture in the shade that is chosen."""
         chosen = self._picture.value
         self._meshes.set_visible(chosen == MESH)
         self._picture_text.visible = chosen != MESH
@@ -332,7 +334,7 @@ class Session:
 
 def shades_of(scene: Scene) -> tuple[str, ...]:
     """Return the shades that a scene has data for."""
-    known = [scene.attributes(tree) for tree in scene.leaves.trees]
+    attributes = [scene.attributes(tree) for tree in scene.leaves.trees]
     needed = ("uv", "material")
-    without = {name for name in needed if all(getattr(each, name) is None for each in known)}
+    without = {name for name in needed if all(getattr(each, name) is None for each in attributes)}
     return tuple(shade for shade in SHADES if shade not in without)

@@ -263,7 +263,7 @@ def view(
     threads : int, optional
         Threads for pictures and selections; one for each CPU by default, -1 for all.
     origins : sequence of str, optional
-        Origins of pages that may connect beside those of this machine, such as
+        Origins of pages that may connect in addition to those of this machine, such as
         ``["https://hub.example.org"]``, and those in the variable ``BVH_ORIGINS``. Behind a proxy
         the page has the proxy's.
     url : str, optional

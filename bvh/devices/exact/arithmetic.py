@@ -88,12 +88,12 @@ def two_product(a: wp.float64, b: wp.float64):
     """Return (p, e) with p = fl(a*b) and p + e = a * b exactly, unless it underflows (Dekker)."""
     p = a * b
     c = SPLITTER * a
-    ah = c - (c - a)
-    al = a - ah
+    a_high = c - (c - a)
+    a_low = a - a_high
     d = SPLITTER * b
-    bh = d - (d - b)
-    bl = b - bh
-    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+    b_high = d - (d - b)
+    b_low = b - b_high
+    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
 @wp.func
@@ -135,27 +135,37 @@ def dot_size(a: wp.vec3d, b: wp.vec3d):
 
 @wp.func
 def difference_of_products(
-    a: wp.float64, al: wp.float64, b: wp.float64, bl: wp.float64,
-    c: wp.float64, cl: wp.float64, d: wp.float64, dl: wp.float64,
+    a: wp.float64, a_low: wp.float64, b: wp.float64, b_low: wp.float64,
+    c: wp.float64, c_low: wp.float64, d: wp.float64, d_low: wp.float64,
 ):  # fmt: skip
     """Return (high, low, size) of a * b - c * d of double-doubles; size is |a b| + |c d|."""
     m, e = two_product(a, b)
     n, f = two_product(c, d)
     s, g = two_sum(m, -n)
-    return s, g + ((e - f) + ((a * bl + al * b) - (c * dl + cl * d))), wp.abs(m) + wp.abs(n)
+    return (
+        s,
+        g + ((e - f) + ((a * b_low + a_low * b) - (c * d_low + c_low * d))),
+        wp.abs(m) + wp.abs(n),
+    )
 
 
 @wp.func
-def sized_cross(a: wp.vec3d, al: wp.vec3d, b: wp.vec3d, bl: wp.vec3d):
+def sized_cross(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d):
     """Return (high, low, sizes) of the cross product of two vectors of double-doubles."""
-    x, xl, xs = difference_of_products(a[1], al[1], b[2], bl[2], a[2], al[2], b[1], bl[1])
-    y, yl, ys = difference_of_products(a[2], al[2], b[0], bl[0], a[0], al[0], b[2], bl[2])
-    z, zl, zs = difference_of_products(a[0], al[0], b[1], bl[1], a[1], al[1], b[0], bl[0])
-    return wp.vec3d(x, y, z), wp.vec3d(xl, yl, zl), wp.vec3d(xs, ys, zs)
+    x, x_low, x_size = difference_of_products(
+        a[1], a_low[1], b[2], b_low[2], a[2], a_low[2], b[1], b_low[1]
+    )
+    y, y_low, y_size = difference_of_products(
+        a[2], a_low[2], b[0], b_low[0], a[0], a_low[0], b[2], b_low[2]
+    )
+    z, z_low, z_size = difference_of_products(
+        a[0], a_low[0], b[1], b_low[1], a[1], a_low[1], b[0], b_low[0]
+    )
+    return wp.vec3d(x, y, z), wp.vec3d(x_low, y_low, z_low), wp.vec3d(x_size, y_size, z_size)
 
 
 @wp.func
-def sized_dot(n: wp.vec3d, nl: wp.vec3d, sizes: wp.vec3d, a: wp.vec3d, al: wp.vec3d):
+def sized_dot(n: wp.vec3d, n_low: wp.vec3d, sizes: wp.vec3d, a: wp.vec3d, a_low: wp.vec3d):
     """Return (double-double, size) of the dot product of `sized_cross` (n) with a vector a.
 
     The size is the sum of the absolute terms, by which DD_ERROR bounds the error.
@@ -166,8 +176,8 @@ def sized_dot(n: wp.vec3d, nl: wp.vec3d, sizes: wp.vec3d, a: wp.vec3d, al: wp.ve
     xy, f = two_sum(x, y)
     s, g = two_sum(xy, z)
     low = (
-        (ex + (n[0] * al[0] + nl[0] * a[0])) + (ey + (n[1] * al[1] + nl[1] * a[1]))
-        + (ez + (n[2] * al[2] + nl[2] * a[2]))
+        (ex + (n[0] * a_low[0] + n_low[0] * a[0])) + (ey + (n[1] * a_low[1] + n_low[1] * a[1]))
+        + (ez + (n[2] * a_low[2] + n_low[2] * a[2]))
     )  # fmt: skip
     size = sizes[0] * wp.abs(a[0]) + sizes[1] * wp.abs(a[1]) + sizes[2] * wp.abs(a[2])
     high, low = fast_two_sum(s, low + (f + g))

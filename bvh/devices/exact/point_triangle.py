@@ -1,8 +1,8 @@
 """Distance from a point to a triangle on a device: that of `geometry.point_triangle`, bit for bit.
 
 By exact differences as double-doubles, rounded once at the end. Where these do not suffice, for
-points on a face or an edge or next to them, exact volumes decide, as exact sums do on CPUs. What is
-left to the CPU are flat faces, and numbers of extreme sizes.
+points on a face or an edge or next to them, exact volumes decide, as exact sums do on CPUs. Flat
+faces, and numbers of extreme sizes, are left to the CPU.
 """
 
 import warp as wp
@@ -57,10 +57,10 @@ class Measured:
 @wp.func
 def dd_add(a: wp.vec2d, b: wp.vec2d):
     """Add two double-doubles (AccurateDWPlusDW)."""
-    sh, sl = two_sum(a[0], b[0])
-    th, tl = two_sum(a[1], b[1])
-    vh, vl = fast_two_sum(sh, sl + th)
-    high, low = fast_two_sum(vh, tl + vl)
+    s_high, s_low = two_sum(a[0], b[0])
+    t_high, t_low = two_sum(a[1], b[1])
+    v_high, v_low = fast_two_sum(s_high, s_low + t_high)
+    high, low = fast_two_sum(v_high, t_low + v_low)
     return wp.vec2d(high, low)
 
 
@@ -75,11 +75,11 @@ def dd_mul(a: wp.vec2d, b: wp.vec2d):
 @wp.func
 def dd_div(a: wp.vec2d, b: wp.vec2d):
     """Divide two double-doubles (DWDivDW2)."""
-    th = a[0] / b[0]
-    p, e = two_product(th, b[0])
-    ph, pl = fast_two_sum(p, e + th * b[1])
-    delta = (a[0] - ph) + (a[1] - pl)
-    high, low = fast_two_sum(th, delta / b[0])
+    t_high = a[0] / b[0]
+    p, e = two_product(t_high, b[0])
+    p_high, p_low = fast_two_sum(p, e + t_high * b[1])
+    delta = (a[0] - p_high) + (a[1] - p_low)
+    high, low = fast_two_sum(t_high, delta / b[0])
     return wp.vec2d(high, low)
 
 
@@ -89,22 +89,25 @@ def _dd(v: wp.vec3d, low: wp.vec3d, i: int):
 
 
 @wp.func
-def _minor(a: wp.vec3d, al: wp.vec3d, b: wp.vec3d, bl: wp.vec3d, j: int, k: int):
-    return dd_add(dd_mul(_dd(a, al, j), _dd(b, bl, k)), -dd_mul(_dd(a, al, k), _dd(b, bl, j)))
+def _minor(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d, j: int, k: int):
+    """Return a[j] * b[k] - a[k] * b[j] of double-doubles."""
+    product = dd_mul(_dd(a, a_low, j), _dd(b, b_low, k))
+    return dd_add(product, -dd_mul(_dd(a, a_low, k), _dd(b, b_low, j)))
 
 
 @wp.func
-def dd_cross(a: wp.vec3d, al: wp.vec3d, b: wp.vec3d, bl: wp.vec3d):
+def dd_cross(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d):
     """Return (high, low) of the cross product of two vectors of double-doubles."""
-    x, y, z = _minor(a, al, b, bl, 1, 2), _minor(a, al, b, bl, 2, 0), _minor(a, al, b, bl, 0, 1)
+    x, y = _minor(a, a_low, b, b_low, 1, 2), _minor(a, a_low, b, b_low, 2, 0)
+    z = _minor(a, a_low, b, b_low, 0, 1)
     return wp.vec3d(x[0], y[0], z[0]), wp.vec3d(x[1], y[1], z[1])
 
 
 @wp.func
-def dd_dot(a: wp.vec3d, al: wp.vec3d, b: wp.vec3d, bl: wp.vec3d):
+def dd_dot(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d):
     """Return the dot product of two vectors of double-doubles."""
-    x = dd_add(dd_mul(_dd(a, al, 0), _dd(b, bl, 0)), dd_mul(_dd(a, al, 1), _dd(b, bl, 1)))
-    return dd_add(x, dd_mul(_dd(a, al, 2), _dd(b, bl, 2)))
+    x, y = dd_mul(_dd(a, a_low, 0), _dd(b, b_low, 0)), dd_mul(_dd(a, a_low, 1), _dd(b, b_low, 1))
+    return dd_add(dd_add(x, y), dd_mul(_dd(a, a_low, 2), _dd(b, b_low, 2)))
 
 
 @wp.func
@@ -122,8 +125,8 @@ def _square_of(v: wp.vec3d, low: wp.vec3d):
     """Return (double-double, e): |v|**2 of a vector of double-doubles is 2**(2 e) times that."""
     e = exponent(largest(v))
     s = power_of_two(-e)
-    w, wl = v * s, low * s
-    return dd_dot(w, wl, w, wl), e
+    w, w_low = v * s, low * s
+    return dd_dot(w, w_low, w, w_low), e
 
 
 @wp.func
@@ -142,14 +145,14 @@ def _off(p: wp.vec3d, q: wp.vec3d):
 @wp.func
 def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     """Return (decided, high, low, e): (p - a) x (b - a) is 2**e times that (see `exact_cross`)."""
-    v, vl = difference(p, a, NONE)
-    w, wl = difference(b, a, NONE)
+    v, v_low = difference(p, a, NONE)
+    w, w_low = difference(b, a, NONE)
     high, low, shifts = wp.vec3d(), wp.vec3d(), wp.vec3l()
     sure, axes, most = bool(True), int(3), wp.int64(LOWEST)
     for axis in range(axes):
         along = wp.vec3d()
         along[axis] = ONE
-        fits, value, e = exact_sum(v, vl, w, wl, along, wp.vec3d(), True)
+        fits, value, e = exact_sum(v, v_low, w, w_low, along, wp.vec3d(), True)
         high[axis] = value[0]
         low[axis] = value[1]
         shifts[axis] = e
@@ -165,95 +168,95 @@ def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
 @wp.func
 def _to_edge(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     """Return the distance to an edge; `u` is the weight of b at the nearest point."""
-    found = Measured()
-    found.sure = True
-    pa, pal, i = _off(p, a)
-    pb, pbl, j = _off(p, b)
-    e, el, k = _off(b, a)
+    nearest = Measured()
+    nearest.sure = True
+    pa, pa_low, i = _off(p, a)
+    pb, pb_low, j = _off(p, b)
+    e, e_low, k = _off(b, a)
     at_a, at_b = dot(pa, e), dot(pb, e)
     if at_a <= ZERO or at_b >= ZERO:
-        near, low, shift = pa, pal, i
-        found.u = ZERO
+        near, low, shift = pa, pa_low, i
+        nearest.u = ZERO
         if at_a > ZERO:
-            near, low, shift = pb, pbl, j
-            found.u = ONE
+            near, low, shift = pb, pb_low, j
+            nearest.u = ONE
         square, scale = _square_of(near, low)
-        found.distance = _root_of(square)
-        found.exponent = scale + shift
-        return found
-    found.u = wp.min(scale_by(at_a / dot(e, e), i - k), ONE)
-    across, low = dd_cross(pa, pal, e, el)
+        nearest.distance = _root_of(square)
+        nearest.exponent = scale + shift
+        return nearest
+    nearest.u = wp.min(scale_by(at_a / dot(e, e), i - k), ONE)
+    across, low = dd_cross(pa, pa_low, e, e_low)
     shift = i + k
     if largest(across) < KEPT * largest(cross_size(pa, e)) + UNDERFLOW:
         # A point on the line, or next to it.
         fits, across, low, shift = _exact_cross(p, a, b)
-        found.sure = fits
+        nearest.sure = fits
         if largest(across) == ZERO:
-            return found
+            return nearest
     square, scale = _square_of(across, low)
-    length, e_scale = _square_of(e, el)
-    found.distance = _root_of(dd_div(square, length))
-    found.exponent = scale - e_scale + shift - k
-    return found
+    length, e_scale = _square_of(e, e_low)
+    nearest.distance = _root_of(dd_div(square, length))
+    nearest.exponent = scale - e_scale + shift - k
+    return nearest
 
 
 @wp.func
 def _to_corner(p: wp.vec3d, corner: wp.vec3d, k: wp.int64):
     """Return the distance to a corner, by differences that are multiplied by 2**k."""
-    found = Measured()
+    nearest = Measured()
     v, low = difference(p, corner, k)
     square, scale = _square_of(v, low)
-    found.distance = _root_of(square)
-    found.exponent = scale - k
-    found.sure = True
-    return found
+    nearest.distance = _root_of(square)
+    nearest.exponent = scale - k
+    nearest.sure = True
+    return nearest
 
 
 @wp.func
 def _to_plane(
-    p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: wp.vec3d, nl: wp.vec3d,
-    n_size: wp.vec3d,
+    p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: wp.vec3d,
+    n_low: wp.vec3d, n_size: wp.vec3d,
 ):  # fmt: skip
     """Return the distance to the plane of a face, whose normal is that of `_double_area`."""
-    found = Measured()
-    a, al = difference(p, v0, k)
-    volume = dd_dot(n, nl, a, al)
+    nearest = Measured()
+    a, a_low = difference(p, v0, k)
+    volume = dd_dot(n, n_low, a, a_low)
     e, f = -THRICE * k, -TWICE * k
-    found.sure = not (largest(n) < KEPT * largest(n_size))
+    nearest.sure = not (largest(n) < KEPT * largest(n_size))
     if wp.abs(volume[0]) < KEPT * dot_size(n_size, a):
         # A point in the plane, or next to it.
-        b, bl = difference(v1, v0, NONE)
-        c, cl = difference(v2, v0, NONE)
-        a, al = difference(p, v0, NONE)
-        fits, volume, e = exact_sum(b, bl, c, cl, a, al, True)
-        found.sure = found.sure and fits
+        b, b_low = difference(v1, v0, NONE)
+        c, c_low = difference(v2, v0, NONE)
+        a, a_low = difference(p, v0, NONE)
+        fits, volume, e = exact_sum(b, b_low, c, c_low, a, a_low, True)
+        nearest.sure = nearest.sure and fits
     if volume[0] == ZERO:
-        return found
+        return nearest
     shift = exponent(wp.abs(volume[0]))
     volume = volume * power_of_two(-shift)
-    square, scale = _square_of(n, nl)
-    found.distance = _root_of(dd_div(dd_mul(volume, volume), square))
-    found.exponent = shift + e - scale - f
-    return found
+    square, scale = _square_of(n, n_low)
+    nearest.distance = _root_of(dd_div(dd_mul(volume, volume), square))
+    nearest.exponent = shift + e - scale - f
+    return nearest
 
 
 @wp.func
 def _double_area(v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
     """Return (high, low, sizes) of the normal of a face, multiplied by 2**(2 k)."""
-    ab, abl = difference(v1, v0, k)
-    ac, acl = difference(v2, v0, k)
-    n, nl = dd_cross(ab, abl, ac, acl)
-    return n, nl, cross_size(ab, ac)
+    ab, ab_low = difference(v1, v0, k)
+    ac, ac_low = difference(v2, v0, k)
+    n, n_low = dd_cross(ab, ab_low, ac, ac_low)
+    return n, n_low, cross_size(ab, ac)
 
 
 @wp.func
 def _side_of_edge(
-    n: wp.vec3d, nl: wp.vec3d, e: wp.vec3d, el: wp.vec3d, a: wp.vec3d, al: wp.vec3d
+    n: wp.vec3d, n_low: wp.vec3d, e: wp.vec3d, e_low: wp.vec3d, a: wp.vec3d, a_low: wp.vec3d
 ):  # fmt: skip
     """Return (sign, value) of n . (e x a); sign 0 if double-doubles do not decide it."""
     size = dot_size(n, cross_size(e, a))
-    c, cl = dd_cross(e, el, a, al)
-    exact = dd_dot(n, nl, c, cl)[0]
+    c, c_low = dd_cross(e, e_low, a, a_low)
+    exact = dd_dot(n, n_low, c, c_low)[0]
     side = int(0)
     if wp.abs(exact) > DOUBT * size:
         side = wp.where(exact > ZERO, 1, -1)
@@ -288,10 +291,10 @@ def _has_below(v: wp.vec3d, least: wp.float64):
 
 
 @wp.func
-def _with_weights(found: Measured, u: wp.float64, v: wp.float64):
-    found.u = u
-    found.v = v
-    return found
+def _with_weights(nearest: Measured, u: wp.float64, v: wp.float64):
+    nearest.u = u
+    nearest.v = v
+    return nearest
 
 
 @wp.func
@@ -306,22 +309,23 @@ def _nearer(best: Measured, other: Measured, u: wp.float64, v: wp.float64):
 
 @wp.func
 def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
-    """Return the nearest point of face and edges, as doubles do not decide the region."""
-    a, al = difference(p, v0, k)
-    b, bl = difference(p, v1, k)
-    c, cl = difference(p, v2, k)
-    n, nl, n_size = _double_area(v0, v1, v2, k)
+    """Return the nearest point of face and edges, where doubles leave it open (k: `_by_region`)."""
+    a, a_low = difference(p, v0, k)
+    b, b_low = difference(p, v1, k)
+    c, c_low = difference(p, v2, k)
+    n, n_low, n_size = _double_area(v0, v1, v2, k)
     s0, s1, s2 = int(0), int(0), int(0)
     if largest(n) > FLAT * largest(n_size):
-        e, el = difference(v1, v0, k)
-        s0, w2 = _side_of_edge(n, nl, e, el, a, al)
-        f, fl = difference(v2, v1, k)
-        s1, w0 = _side_of_edge(n, nl, f, fl, b, bl)
-        g, gl = difference(v0, v2, k)
-        s2, w1 = _side_of_edge(n, nl, g, gl, c, cl)
+        e, e_low = difference(v1, v0, k)
+        s0, w2 = _side_of_edge(n, n_low, e, e_low, a, a_low)
+        f, f_low = difference(v2, v1, k)
+        s1, w0 = _side_of_edge(n, n_low, f, f_low, b, b_low)
+        g, g_low = difference(v0, v2, k)
+        s2, w1 = _side_of_edge(n, n_low, g, g_low, c, c_low)
         if s0 > 0 and s1 > 0 and s2 > 0:
-            whole = w0 + w1 + w2
-            return _with_weights(_to_plane(p, v0, v1, v2, k, n, nl, n_size), w1 / whole, w2 / whole)
+            total = w0 + w1 + w2
+            nearest = _to_plane(p, v0, v1, v2, k, n, n_low, n_size)
+            return _with_weights(nearest, w1 / total, w2 / total)
     best = Measured()
     best.distance = f8(wp.inf)
     best.sure = True
@@ -333,11 +337,8 @@ def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp
     if s2 <= 0:
         other = _to_edge(p, v2, v0)
         best = _nearer(best, other, ZERO, ONE - other.u)
-    if (
-        s0 * s1 * s2 == 0
-        and best.distance > ZERO
-        and scale_by(best.distance, best.exponent + k) < NEAR
-    ):
+    at_border = s0 * s1 * s2 == 0 and best.distance > ZERO
+    if at_border and scale_by(best.distance, best.exponent + k) < NEAR:
         best.sure = False
     return best
 
@@ -359,39 +360,39 @@ def _by_region(
     s0, w2 = _sure_side(n, sizes, ab, a)
     s1, w0 = _sure_side(n, sizes, bc, b)
     s2, w1 = _sure_side(n, sizes, ca, c)
-    whole = w0 + w1 + w2
-    if s0 > 0 and s1 > 0 and s2 > 0 and whole > SLENDER * dot_size(sizes, sizes):
+    total = w0 + w1 + w2
+    if s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * dot_size(sizes, sizes):
         area, low, areas = _double_area(v0, v1, v2, k)
-        return _with_weights(_to_plane(p, v0, v1, v2, k, area, low, areas), w1 / whole, w2 / whole)
+        return _with_weights(_to_plane(p, v0, v1, v2, k, area, low, areas), w1 / total, w2 / total)
     if s0 < 0 and dot(ab, a) > ZERO and dot(-ab, b) > ZERO:
         return _to_edge(p, v0, v1)
     if s1 < 0 and dot(bc, b) > ZERO and dot(-bc, c) > ZERO:
-        found = _to_edge(p, v1, v2)
-        return _with_weights(found, ONE - found.u, found.u)
+        nearest = _to_edge(p, v1, v2)
+        return _with_weights(nearest, ONE - nearest.u, nearest.u)
     if s2 < 0 and dot(ca, c) > ZERO and dot(-ca, a) > ZERO:
-        found = _to_edge(p, v2, v0)
-        return _with_weights(found, ZERO, ONE - found.u)
+        nearest = _to_edge(p, v2, v0)
+        return _with_weights(nearest, ZERO, ONE - nearest.u)
     return _nearest_of_all(p, v0, v1, v2, k)
 
 
 @wp.func
 def nearest_on_triangle(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
     """Return the point (1-u-v) v0 + u v1 + v v2 that is nearest to p, its distance as a double."""
-    found = Measured()
+    nearest = Measured()
     a, b, c = p - v0, p - v1, p - v2
     ab, bc, ca = v1 - v0, v2 - v1, v0 - v2
     size = wp.max(largest(a), wp.max(largest(b), largest(c)))
     if size == ZERO:
-        found.sure = True
-        return found
+        nearest.sure = True
+        return nearest
     least = size * UNLIKE
     unlike = _has_below(a, least) or _has_below(b, least) or _has_below(c, least)
     unlike = unlike or _has_below(ab, least) or _has_below(bc, least) or _has_below(ca, least)
     if size < GREAT and not unlike:
         k = wp.min(-exponent(size), MOST)
-        found = _by_region(p, v0, v1, v2, k, power_of_two(k))
-        d = found.distance
+        nearest = _by_region(p, v0, v1, v2, k, power_of_two(k))
+        d = nearest.distance
         if d > ZERO:
-            d = wp.min(wp.max(scale_by(d, found.exponent), SMALLEST), LARGEST)
-        found.distance = wp.where(d > ZERO, d, ZERO)
-    return found
+            d = wp.min(wp.max(scale_by(d, nearest.exponent), SMALLEST), LARGEST)
+        nearest.distance = wp.where(d > ZERO, d, ZERO)
+    return nearest

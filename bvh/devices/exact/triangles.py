@@ -83,15 +83,15 @@ def edge_side(
     decided = wp.abs(value) > SIDE_ERROR * dot_size(d_scaled, cross_size(p, q)) + floor
     if not decided:
         none = wp.vec3d()
-        p, pl = difference(a, o, NONE)
-        q, ql = difference(b, a, NONE)
-        m, ml, sizes = sized_cross(d_scaled, none, p, pl)
-        close, size = sized_dot(m, ml, sizes, q, ql)
+        p, p_low = difference(a, o, NONE)
+        q, q_low = difference(b, a, NONE)
+        m, m_low, sizes = sized_cross(d_scaled, none, p, p_low)
+        close, size = sized_dot(m, m_low, sizes, q, q_low)
         value = close[0]
         decided = wp.abs(value) > TWO * DD_ERROR * size + floor
         if not decided:
             unit, _ = unit_of(d)
-            decided, close = exact_volume(p, pl, q, ql, unit, none)
+            decided, close = exact_volume(p, p_low, q, q_low, unit, none)
             value = close[0]
     return decided, sign_of(value)
 
@@ -99,15 +99,15 @@ def edge_side(
 @wp.func
 def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     """Return (decided, side) of an edge on the ray when that is moved (see `tree.edge_rule`)."""
-    q, ql = difference(b, a, NONE)
+    q, q_low = difference(b, a, NONE)
     unit, _ = unit_of(d)
     sure, side, axes = bool(True), int(0), int(3)
     for axis in range(axes):
         if sure and side == 0:
             along = wp.vec3d()
             along[axis] = ONE
-            known, value = exact_volume(unit, wp.vec3d(), q, ql, along, wp.vec3d())
-            sure = known
+            decided, value = exact_volume(unit, wp.vec3d(), q, q_low, along, wp.vec3d())
+            sure = decided
             side = sign_of(value[0])
     return sure, side
 
@@ -127,12 +127,12 @@ def triangle_side(
     a, b, c = v0, v1, v2
     for k in range(edges):
         if not (positive and negative):
-            known, side = edge_side(o, d, d_scaled, floor, a, b)
-            positive = positive or (known and side > 0)
-            negative = negative or (known and side < 0)
-            if once != 0 and known and side == 0:
-                known, side = _moved_side(d, a, b)
-            sure = sure and known
+            decided, side = edge_side(o, d, d_scaled, floor, a, b)
+            positive = positive or (decided and side > 0)
+            negative = negative or (decided and side < 0)
+            if once != 0 and decided and side == 0:
+                decided, side = _moved_side(d, a, b)
+            sure = sure and decided
             first = wp.where(k == 0, side, first)
             crossed = crossed and side == first and side != 0
         spare = a
@@ -157,27 +157,27 @@ def _scaled_quotient(
 
 @wp.func
 def _exact_quotient(
-    p: wp.vec3d, pl: wp.vec3d, q: wp.vec3d, ql: wp.vec3d, r: wp.vec3d, rl: wp.vec3d,
-    whole_sure: bool, whole: wp.vec2d,
+    p: wp.vec3d, p_low: wp.vec3d, q: wp.vec3d, q_low: wp.vec3d, r: wp.vec3d, r_low: wp.vec3d,
+    total_sure: bool, total: wp.vec2d,
 ):  # fmt: skip
-    """Return (decided, quotient) of the volume r . (p x q) and `whole`, correctly rounded.
+    """Return (decided, quotient) of the volume r . (p x q) and `total`, correctly rounded.
 
-    `whole` is an exact volume, if `whole_sure`.
+    `total` is an exact volume, if `total_sure`.
     """
-    sure, value = exact_volume(p, pl, q, ql, r, rl)
-    decided, t = round_quotient(value, wp.abs(value[0]), whole, wp.abs(whole[0]))
-    if sure and whole_sure and value[0] == ZERO:
+    sure, value = exact_volume(p, p_low, q, q_low, r, r_low)
+    decided, t = round_quotient(value, wp.abs(value[0]), total, wp.abs(total[0]))
+    if sure and total_sure and value[0] == ZERO:
         return True, f8(0.0)
-    return sure and whole_sure and decided, t
+    return sure and total_sure and decided, t
 
 
 @wp.func
-def _exact_whole(d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+def _exact_total(d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
     """Return (decided, n . d) of a triangle's normal and a direction; 0 is not decided."""
-    p, pl = difference(v1, v0, NONE)
-    q, ql = difference(v2, v0, NONE)
-    sure, whole = exact_volume(p, pl, q, ql, d, wp.vec3d())
-    return sure and whole[0] != ZERO, whole
+    p, p_low = difference(v1, v0, NONE)
+    q, q_low = difference(v2, v0, NONE)
+    sure, total = exact_volume(p, p_low, q, q_low, d, wp.vec3d())
+    return sure and total[0] != ZERO, total
 
 
 @wp.func
@@ -187,20 +187,20 @@ def distance(
 ):  # fmt: skip
     """Return (decided, t) of a hit, rounded to the nearest double; e, k are of `scaled_ray`."""
     none = wp.vec3d()
-    a, al = difference(v0, o, -e)
-    p, pl = difference(v1, v0, -e)
-    q, ql = difference(v2, v0, -e)
-    n, nl, sizes = sized_cross(p, pl, q, ql)
-    along, along_size = sized_dot(n, nl, sizes, a, al)
-    whole, whole_size = sized_dot(n, nl, sizes, d * power_of_two(-k), none)
-    decided, t = _scaled_quotient(along, along_size, whole, whole_size, e - k)
+    a, a_low = difference(v0, o, -e)
+    p, p_low = difference(v1, v0, -e)
+    q, q_low = difference(v2, v0, -e)
+    n, n_low, sizes = sized_cross(p, p_low, q, q_low)
+    along, along_size = sized_dot(n, n_low, sizes, a, a_low)
+    total, total_size = sized_dot(n, n_low, sizes, d * power_of_two(-k), none)
+    decided, t = _scaled_quotient(along, along_size, total, total_size, e - k)
     if not decided:
         unit, shift = unit_of(d)
-        sure, exact = _exact_whole(unit, v0, v1, v2)
-        a, al = difference(v0, o, NONE)
-        p, pl = difference(v1, v0, NONE)
-        q, ql = difference(v2, v0, NONE)
-        decided, t = _exact_quotient(p, pl, q, ql, a, al, sure, exact)
+        sure, exact = _exact_total(unit, v0, v1, v2)
+        a, a_low = difference(v0, o, NONE)
+        p, p_low = difference(v1, v0, NONE)
+        q, q_low = difference(v2, v0, NONE)
+        decided, t = _exact_quotient(p, p_low, q, q_low, a, a_low, sure, exact)
         f = exponent(t) - shift
         decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
         t = scale_by(t, -shift)
@@ -213,48 +213,48 @@ def details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
     none = wp.vec3d()
     reach = wp.max(largest(v0), wp.max(largest(v1), largest(v2)))
     _scaled, floor, e, k = scaled_ray(o, d, reach)
-    a, al = difference(v0, o, -e)
-    p, pl = difference(v1, v0, -e)
-    q, ql = difference(v2, v0, -e)
+    a, a_low = difference(v0, o, -e)
+    p, p_low = difference(v1, v0, -e)
+    q, q_low = difference(v2, v0, -e)
     r = d * power_of_two(-k)
-    n, nl, sizes = sized_cross(p, pl, q, ql)
-    whole, whole_size = sized_dot(n, nl, sizes, r, none)
-    m, ml, sizes = sized_cross(r, none, a, al)
-    of_u, u_size = sized_dot(m, ml, sizes, q, ql)
+    n, n_low, sizes = sized_cross(p, p_low, q, q_low)
+    total, total_size = sized_dot(n, n_low, sizes, r, none)
+    m, m_low, sizes = sized_cross(r, none, a, a_low)
+    of_u, u_size = sized_dot(m, m_low, sizes, q, q_low)
     of_u = -of_u
-    of_v, v_size = sized_dot(m, ml, sizes, p, pl)
-    known = floor < INF and whole_size > ZERO
-    front = whole[0] < ZERO
-    sided = wp.abs(whole[0]) > DD_ERROR * whole_size + WEIGHT_FLOOR
-    sure = known and (
-        wp.abs(whole[0]) > WEIGHT_SHARE * whole_size + WEIGHT_FLOOR
+    of_v, v_size = sized_dot(m, m_low, sizes, p, p_low)
+    in_range = floor < INF and total_size > ZERO
+    front = total[0] < ZERO
+    sided = wp.abs(total[0]) > DD_ERROR * total_size + WEIGHT_FLOOR
+    sure = in_range and (
+        wp.abs(total[0]) > WEIGHT_SHARE * total_size + WEIGHT_FLOOR
         and wp.abs(of_u[0]) > WEIGHT_SHARE * u_size + WEIGHT_FLOOR
         and wp.abs(of_v[0]) > WEIGHT_SHARE * v_size + WEIGHT_FLOOR
     )
-    u = of_u[0] / whole[0]
-    v = of_v[0] / whole[0]
-    if known and not sure:
+    u = of_u[0] / total[0]
+    v = of_v[0] / total[0]
+    if in_range and not sure:
         # As `details_at_edge`: both are rounded correctly.
-        u_sure, u = round_quotient(of_u, u_size, whole, whole_size)
-        v_sure, v = round_quotient(of_v, v_size, whole, whole_size)
+        u_sure, u = round_quotient(of_u, u_size, total, total_size)
+        v_sure, v = round_quotient(of_v, v_size, total, total_size)
         sure = u_sure and v_sure and sided
         if not sure:
             unit, _ = unit_of(d)
-            whole_sure, exact = _exact_whole(unit, v0, v1, v2)
+            total_sure, exact = _exact_total(unit, v0, v1, v2)
             front = exact[0] < ZERO
-            sure = whole_sure
-            a, al = difference(v0, o, NONE)
+            sure = total_sure
+            a, a_low = difference(v0, o, NONE)
             # The volume of u has the edge v0 - v2, that of v has v1 - v0.
             weights, to, back = int(2), v0, v2
             for which in range(weights):
-                q, ql = difference(to, back, NONE)
-                known_now, w = _exact_quotient(a, al, q, ql, unit, none, whole_sure, exact)
+                q, q_low = difference(to, back, NONE)
+                decided, w = _exact_quotient(a, a_low, q, q_low, unit, none, total_sure, exact)
                 if which == 0 and not u_sure:
                     u = w
-                    sure = sure and known_now
+                    sure = sure and decided
                 if which == 1 and not v_sure:
                     v = w
-                    sure = sure and known_now
+                    sure = sure and decided
                 to = v1
                 back = v0
-    return known and sure, u, v, front
+    return in_range and sure, u, v, front

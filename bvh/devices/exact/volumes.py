@@ -1,8 +1,8 @@
 """Exact volumes of three vectors on a device, by expansions of doubles.
 
-What double-doubles leave open (see `triangles`) is r . (p x q) of three vectors of double-doubles,
-each the exact difference of two points: up to 192 doubles, whose sum is kept as an expansion that
-does not overlap.
+Where double-doubles do not decide (see `triangles`), this is r . (p x q) of three vectors of
+double-doubles, each the exact difference of two points: up to 192 doubles, whose sum is an
+expansion that does not overlap.
 
 Shewchuk 1997, "Adaptive precision floating-point arithmetic", section 2.
 """
@@ -53,7 +53,8 @@ def _part(v: wp.vec3d, low: wp.vec3d, i: int, is_low: int):
 
 @wp.func
 def exact_sum(
-    p: wp.vec3d, pl: wp.vec3d, q: wp.vec3d, ql: wp.vec3d, r: wp.vec3d, rl: wp.vec3d, cut: bool
+    p: wp.vec3d, p_low: wp.vec3d, q: wp.vec3d, q_low: wp.vec3d, r: wp.vec3d, r_low: wp.vec3d,
+    cut: bool,
 ):  # fmt: skip
     """Return (decided, double-double, exponent) of the volume r . (p x q); its sign is exact.
 
@@ -61,8 +62,8 @@ def exact_sum(
     those of `exact_sums.leading`: the three highest limbs of 32 bits, from a multiple of 2**32 on.
     """
     # All is in one function: passing an expansion copies it, which takes longer than the sum.
-    fits = _is_moderate(p) and _is_moderate(pl) and _is_moderate(q) and _is_moderate(ql)
-    fits = fits and _is_moderate(r) and _is_moderate(rl)
+    fits = _is_moderate(p) and _is_moderate(p_low) and _is_moderate(q) and _is_moderate(q_low)
+    fits = fits and _is_moderate(r) and _is_moderate(r_low)
     e = Expansion()
     n, k, limb, sign = int(0), int(0), wp.int64(0), wp.float64(1.0)
     high, low, part = wp.float64(0.0), wp.float64(0.0), wp.float64(0.0)
@@ -76,9 +77,9 @@ def exact_sum(
             # parts. The exact product of three doubles is the sum of four.
             term, number = step // 4, step % 4
             i, odd, parts = term % 3, (term // 3) % 2, term // 6
-            a = _part(p, pl, (i + 1 + odd) % 3, parts & 1)
-            b = _part(q, ql, (i + 2 - odd) % 3, parts & 2)
-            c = _part(r, rl, i, parts & 4)
+            a = _part(p, p_low, (i + 1 + odd) % 3, parts & 1)
+            b = _part(q, q_low, (i + 2 - odd) % 3, parts & 2)
+            c = _part(r, r_low, i, parts & 4)
             c = wp.where(odd != 0, -c, c)
             product, rest = two_product(a, b)
             product = wp.where(number < 2, rest, product)
@@ -141,8 +142,8 @@ def exact_sum(
 
 @wp.func
 def exact_volume(
-    p: wp.vec3d, pl: wp.vec3d, q: wp.vec3d, ql: wp.vec3d, r: wp.vec3d, rl: wp.vec3d
+    p: wp.vec3d, p_low: wp.vec3d, q: wp.vec3d, q_low: wp.vec3d, r: wp.vec3d, r_low: wp.vec3d
 ):  # fmt: skip
     """Return (decided, double-double) of the volume r . (p x q), with its exact sign."""
-    fits, value, _ = exact_sum(p, pl, q, ql, r, rl, False)
+    fits, value, _ = exact_sum(p, p_low, q, q_low, r, r_low, False)
     return fits, value

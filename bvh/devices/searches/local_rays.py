@@ -91,11 +91,11 @@ def _inverse(d: wp.float64):
 
 @wp.func
 def local_ray(
-    tree: Part, o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64, lost: wp.float64
+    tree: Part, o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64, error: wp.float64
 ):  # fmt: skip
     """Return a ray in the local frame, and whether it meets the box of a tree.
 
-    The ray may be off by `lost` anywhere in the box: all margins are those of a larger tree, whose
+    The ray may be off by `error` anywhere in the box: all margins are those of a larger tree, whose
     rounding is as much.
     """
     ray = LocalRay()
@@ -105,18 +105,18 @@ def local_ray(
     shift = tree.exponent + k
     s = power_of_two(tree.exponent)
     p = (o - tree.centre) * s
-    away = largest(p)
+    distance = largest(p)
     usual = k > LOW_K and k < HIGH_K and shift > LOW_K and shift < HIGH_K
-    if tree.depth >= STACK or not (usual and away <= FAR_ORIGIN):
+    if tree.depth >= STACK or not (usual and distance <= FAR_ORIGIN):
         return ray
     q = d * power_of_two(-k)
     start, stop = _local_bound(t_min, shift, -ONE), _local_bound(t_max, shift, ONE)
-    extra = TWO * lost * s
+    extra = TWO * error * s
     bound = tree.bound + extra * OVER_UNIT
     if not extra <= WORST * tree.bound:
         return ray
     # Clip the range to the box, moved outward by what rounding may hide.
-    margin = away * CLIP_SHARE + CLIP_MARGIN * tree.bound + extra
+    margin = distance * CLIP_SHARE + CLIP_MARGIN * tree.bound + extra
     entry, leave = start, stop
     for axis in range(3):
         inverse = _inverse(q[axis])
@@ -177,8 +177,8 @@ def surely_missed(tree: Target, i: int, ray: LocalRay):
     along, size = wp.dot(n, c), wp.abs(den)
     if den < ZERO4:
         along = -along
-    lost = ray.t_error * y[3] + TINY
-    return along > ray.end * size + lost or along < ray.low * size - lost
+    margin_of_t = ray.t_error * y[3] + TINY
+    return along > ray.end * size + margin_of_t or along < ray.low * size - margin_of_t
 
 
 @wp.func

@@ -14,7 +14,7 @@ import warp as wp
 from bvh.devices.exact.arithmetic import LARGEST, TWO, ZERO, f8, two_product, two_sum
 from bvh.devices.layout import Target
 
-LOST, FLOOR = f8(2.0**-49), f8(2.0**-1000)
+ERROR_SHARE, FLOOR = f8(2.0**-49), f8(2.0**-1000)
 # Bounds of `rounded_dot`: of the error of its sum, as a share of the terms and at least; and
 # of products whose rounding errors are doubles.
 SHARE, LEAST, NORMAL = f8(2.0**-100), f8(2.0**-1071), f8(2.0**-900)
@@ -34,13 +34,16 @@ def _row_size(m: wp.vec4d, v: wp.vec3d):
 
 @wp.func
 def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
-    """Return (origin, direction, lost) of a ray in a leaf's tree, off by at most `lost` there."""
+    """Return (origin, direction, error) of a ray in the coordinates of a leaf's tree.
+
+    In the box of the tree, no point of the ray is off by more than `error`.
+    """
     x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
-    far = TWO * wp.vec3d(wp.abs(o[0]), wp.abs(o[1]), wp.abs(o[2])) + target.reach[leaf]
+    extent = TWO * wp.vec3d(wp.abs(o[0]), wp.abs(o[1]), wp.abs(o[2])) + target.reach[leaf]
     origin = wp.vec3d(_row_dot(x, o) + x[3], _row_dot(y, o) + y[3], _row_dot(z, o) + z[3])
     direction = wp.vec3d(_row_dot(x, d), _row_dot(y, d), _row_dot(z, d))
-    lost = wp.max(_row_size(x, far), wp.max(_row_size(y, far), _row_size(z, far)))
-    return origin, direction, LOST * lost + FLOOR
+    error = wp.max(_row_size(x, extent), wp.max(_row_size(y, extent), _row_size(z, extent)))
+    return origin, direction, ERROR_SHARE * error + FLOOR
 
 
 @wp.func
@@ -60,18 +63,20 @@ def rounded_dot(m: wp.vec4d, v: wp.vec3d):
     s3, j = two_sum(s2, m[3])
     # `s3` is the high part of the sum, `rest` the low one. If nothing of that was lost, it is
     # exact, and the sum of both is correctly rounded.
-    low, lost = two_sum(e, f)
-    low, lost2 = two_sum(low, g)
-    other, lost3 = two_sum(h, i)
-    other, lost4 = two_sum(other, j)
-    rest, lost5 = two_sum(low, other)
-    exact = lost == ZERO and lost2 == ZERO and lost3 == ZERO and lost4 == ZERO and lost5 == ZERO
+    low, error = two_sum(e, f)
+    low, error2 = two_sum(low, g)
+    other, error3 = two_sum(h, i)
+    other, error4 = two_sum(other, j)
+    rest, error5 = two_sum(low, other)
+    exact = (
+        error == ZERO and error2 == ZERO and error3 == ZERO and error4 == ZERO and error5 == ZERO
+    )
     exact = exact and _is_normal(a, m[0], v[0]) and _is_normal(b, m[1], v[1])
     exact = exact and _is_normal(c, m[2], v[2])
     size = wp.abs(a) + wp.abs(b) + wp.abs(c) + wp.abs(m[3])
     margin = size * SHARE + LEAST
     x = s3 + rest
-    # Else it is, if an error of the margin does not change the sum.
+    # Otherwise the sum is rounded correctly if an error of the margin does not change it.
     sure = s3 + (rest + margin) == s3 + (rest - margin)
     return (sure or exact) and wp.abs(x) <= LARGEST, x
 

@@ -78,8 +78,8 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
         t = _clamped(run / (run + rise), ONE4)
         s = ONE4 - t
     else:
-        whole = ONE4 / (va + vb + vc)
-        s, t, inside = vb * whole, vc * whole, bool(True)
+        inverse = ONE4 / (va + vb + vc)
+        s, t, inside = vb * inverse, vc * inverse, bool(True)
     s = _clamped(s, ONE4)
     t = _clamped(t, ONE4 - s)
     # The upper bound is the distance to this point. For the lower one, all points q of the triangle
@@ -106,8 +106,8 @@ def _square_bound(best: wp.float32, box_error: wp.float64):
 @wp.func
 def _local_bound(distance: wp.float64, scale: wp.float64):
     """Return a distance in local units, rounded up, and finite."""
-    local = (distance * DISTANCE_UP + DISTANCE_TINY) * scale
-    return f4(wp.min(local * UP + TINY, MOST_BOUND))
+    local32 = (distance * DISTANCE_UP + DISTANCE_TINY) * scale
+    return f4(wp.min(local32 * UP + TINY, MOST_BOUND))
 
 
 @wp.func
@@ -115,23 +115,23 @@ def _measured(target: Target, p: wp.vec3d, i: int, best: Near):
     """Return the closer of triangle i of a leaf and the best so far, by (distance, prim_id)."""
     prim = target.ids[i]
     face = target.faces[prim]
-    near = nearest_on_triangle(
+    nearest = nearest_on_triangle(
         p, target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
     )
-    if not near.sure:
+    if not nearest.sure:
         best.state = UNSURE
         return best
-    d = near.distance
+    d = nearest.distance
     if d < best.distance or (d == best.distance and (best.prim_id < 0 or prim < best.prim_id)):
         best.distance = d
-        best.u = near.u
-        best.v = near.v
+        best.u = nearest.u
+        best.v = nearest.v
         best.prim_id = prim
     return best
 
 
 @wp.func
-def _beside(low: wp.float32, high: wp.float32, x: wp.float32):
+def _outside(low: wp.float32, high: wp.float32, x: wp.float32):
     """Return how far x is outside of low..high; 0 inside."""
     return wp.max(wp.max(low - x, x - high), ZERO4)
 
@@ -142,7 +142,7 @@ def _square(
     p: wp.vec3,
 ):  # fmt: skip
     """Return the square of the distance to a box, given by its planes."""
-    dx, dy, dz = _beside(x, x2, p[0]), _beside(y, y2, p[1]), _beside(z, z2, p[2])
+    dx, dy, dz = _outside(x, x2, p[0]), _outside(y, y2, p[1]), _outside(z, z2, p[2])
     return dx * dx + dy * dy + dz * dz
 
 
@@ -160,12 +160,12 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
         best.distance = INF
         return best
     scale = power_of_two(tree.exponent)
-    x = (p - tree.centre) * scale
-    reach = largest(x)
+    local64 = (p - tree.centre) * scale
+    reach = largest(local64)
     if tree.depth >= STACK or not reach <= FAR:
         best.state = UNSURE
         return best
-    local = wp.vec3(f4(x[0]), f4(x[1]), f4(x[2]))
+    local32 = wp.vec3(f4(local64[0]), f4(local64[1]), f4(local64[2]))
     # `bound` is the best upper bound of the distance so far, `square` that for boxes.
     box_error = BOX_ERROR * reach + TINY
     error = f4(LEAF_ERROR * (reach + tree.bound) * UP + TINY)
@@ -173,15 +173,15 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
     square = _square_bound(bound, box_error)
     codes, counts, squares = Stack(), Stack(), Squares()
     held, lows = Held(), Lows()
-    kept = int(0)
+    held_count = int(0)
     code, count = wp.int32(tree.root), wp.int32(tree.count)
     top = int(0)
     running = bool(True)
     while running:
         while count == 0:
             a, b, c = target.boxes[code, 0], target.boxes[code, 1], target.boxes[code, 2]
-            first = _square(a[0], a[1], b[0], b[1], c[0], c[1], local)
-            second = _square(a[2], a[3], b[2], b[3], c[2], c[3], local)
+            first = _square(a[0], a[1], b[0], b[1], c[0], c[1], local32)
+            second = _square(a[2], a[3], b[2], b[3], c[2], c[3], local32)
             pair = target.children[code]
             swap = second < first
             if wp.max(first, second) <= square:
@@ -198,30 +198,30 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
         for i in range(code, code + count):
             if (target.bits[i] & mask) == 0:
                 continue
-            low, high = _triangle_bounds(target, i, local)
+            low, high = _triangle_bounds(target, i, local32)
             if high + error < bound:
                 bound = high + error
                 square = _square_bound(bound, box_error)
             if low - error > bound:
                 continue
-            if kept == HELD_MOST:
+            if held_count == HELD_MOST:
                 # Drop candidates beyond the bound; if none is, measure all.
-                still = int(0)
-                for j in range(kept):
+                remaining = int(0)
+                for j in range(held_count):
                     if lows[j] - error <= bound:
-                        held[still] = held[j]
-                        lows[still] = lows[j]
-                        still += 1
-                kept = still
-                if kept == HELD_MOST:
-                    for j in range(kept):
+                        held[remaining] = held[j]
+                        lows[remaining] = lows[j]
+                        remaining += 1
+                held_count = remaining
+                if held_count == HELD_MOST:
+                    for j in range(held_count):
                         best = _measured(target, p, held[j], best)
-                    kept = int(0)
+                    held_count = int(0)
                     bound = wp.min(bound, _local_bound(best.distance, scale))
                     square = _square_bound(bound, box_error)
-            held[kept] = i
-            lows[kept] = low
-            kept += 1
+            held[held_count] = i
+            lows[held_count] = low
+            held_count += 1
         running = top > 0
         if running:
             top -= 1
@@ -230,7 +230,7 @@ def closest_to(target: Target, p: wp.vec3d, limit: wp.float64, mask: wp.int32):
             if squares[top] > square:
                 code = int(0)
                 count = -1
-    for j in range(kept):
+    for j in range(held_count):
         if lows[j] - error <= bound:
             best = _measured(target, p, held[j], best)
     if best.prim_id < 0:

@@ -36,7 +36,7 @@ I1, I0 = i8(1), i8(0)
 
 
 @wp.struct
-class Range:
+class RayQuery:
     """Which hits of a ray count, and the query mode."""
 
     t_min: wp.float64
@@ -62,7 +62,7 @@ class Hit:
 
 
 @wp.struct
-class Exact:
+class ExactRay:
     """A ray in the world; the other numbers are those of `scaled_ray`."""
 
     o: wp.vec3d
@@ -74,7 +74,7 @@ class Exact:
 
 
 @wp.struct
-class Listing:
+class HitList:
     """Memory for the hits of a ray: `capacity` entries of the arrays, from `first` on."""
 
     t: wp.array(dtype=wp.float64)
@@ -93,55 +93,59 @@ def _comes_before(
 
 
 @wp.func
-def _insert(here: Listing, held: wp.int64, t: wp.float64, leaf: wp.int32, prim: wp.int32):
-    """Insert a hit into a sorted list of `held` hits; if that is full, the last drops out."""
-    j = held
-    if held == here.capacity:
+def _insert(listing: HitList, filled: wp.int64, t: wp.float64, leaf: wp.int32, prim: wp.int32):
+    """Insert a hit into a sorted list of `filled` hits; if that is full, the last drops out."""
+    j = filled
+    if filled == listing.capacity:
         j -= I1
-        last = here.first + j
+        last = listing.first + j
         if j < I0:
             return
-        if not _comes_before(t, leaf, prim, here.t[last], here.leaf[last], here.prim_id[last]):
+        if not _comes_before(
+            t, leaf, prim, listing.t[last], listing.leaf[last], listing.prim_id[last]
+        ):
             return
     shifting = bool(True)
     while shifting and j > I0:
-        before = here.first + j - I1
+        previous = listing.first + j - I1
         shifting = _comes_before(
-            t, leaf, prim, here.t[before], here.leaf[before], here.prim_id[before]
+            t, leaf, prim, listing.t[previous], listing.leaf[previous], listing.prim_id[previous]
         )
         if shifting:
-            here.t[before + I1] = here.t[before]
-            here.leaf[before + I1] = here.leaf[before]
-            here.prim_id[before + I1] = here.prim_id[before]
+            listing.t[previous + I1] = listing.t[previous]
+            listing.leaf[previous + I1] = listing.leaf[previous]
+            listing.prim_id[previous + I1] = listing.prim_id[previous]
             j -= I1
-    here.t[here.first + j] = t
-    here.leaf[here.first + j] = leaf
-    here.prim_id[here.first + j] = prim
+    listing.t[listing.first + j] = t
+    listing.leaf[listing.first + j] = leaf
+    listing.prim_id[listing.first + j] = prim
 
 
 @wp.func
-def _test(target: Target, leaf: wp.int32, prim: wp.int32, x: Exact, query: Range):
+def _test(target: Target, leaf: wp.int32, prim: wp.int32, exact: ExactRay, query: RayQuery):
     """Return (decided, whether a triangle is hit in range, t), exactly."""
     sure, v0, v1, v2 = corners_of(target, leaf, prim)
     t = INF
     if not sure:
         return False, False, t
-    sure, side = triangle_side(x.o, x.d, x.scaled, x.floor, v0, v1, v2, query.once)
+    sure, side = triangle_side(exact.o, exact.d, exact.scaled, exact.floor, v0, v1, v2, query.once)
     if not sure or side == 0 or side == query.cull:
         return sure, False, t
-    sure, t = distance(x.o, x.d, x.e, x.k, v0, v1, v2)
+    sure, t = distance(exact.o, exact.d, exact.e, exact.k, v0, v1, v2)
     return sure, t >= query.t_min and t <= query.t_max, t
 
 
 @wp.func
-def _search(target: Target, ray: LocalRay, x: Exact, query: Range, here: Listing, best: Hit):
+def _search(
+    target: Target, ray: LocalRay, exact: ExactRay, query: RayQuery, listing: HitList, best: Hit
+):
     """Return `best` with the hits of a ray; UNSURE at the first doubt.
 
     In a scene, the loop walks the top, and in each leaf there the leaf's tree.
     """
     codes, counts, seen = Stack(), Stack(), Seen()
     seen_count, top = int(0), int(0)
-    own = ray
+    local = ray
     code, count = wp.int32(target.top.root), wp.int32(target.top.count)
     # The leaf that is searched, -1 in the top; and how many entries of the stack are the top's.
     leaf, floor = int(0), int(0)
@@ -150,7 +154,7 @@ def _search(target: Target, ray: LocalRay, x: Exact, query: Range, here: Listing
     running = bool(True)
     while running:
         while count == 0:
-            code, count, other_code, other_count = step_into(target, code, own)
+            code, count, other_code, other_count = step_into(target, code, local)
             if other_count >= 0:
                 codes[top] = other_code
                 counts[top] = other_count
@@ -167,23 +171,23 @@ def _search(target: Target, ray: LocalRay, x: Exact, query: Range, here: Listing
             tree = target.parts[target.part_of[leaf]]
             enters = (target.masks[leaf] & query.mask) != 0 and tree.is_empty == 0
             if enters:
-                o, d, lost = moved_ray(target, leaf, x.o, x.d)
-                own = local_ray(tree, o, d, query.t_min, wp.min(query.t_max, best.t), lost)
-                if own.state == OTHER or top + tree.depth >= STACK:
+                o, d, error = moved_ray(target, leaf, exact.o, exact.d)
+                local = local_ray(tree, o, d, query.t_min, wp.min(query.t_max, best.t), error)
+                if local.state == OTHER or top + tree.depth >= STACK:
                     best.state = UNSURE
                     return best
-                enters = own.state == MEETS
+                enters = local.state == MEETS
             code = tree.root
             count = tree.count
             seen_count = 0
         elif leaf >= 0:
             for i in range(code, code + count):
-                if surely_missed(target, i, own):
+                if surely_missed(target, i, local):
                     continue
                 if (target.bits[i] & query.mask) == 0:
                     continue
                 prim = target.ids[i]
-                sure, hit, t = _test(target, leaf, prim, x, query)
+                sure, hit, t = _test(target, leaf, prim, exact, query)
                 if not sure:
                     best.state = UNSURE
                     return best
@@ -192,10 +196,10 @@ def _search(target: Target, ray: LocalRay, x: Exact, query: Range, here: Listing
                 if query.goal >= COUNT:
                     if target.triangles[i, 2][3] > NEVER:
                         # A triangle in several leaves counts once, where it is met first.
-                        again = bool(False)
+                        repeated = bool(False)
                         for j in range(seen_count):
-                            again = again or seen[j] == prim
-                        if again:
+                            repeated = repeated or seen[j] == prim
+                        if repeated:
                             continue
                         if seen_count == SEEN_MOST:
                             best.state = UNSURE
@@ -203,22 +207,24 @@ def _search(target: Target, ray: LocalRay, x: Exact, query: Range, here: Listing
                         seen[seen_count] = prim
                         seen_count += 1
                     if query.goal == LIST:
-                        _insert(here, wp.min(wp.int64(best.count), here.capacity), t, leaf, prim)
+                        _insert(
+                            listing, wp.min(wp.int64(best.count), listing.capacity), t, leaf, prim
+                        )
                     best.count += 1
                     continue
                 if _comes_before(t, leaf, prim, best.t, best.leaf, best.prim_id):
                     best.t = t
                     best.prim_id = prim
                     best.leaf = leaf
-                    own.end = shortened(own, t)
+                    local.end = shortened(local, t)
                 if query.goal == ANY:
                     return best
         if not enters:
             if target.is_scene != 0 and top == floor:
                 leaf = -1
-                own = ray
+                local = ray
                 if query.goal == CLOSEST and best.prim_id >= 0:
-                    own.end = shortened(ray, best.t)
+                    local.end = shortened(ray, best.t)
             running = top > 0
             if running:
                 top -= 1
@@ -228,7 +234,7 @@ def _search(target: Target, ray: LocalRay, x: Exact, query: Range, here: Listing
 
 
 @wp.func
-def trace(target: Target, o: wp.vec3d, d: wp.vec3d, query: Range, here: Listing):
+def trace(target: Target, o: wp.vec3d, d: wp.vec3d, query: RayQuery, listing: HitList):
     """Return the hits of a ray.
 
     A list has the first `capacity` of them by (t, leaf, prim_id); `count` is that of all.
@@ -244,20 +250,20 @@ def trace(target: Target, o: wp.vec3d, d: wp.vec3d, query: Range, here: Listing)
     if top.is_empty != 0 or query.mask == 0 or not is_ray(o, d, query.t_min, query.t_max):
         return best
     ray = local_ray(top, o, d, query.t_min, query.t_max, f8(0.0))
-    x = Exact()
-    x.o = o
-    x.d = d
+    exact = ExactRay()
+    exact.o = o
+    exact.d = d
     scaled, floor, e, k = scaled_ray(o, d, top.farthest)
-    x.scaled = scaled
-    x.floor = floor
-    x.e = e
-    x.k = k
+    exact.scaled = scaled
+    exact.floor = floor
+    exact.e = e
+    exact.k = k
     if ray.state == OTHER or (ray.state == MEETS and not floor < INF):
         best.state = UNSURE
         return best
     if ray.state == MISSES:
         return best
-    best = _search(target, ray, x, query, here, best)
+    best = _search(target, ray, exact, query, listing, best)
     if query.goal == CLOSEST and best.prim_id >= 0 and best.state == SURE:
         moved, v0, v1, v2 = corners_of(target, best.leaf, best.prim_id)
         sure, u, v, front = details(o, d, v0, v1, v2)

@@ -61,7 +61,7 @@ def windows_of(source: Any) -> Iterator[Window]:
                 yield Window(name, number, corners, vertex_ids + first_vertex, bits)
                 begin = end
         except (ValueError, TypeError) as error:
-            # Not their own class, whose constructor may need other arguments.
+            # Not in the exception's own class, whose constructor may need other arguments.
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f"source, {name}: {error}") from error
         first_vertex += used

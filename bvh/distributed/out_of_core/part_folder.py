@@ -40,7 +40,7 @@ SCRATCH = "unfinished"
 OURS = re.compile(r"\d{5,}\.(bvh|npy)")
 
 
-class NewFolder:
+class NewPartFolder:
     """Local folder in which parts are being written, and the place that they are for."""
 
     def __init__(self, place: str, path: Path) -> None:
@@ -89,7 +89,7 @@ class NewFolder:
 
 
 @contextlib.contextmanager
-def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
+def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
     """Prepare an empty folder for parts; after an exception, remove the files."""
     place = os.fspath(folder)
     if is_url(place):
@@ -101,7 +101,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
         if not all(OURS.fullmatch(name) for name in names):
             raise FileExistsError(f"folder has files in it: {place}")
         with tempfile.TemporaryDirectory() as local:
-            target = NewFolder(place, Path(local))
+            target = NewPartFolder(place, Path(local))
             target.scratch.mkdir()
             yield target
         return
@@ -110,7 +110,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
     if left := os.listdir(path):
         hint = "; of another process, or of one that was killed: then remove them"
         raise FileExistsError(f"folder has files in it: {path}{hint if SCRATCH in left else ''}")
-    target = NewFolder(place, path)
+    target = NewPartFolder(place, path)
     # By one process alone; all files are new ones, so no link is followed.
     target.scratch.mkdir()
     try:

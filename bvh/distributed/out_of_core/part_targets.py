@@ -1,7 +1,7 @@
 """Targets of queries of a mesh in parts: parts are searched near to far, and answers merged.
 
 The closest hit is the least of all parts by (t, id): each is searched up to and including the
-least t found before, so that the lowest id of equal t is kept. So is the closest point.
+least t found before, so that the lowest id of equal t wins. So is the closest point.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class PartRays(NamedTuple):
         answers = lists or MergedAnswers(verb, (batch.size,), has_parts)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
+            """Query a part with the rays `rows`, and merge the answer."""
             # The range includes its end, so that a tie is found, and decided by the id.
             some = rays_of(batch, rows, answers.reach(rows))
             answer = search(ray_target(part.tree), some, inside, *rest)
@@ -198,9 +199,9 @@ class PartPoints(NamedTuple):
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
-        turned: bool = False,
+        reorient: bool = False,
     ) -> Floats:  # fmt: skip
-        """Return the winding number of each of the points (n, 3); `turned` is not used."""
+        """Return the winding number of each of the points (n, 3); `reorient` is not used."""
         answers = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
 
         def visit(part: OpenPart, _: Rows) -> None:

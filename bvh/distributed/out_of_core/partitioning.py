@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.distributed.out_of_core.mesh_windows import WINDOW, windows_of
 from bvh.distributed.out_of_core.open_parts import byte_count
-from bvh.distributed.out_of_core.part_folder import NewFolder, new_folder
+from bvh.distributed.out_of_core.part_folder import NewPartFolder, new_folder
 from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_cells
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import PartRecord, Source
-from bvh.io.given_groups import GroupWindows
+from bvh.io.face_groups import GroupWindows
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, check_option, thread_count
 from bvh.runtime.cache.plain_files import open_plain
@@ -236,7 +236,7 @@ def _extend(box: NDArray[np.float64], corners: NDArray[np.float64]) -> None:
 
 
 def _build(
-    piece: Path, target: NewFolder, number: int, quality: Quality, threads: int | None,
+    piece: Path, target: NewPartFolder, number: int, quality: Quality, threads: int | None,
     grouped: bool,
 ) -> PartRecord:  # fmt: skip
     """Build the tree of a part; write it and its ids."""

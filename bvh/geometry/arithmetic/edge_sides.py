@@ -170,10 +170,11 @@ def side_at(o, d, d_scaled, floor, near, corners):
 @inlined
 def _moment_side(near, floor, a, b):
     """Return the side of the edge (a, b) of `near.vertex`, 0 where rounding could change it."""
-    # It is m . (b-a), with the moment m. Each component of m is off by 8 * 2**-106 of its size
-    # (see `floats.difference_of_products`) and is rounded; with the rounding of an edge, of
-    # products and of two sums: 5 * 2**-53 of the terms. Terms that underflow, less than 16 times
-    # 2**-1075 a component of m and what `scaled_ray` tells of d, is below `floor`, too.
+    # The side is the sign of m . (b-a), with the moment m. Each component of m is off by 8 *
+    # 2**-106 of its size (see `floats.difference_of_products`) and is rounded; with the rounding of
+    # an edge, of products and of two sums: 5 * 2**-53 of the terms. Terms that underflow, less than
+    # 16 times 2**-1075 a component of m and the underflow of d in `scaled_ray`, are below `floor`,
+    # too.
     x, y, z = near.moment
     m, e = (x[0] + x[1], y[0] + y[1], z[0] + z[1]), minus(b, a)
     error = MOMENT_ERROR * floats.dot_size(m, e) + MOMENT_LOST * floats.dot_size(near.sizes, e)

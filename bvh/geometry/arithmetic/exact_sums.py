@@ -33,6 +33,7 @@ def new_sum(typingctx: TypingContext) -> Operation:
     kind = types.Array(types.int64, 1, "C")
 
     def codegen(context, builder, signature, args):
+        """Emit an array of LIMBS + 2 zeros on the stack, of which LOWEST has the value LIMBS."""
         # Numba's arrays take long to import and are needed only when a kernel is compiled.
         from numba.np import arrayobj
 

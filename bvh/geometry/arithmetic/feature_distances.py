@@ -117,7 +117,7 @@ def to_edge(p, a, b):
 
 @kernel
 def to_corner(p, corner, k):
-    """Return (distance, exponent) of a corner."""
+    """Return (distance, exponent) of a corner, by differences times 2**k."""
     stay_outlined()
     square, scale = square_of(floats.difference(p, corner, k))
     return root_of(square), scale - k
@@ -125,7 +125,7 @@ def to_corner(p, corner, k):
 
 @kernel
 def double_area(v0, v1, v2, k):
-    """Return the normal of a face as double-doubles, and the sizes of its terms."""
+    """Return (normal of a face as double-doubles, sizes of its terms), both times 2**(2 k)."""
     stay_outlined()
     ab, ac = floats.difference(v1, v0, k), floats.difference(v2, v0, k)
     return floats.dd_cross(ab, ac), floats.cross_size(floats.high(ab), floats.high(ac))

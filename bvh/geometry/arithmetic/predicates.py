@@ -89,6 +89,7 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
     # The value is sign * (first * 2**53 + second) * 2**exponent, but for less than 2**exponent.
 
     def codegen(context, builder, signature, args):
+        """Emit integer arithmetic of 128 and 192 bits."""
         b, wide, whole = builder, ir.IntType(128), ir.IntType(192)
         half, mask = wide(64), wide(2**64 - 1)
         p, q, r = ([b.sext(b.extract_value(v, i), wide) for i in range(3)] for v in args)

@@ -72,6 +72,7 @@ def _flat_fold(x, y, a, b):
 @inlined
 def _sectors_meet(a, b):
     """Return whether two faces with the same first corner meet elsewhere, too."""
+    # d1 and d2 are the sides of the plane of a on which b[1] and b[2] are, e1 and e2 likewise.
     v = a[0]
     plane = predicates.plane_of(v, a[1], a[2])
     d1, d2 = predicates.filtered_above(plane, v, b[1]), predicates.filtered_above(plane, v, b[2])

@@ -83,9 +83,9 @@ def _foot(t, n, q):
         y = dot(cross(minus(t[2], t[1]), minus(q, t[1])), n)
         if y >= 0.0:
             z = dot(cross(r, v), n)
-            whole = x + y + z
-            if z >= 0.0 and whole > TINY:
-                return True, _at(_at(t[0], u, z / whole), v, x / whole)
+            total = x + y + z
+            if z >= 0.0 and total > TINY:
+                return True, _at(_at(t[0], u, z / total), v, x / total)
     return False, q
 
 
@@ -264,8 +264,8 @@ def _over_face(point, face, k):
     s2, w1 = side_of_edge(n, floats.difference(a, c, k), floats.difference(point, c, k))
     if not (s0 > 0 and s1 > 0 and s2 > 0):
         return False, False, INF, point
-    whole = w0 + w1 + w2
-    x, y = w1 / whole, w2 / whole
+    total = w0 + w1 + w2
+    x, y = w1 / total, w2 / total
     foot = _at(_at(a, minus(b, a), x), minus(c, a), y)
     d, e = feature_distances.to_plane(point, a, b, c, k, n, sizes, to_a)
     return True, False, floats.scale_by(d, e + k), foot

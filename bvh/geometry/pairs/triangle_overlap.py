@@ -65,12 +65,12 @@ def _apex(s):
     above = np.int64(s[0] > 0) + np.int64(s[1] > 0) + np.int64(s[2] > 0)
     below = np.int64(s[0] < 0) + np.int64(s[1] < 0) + np.int64(s[2] < 0)
     if above == 1:
-        wanted, up = 1, True
+        side, up = 1, True
     elif below == 1:
-        wanted, up = -1, False
+        side, up = -1, False
     else:
-        wanted, up = 0, above == 0
-    index = 0 if s[0] == wanted else (1 if s[1] == wanted else 2)
+        side, up = 0, above == 0
+    index = 0 if s[0] == side else (1 if s[1] == side else 2)
     return index, up
 
 

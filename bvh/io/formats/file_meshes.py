@@ -128,9 +128,9 @@ def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any
     """
     trimesh: Any = importlib.import_module("trimesh")
     if alone:
-        kept, faces = np.arange(len(mesh.points)), triangles.faces
+        used, faces = np.arange(len(mesh.points)), triangles.faces
     else:
-        kept, faces = np.unique(triangles.faces, return_inverse=True)
+        used, faces = np.unique(triangles.faces, return_inverse=True)
         faces = faces.reshape(-1, 3)
     given = {
         name: OfCorners(column.rows, column.ids[triangles.corners].reshape(-1))
@@ -139,8 +139,8 @@ def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any
     }
     options: dict[str, Any] = {}
     if given:
-        faces, again, at = _split(faces, len(kept), [column.ids for column in given.values()])
-        kept = np.concatenate([kept, kept[again]])
+        faces, again, at = _split(faces, len(used), [column.ids for column in given.values()])
+        used = np.concatenate([used, used[again]])
         for name, column in given.items():
             # No row for vertices without a face. Normals are left out if a corner has none.
             ids = np.where(at < 0, -1, column.ids[at])
@@ -151,11 +151,11 @@ def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any
     if "uv" in options or part.material is not None:
         look = {"uv": options.pop("uv", None), "material": part.material}
         options["visual"] = trimesh.visual.TextureVisuals(**look)
-    elif mesh.vertex_colors is not None and not np.isnan(mesh.vertex_colors[kept]).any():
-        options["vertex_colors"] = mesh.vertex_colors[kept]
+    elif mesh.vertex_colors is not None and not np.isnan(mesh.vertex_colors[used]).any():
+        options["vertex_colors"] = mesh.vertex_colors[used]
     if "normals" in options:
         options["vertex_normals"] = options.pop("normals")
-    made = trimesh.Trimesh(mesh.points[kept], faces, process=False, **options)
+    made = trimesh.Trimesh(mesh.points[used], faces, process=False, **options)
     if mesh.face_colors is not None and part.painted and "vertex_colors" not in options:
         made.metadata[FACE_COLORS] = mesh.face_colors[triangles.rows]
     if not np.array_equal(triangles.face_ids, np.arange(len(faces))):

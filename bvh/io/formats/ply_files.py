@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.formats.file_meshes import FileMesh, OfCorners, Part
-from bvh.io.formats.ply_headers import Element, Header, Property, header_of
+from bvh.io.formats.ply_headers import Element, PlyHeader, Property, header_of
 from bvh.io.formats.text_lines import table, with_newlines
 
 Ints = NDArray[np.int64]
@@ -164,7 +164,7 @@ def _columns(element: Element, rows: "_Bytes | _Words") -> Columns:
 class _Bytes:
     """The rows of a binary file; places are those of bytes."""
 
-    def __init__(self, data: bytes, header: Header) -> None:
+    def __init__(self, data: bytes, header: PlyHeader) -> None:
         self._data, self._order, self._at = data, header.order, header.size
 
     def size(self, kind: str) -> int:
@@ -271,7 +271,7 @@ class _Bytes:
 class _Words:
     """The rows of a text, each a line; places are those of words."""
 
-    def __init__(self, data: bytes, header: Header) -> None:
+    def __init__(self, data: bytes, header: PlyHeader) -> None:
         before = len(data[: header.size].splitlines())
         # Where each line begins, and where the last one ends.
         self._numbers, self._begins = table(with_newlines(data[header.size :]), before)

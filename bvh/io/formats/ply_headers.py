@@ -30,7 +30,7 @@ class Element(NamedTuple):
     properties: list[Property]
 
 
-class Header(NamedTuple):
+class PlyHeader(NamedTuple):
     """The header of a file: its byte order, "" for text, elements, comments, and its size."""
 
     order: str
@@ -39,7 +39,7 @@ class Header(NamedTuple):
     size: int
 
 
-def header_of(data: bytes) -> Header:
+def header_of(data: bytes) -> PlyHeader:
     """Return the header of a file that begins with `data`."""
     start = data[:LONGEST]
     magic = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
@@ -72,4 +72,4 @@ def header_of(data: bytes) -> Header:
                 raise ValueError(f"its header has a line {line.strip()[:60]!r}")
     if order is None:
         raise ValueError("its header has no format")
-    return Header(order, elements, comments, end.end())
+    return PlyHeader(order, elements, comments, end.end())

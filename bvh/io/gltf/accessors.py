@@ -35,12 +35,12 @@ def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) ->
     return value
 
 
-def item(content: Json, kind: str, k: object) -> Any:
+def item(content: Json, kind: str, number: object) -> Any:
     """Return one of the items of a file, such as an accessor, by its number."""
     items = content.get(kind, [])
-    if type(k) is not int or not 0 <= k < len(items):
-        raise ValueError(f"it refers to {kind}[{k!r:.99}], and has {len(items)} {kind}")
-    return items[k]
+    if type(number) is not int or not 0 <= number < len(items):
+        raise ValueError(f"it refers to {kind}[{number!r:.99}], and has {len(items)} {kind}")
+    return items[number]
 
 
 class GltfFiles:
@@ -75,18 +75,18 @@ class Accessors:
         self.content, self._chunk, self.files = content, chunk, files
         self._buffers: dict[int, bytes | memoryview] = {}
 
-    def _buffer(self, k: int) -> bytes | memoryview:
+    def _buffer(self, number: int) -> bytes | memoryview:
         """Return the bytes of a buffer, at least as many as the file says."""
-        if k not in self._buffers:
-            buffer = item(self.content, "buffers", k)
+        if number not in self._buffers:
+            buffer = item(self.content, "buffers", number)
             uri, size = buffer.get("uri"), natural(buffer, "byteLength")
             given = buffer.get("extensions", {})
             for name in MESHOPT:
                 if uri is None and given.get(name, {}).get("fallback"):
-                    raise ValueError(f"buffer {k} is compressed by {name}: {DECOMPRESS}")
+                    raise ValueError(f"buffer {number} is compressed by {name}: {DECOMPRESS}")
             if uri is None:
-                if k > 0 or self._chunk is None:
-                    raise ValueError(f"buffer {k} has neither a uri nor a binary chunk")
+                if number > 0 or self._chunk is None:
+                    raise ValueError(f"buffer {number} has neither a uri nor a binary chunk")
                 data: bytes | memoryview = self._chunk
             elif uri.startswith("data:"):
                 head, _, body = uri.partition(",")
@@ -96,18 +96,18 @@ class Accessors:
             else:
                 data = self.files[uri]
             if len(data) < size:
-                raise ValueError(f"buffer {k} is cut off: it has {len(data)} of {size} bytes")
-            self._buffers[k] = data
-        return self._buffers[k]
+                raise ValueError(f"buffer {number} is cut off: it has {len(data)} of {size} bytes")
+            self._buffers[number] = data
+        return self._buffers[number]
 
-    def view(self, k: int) -> tuple[memoryview, int | None]:
+    def view(self, number: int) -> tuple[memoryview, int | None]:
         """Return the bytes of a bufferView, and its stride if it has one."""
-        view = item(self.content, "bufferViews", k)
+        view = item(self.content, "bufferViews", number)
         begin, size = natural(view, "byteOffset", 0), natural(view, "byteLength")
         data = self._buffer(view.get("buffer"))
         if begin + size > len(data):
             end = f"{begin + size} of buffer {view['buffer']}, which has {len(data)} bytes"
-            raise ValueError(f"bufferView {k} ends at byte {end}")
+            raise ValueError(f"bufferView {number} ends at byte {end}")
         stride = natural(view, "byteStride", 1, least=1) if "byteStride" in view else None
         return memoryview(data)[begin : begin + size], stride
 
@@ -133,13 +133,15 @@ class Accessors:
             return np.empty((0, lanes), dtype)
         return np.ndarray((count, lanes), dtype, data, begin, (stride, dtype.itemsize))
 
-    def raw(self, k: object, types: tuple[str, ...], may_be_empty: bool = True) -> NDArray[Any]:
+    def raw(
+        self, number: object, types: tuple[str, ...], may_be_empty: bool = True
+    ) -> NDArray[Any]:
         """Return the components of an accessor as they are stored, (count, lanes).
 
         Its type must be one of `types`. Without data they are zeros, if that is allowed.
         """
-        accessor = item(self.content, "accessors", k)
-        name, kind = f"accessor {k}", accessor["componentType"]
+        accessor = item(self.content, "accessors", number)
+        name, kind = f"accessor {number}", accessor["componentType"]
         count = natural(accessor, "count")
         if accessor["type"] not in types or kind not in TYPES:
             given = f"{accessor['type']!r:.99} of component type {kind!r:.99}"
@@ -165,46 +167,50 @@ class Accessors:
             values[rows] = self._rows(sparse["values"], kind, lanes, few, f"{what} values", True)
         return values
 
-    def indices(self, k: object, vertices: int) -> NDArray[np.uint32]:
+    def indices(self, number: object, vertices: int) -> NDArray[np.uint32]:
         """Return indices, which are below the number of vertices."""
-        values = self.raw(k, ("SCALAR",), may_be_empty=False)[:, 0]
-        kind = self.content["accessors"][k]["componentType"]
+        values = self.raw(number, ("SCALAR",), may_be_empty=False)[:, 0]
+        kind = self.content["accessors"][number]["componentType"]
         if kind not in UNSIGNED:
-            raise ValueError(f"accessor {k} has indices that are not unsigned integers: {kind}")
+            raise ValueError(
+                f"accessor {number} has indices that are not unsigned integers: {kind}"
+            )
         if len(values) and values.max() >= vertices:
             most = f"index {values.max()} for {vertices} vertices"
-            raise ValueError(f"accessor {k} has an {most}")
+            raise ValueError(f"accessor {number} has an {most}")
         return values.astype(np.uint32)
 
     def floats(
-        self, k: object, types: tuple[str, ...], may_be_empty: bool = True
+        self, number: object, types: tuple[str, ...], may_be_empty: bool = True
     ) -> NDArray[np.float32]:
         """Return the values of an accessor as float32; normalized integers are divided."""
-        values = self.raw(k, types, may_be_empty)
-        accessor = self.content["accessors"][k]
+        values = self.raw(number, types, may_be_empty)
+        accessor = self.content["accessors"][number]
         if values.dtype.kind == "f":
             return np.asarray(values, np.float32)
         kind = accessor["componentType"]
         if kind not in LARGEST:
-            raise ValueError(f"accessor {k} must not be of component type {kind}, but for indices")
+            raise ValueError(
+                f"accessor {number} must not be of component type {kind}, but for indices"
+            )
         normalized = accessor.get("normalized", False)
         if not isinstance(normalized, bool):
-            raise ValueError(f"accessor {k} must be normalized or not, got {normalized!r:.99}")
+            raise ValueError(f"accessor {number} must be normalized or not, got {normalized!r:.99}")
         if normalized:
             values = np.maximum(values / LARGEST[kind], -1.0)
         return values.astype(np.float32)
 
-    def positions(self, k: object, may_be_empty: bool = False) -> NDArray[np.float32]:
+    def positions(self, number: object, may_be_empty: bool = False) -> NDArray[np.float32]:
         """Return positions, after a comparison with the bounds that the accessor gives."""
-        points = self.floats(k, ("VEC3",), may_be_empty)
-        accessor = self.content["accessors"][k]
+        points = self.floats(number, ("VEC3",), may_be_empty)
+        accessor = self.content["accessors"][number]
         given = accessor.get("min"), accessor.get("max")
         if len(points) == 0 or not all(
             are_numbers(corner) and len(corner) == 3 for corner in given
         ):
             return points
         # The bounds of normalized integers are integers, but some writers normalize them, too.
-        kinds = [points, self.raw(k, ("VEC3",))] if accessor.get("normalized") else [points]
+        kinds = [points, self.raw(number, ("VEC3",))] if accessor.get("normalized") else [points]
         boxes = [np.array([v.min(axis=0), v.max(axis=0)], np.float64) for v in kinds]
         expected = np.array(given, np.float64)
         for box in boxes:
@@ -213,7 +219,7 @@ class Accessors:
                 return points
         got, said = (f"{box[0].tolist()} to {box[1].tolist()}" for box in (boxes[-1], expected))
         warn_caller(
-            f"accessor {k} of the glTF file has data from {got}, but min and max say {said}: "
+            f"accessor {number} of the glTF file has data from {got}, but min and max say {said}: "
             "the file is damaged, or was written with wrong bounds"
         )
         return points

@@ -55,7 +55,7 @@ class Meshes:
         self.accessors: list[Json] = []
         self.meshes: list[Json] = []
         # Numbers of accessors and meshes that were made, by what they were made of.
-        self._known: dict[Any, int] = {}
+        self._added: dict[Any, int] = {}
         # Ignored elements, and where they are.
         self._ignored: dict[str, list[str]] = {}
         # Nodes that hold no triangles.
@@ -95,7 +95,7 @@ class Meshes:
         targets = zip(weights, part.get("targets", []), strict=False)
         moved = [(w, target[name]) for w, target in targets if w and name in target]
         key = (name, number, *moved)
-        if key not in self._known:
+        if key not in self._added:
             values = self._values(name, number, False)
             # Nodes may use the same accessors with different weights: each makes an array.
             self._allowance.take(16 * values.size if moved else 0, "its morph targets")
@@ -105,8 +105,8 @@ class Meshes:
                     sizes = f"{step.shape} numbers for {values.shape} of what it moves"
                     raise ValueError(f"accessor {target} has {sizes}")
                 values = values + weight * step.astype(np.float64)
-            self._known[key] = self._add(values.astype(np.float32))
-        added = self._known[key]
+            self._added[key] = self._add(values.astype(np.float32))
+        added = self._added[key]
         if vertices >= 0 and self.accessors[added]["count"] != vertices:
             got = f"{self.accessors[added]['count']} elements for {vertices} vertices"
             raise ValueError(f"accessor {number} ({name}) has {got}")
@@ -126,7 +126,7 @@ class Meshes:
             if name in part["attributes"]:
                 given[name] = self._attribute(part, name, weights, vertices)
         key = "faces", part.get("indices"), mode, vertices
-        if key not in self._known:
+        if key not in self._added:
             if "indices" in part:
                 corners = self._accessors.indices(part["indices"], vertices)
             else:
@@ -135,10 +135,10 @@ class Meshes:
                 raise ValueError(f"{where} has triangles with {len(corners)} corners together")
             if mode != TRIANGLES:
                 self._allowance.take(24 * len(corners), "its strips and fans")
-            self._known[key] = self._add(
+            self._added[key] = self._add(
                 faces_of(corners, mode) if len(corners) > 2 else corners[:0]
             )
-        faces = self._known[key]
+        faces = self._added[key]
         if self.accessors[faces]["count"] == 0:
             return None
         primitive = {"attributes": given, "indices": faces}
@@ -156,7 +156,7 @@ class Meshes:
             raise ValueError(f"{where} has weights that are not numbers: {chosen!r:.99}")
         weights = tuple(chosen) if any(chosen) else ()
         key = "mesh", number, weights
-        if key not in self._known:
+        if key not in self._added:
             for part in mesh["primitives"] if weights else ():
                 if len(part.get("targets", [])) != len(weights):
                     targets = f"{len(weights)} weights for {len(part.get('targets', []))}"
@@ -166,8 +166,8 @@ class Meshes:
                 self._ignore("points, lines and parts without triangles are left out", where)
             record = {k: v for k, v in mesh.items() if k == "name"}
             self.meshes.append({**record, "primitives": [part for part in parts if part]})
-            self._known[key] = len(self.meshes) - 1
-        added = self._known[key]
+            self._added[key] = len(self.meshes) - 1
+        added = self._added[key]
         return added if self.meshes[added]["primitives"] else None
 
     def nodes(self) -> list[Json]:

@@ -201,7 +201,7 @@ def _of_columns(
     source: Source, hits: Any, name: str, ids: Any, t: Floats, u: Floats, v: Floats
 ) -> tuple[tuple[Floats, Floats], bool]:
     """Return positions and normals of hits, and whether both are computed, not `name` alone."""
-    view, moves, kept = source
+    view, moves, given_rays = source
     if isinstance(view, Triangles):
         return on_faces(view, NO_LEAVES, ids, u, v), True
     rows = np.flatnonzero(ids >= 0)
@@ -221,10 +221,10 @@ def _of_columns(
         both = np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)
         shapes = [(view, None, rows)]
     if hasattr(view, "leaves_of"):
-        for triangles, _, some, own in view.leaves_of(kept, ids, rows):
+        for triangles, _, some, own in view.leaves_of(given_rays, ids, rows):
             both[0][some], both[1][some] = on_faces(triangles, NO_LEAVES, own, u[some], v[some])
         return both, True
-    rays: Any = np.reshape(kept, (2, -1, 3))
+    rays: Any = np.reshape(given_rays, (2, -1, 3))
     if isinstance(hits, Ragged):
         rays = rays[:, in_numpy(hits._queries())]
     for tree, transform, chosen in shapes:

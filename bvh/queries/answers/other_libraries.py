@@ -28,18 +28,18 @@ class Library(NamedTuple):
         with extra("arrays", f"{other} need array-api-compat"):
             import array_api_compat as compat
         # For objects that are only convertible to arrays, results are numpy's.
-        known = {name: a for name, a in arrays.items() if compat.is_array_api_obj(a)}
-        spaces = {name: compat.array_namespace(array) for name, array in known.items()}
-        if not known:
+        convertible = {name: a for name, a in arrays.items() if compat.is_array_api_obj(a)}
+        spaces = {name: compat.array_namespace(array) for name, array in convertible.items()}
+        if not convertible:
             return None
         first, *rest = spaces
         for name in rest:
             if spaces[name] is not spaces[first]:
                 raise TypeError(
                     f"{first} and {name} must be arrays of one library, got "
-                    f"{kind_of(known[first])} and {kind_of(known[name])}"
+                    f"{kind_of(convertible[first])} and {kind_of(convertible[name])}"
                 )
-        return cls(spaces[first], compat.device(known[first]))
+        return cls(spaces[first], compat.device(convertible[first]))
 
     def array(self, found: NDArray[Any]) -> Any:
         """Return an array of numpy as one of the library, of the same memory if that can be."""
@@ -52,8 +52,8 @@ class Library(NamedTuple):
             given = self.namespace.from_dlpack(found)
         except (BufferError, RuntimeError, TypeError, ValueError):
             given = self.namespace.asarray(found)
-        wanted = getattr(self.namespace, "bool" if found.dtype == np.bool_ else found.dtype.name)
-        if given.dtype != wanted:
+        dtype = getattr(self.namespace, "bool" if found.dtype == np.bool_ else found.dtype.name)
+        if given.dtype != dtype:
             raise TypeError(
                 f"results of {found.dtype} would be rounded to {given.dtype} in "
                 f"{self.namespace.__name__}: pass numpy arrays, or allow types of 64 bits, in JAX "

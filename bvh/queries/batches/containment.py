@@ -63,7 +63,7 @@ def inside(
 def _inside_chunk(
     search: RaySearch, masks: NDArray[np.int32], points: NDArray[np.float64], surface: bool
 ) -> NDArray[np.bool_]:
-    """Return what `inside` does, for points that one thread takes."""
+    """Return the result of `inside`, for points that one thread takes."""
     arrays, options = search.arrays, RayOptions(sort=False)
     batch = RayBatch(Rays(points, ways_out(arrays, points), LOW, INFINITY, masks), (len(points),))
     crossings = search.count_hits(batch, options, once=True)

@@ -89,7 +89,7 @@ def find_closest_pair(
     transform: Reals | None = None, max_distance: float = np.inf, code: int = -1,
     cancel: NDArray[np.int32] | None = None,
 ) -> Clearances:  # fmt: skip
-    """Return what `find_closest_pairs` does for one transform, or for the maps of instances."""
+    """Return the result of `find_closest_pairs` for one transform, or for the maps of instances."""
     # Maps (3, 4) are rounded correctly, as those of `Scene.flattened` are (see `transforms`). Once
     # `cancel` is not 0, the search ends with meaningless results. `code` is a hint, as below.
     one, motions, flat = ONE_SHELF.take(), STILL, None

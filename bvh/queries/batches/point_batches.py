@@ -84,10 +84,10 @@ class PointSearch(NamedTuple):
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
-        turned: bool = False,
+        reorient: bool = False,
     ) -> Floats:  # fmt: skip
-        """Return the winding number of each of the points (n, 3); see `winding` for `turned`."""
-        terms, found = self.winding(threads, turned), np.empty(len(points))
+        """Return the winding number of each of the points (n, 3); see `winding` for `reorient`."""
+        terms, found = self.winding(threads, reorient), np.empty(len(points))
 
         def work(begin: int, end: int) -> None:
             winding_numbers(terms, points, accuracy**2, begin, end, found)

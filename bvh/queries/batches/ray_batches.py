@@ -237,7 +237,7 @@ def _trace(
         _share(order, n, work, options)
         return
     count = _blocks_of(order)
-    # Of few blocks, even the last chunks of the threads are worth balancing.
+    # With few blocks, even the last chunks of the threads are worth balancing.
     least = min(max(count // (8 * options.threads), SMALLEST_CHUNK), MIN_BLOCKS)
     share_claimed(
         count, MAX_BLOCKS, least, partial(work, order),
@@ -330,7 +330,7 @@ def _gather(
     whole: bool, parts: dict[int, list[Columns]] | None,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return how many hits each ray has; collect them in `parts`, by the first block of a chunk."""
-    # `whole`: hits are listed, not only counted. Without `parts` they are not kept.
+    # `whole`: hits are listed, not only counted. Without `parts` they are not stored.
     users = isinstance(arrays.primitives, Custom)
     arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
     ranked = limit if limit is not None and limit <= MAX_RANKED else 0
@@ -346,6 +346,7 @@ def _gather(
     shelf = Shelf(partial(scratch.HitMemory, ranked, ids) if ranked else HIT_SHELVES[ids].take)
 
     def work(order: Order, begin: int, end: int) -> None:
+        """Gather the hits of the rays begin..end of an order."""
         first, pieces = begin, []
         with SHELF.scratch() as kept, shelf.scratch() as memory:
             while begin < end:

@@ -202,7 +202,7 @@ class PointQueries:
         flat = reported(target.distances, progress, batch, workers)
         # A point on the surface is neither inside nor outside: its distance is 0.
         if method == "winding":
-            inside = target.winding_numbers(batch.points, 2.0, workers, turned=True) > 0.5
+            inside = target.winding_numbers(batch.points, 2.0, workers, reorient=True) > 0.5
         else:
             inside = target.inside(batch.points, workers, surface=False)
         np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
@@ -269,7 +269,7 @@ class PointQueries:
         if method == "parity":
             inside = reported(target.inside, progress, batch.points, workers)
         else:
-            search = partial(target.winding_numbers, turned=True)
+            search = partial(target.winding_numbers, reorient=True)
             inside = reported(search, progress, batch.points, 2.0, workers) > 0.5
         return shaped(batch.shape, inside)[0]
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import Filter, ask_rays, edge_rule, is_foreign, ray_batch
+from bvh.queries.query_arguments import Filter, answer_rays, edge_rule, is_foreign, ray_batch
 from bvh.queries.results import AllHits, Hits
 from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAYS, Merge, verb
@@ -167,7 +167,7 @@ class RayQueries:
             return foreign_answer(self.closest_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
-        return ask_rays(
+        return answer_rays(
             target.closest_hits, target, batch, cull, threads, progress, sort, filter, data,
             counters,
         )  # fmt: skip
@@ -221,7 +221,9 @@ class RayQueries:
             return foreign_answer(self.any_hit, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
-        return ask_rays(target.any_hits, target, batch, cull, threads, progress, sort, filter, data)
+        return answer_rays(
+            target.any_hits, target, batch, cull, threads, progress, sort, filter, data
+        )
 
     @verb(RAYS, AllHits, Merge.LISTS)
     def all_hits(
@@ -250,7 +252,7 @@ class RayQueries:
             crossing of a closed mesh is then one hit, however the ray is aimed. For boxes both are
             the same.
         filter, data
-            As in `closest_hit`; only hits that it accepts are kept, and count towards `max_hits`.
+            As in `closest_hit`; only accepted hits are returned, and count towards `max_hits`.
 
         Returns
         -------
@@ -280,7 +282,7 @@ class RayQueries:
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
-        return ask_rays(
+        return answer_rays(
             target.all_hits, target, batch, cull, threads, progress, None, filter, data, once, limit
         )
 
@@ -326,7 +328,7 @@ class RayQueries:
             return foreign_answer(self.count_hits, locals())
         target = self._ray_target() if exclude is None else self._rays_without(exclude)
         batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
-        return ask_rays(
+        return answer_rays(
             target.count_hits, target, batch, cull, threads, progress, None, filter, data, once
         )
 

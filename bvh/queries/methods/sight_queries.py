@@ -114,6 +114,7 @@ def segments(
     along, low, high, finite = np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n, np.bool_)
 
     def work(first: int, last: int) -> None:
+        """Fill in the directions and ranges of lines first..last."""
         a, b = (rows[first:last] if len(rows) > 1 else rows for rows in (starts, ends))
         with np.errstate(all="ignore"):
             step, good = along[first:last], finite[first:last]

@@ -35,7 +35,7 @@ class KernelFiles:
         return f"{self._base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}"
 
     def load(self, key: object) -> Any:
-        """Return what `save` stored under `key`; None if it is absent or damaged."""
+        """Return the content that `save` stored under `key`; None if it is absent or damaged."""
         return None if self._folder is None else _loaded(self._folder, self._name(key))
 
     def save(self, key: object, data: object) -> None:

@@ -140,9 +140,9 @@ class KernelFolder(PlainFolder):
             self.close()
 
 
-def cache_roots(wanted: str) -> list[Path]:
+def cache_roots(setting: str) -> list[Path]:
     """Return the folders where kernels may be stored, the first choice first."""
-    paths = [absolute(wanted)] if wanted else []
+    paths = [absolute(setting)] if setting else []
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
     elif sys.platform == "darwin":

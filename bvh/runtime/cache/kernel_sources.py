@@ -37,11 +37,11 @@ def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]
     # Empty if the package has no sources, as in frozen programs, or if a file has been edited since
     # the import: this process compiles the old one.
     sources: dict[str, bytes] = {}
-    known = [(name, os.path.join(package, name)) for name in names]
-    for name, path in known or sorted(_python_files(package)):
+    listed = [(name, os.path.join(package, name)) for name in names]
+    for name, path in listed or sorted(_python_files(package)):
         with open(path, "rb") as file:
             content = file.read()
-            if known or name.partition("/")[0] in KERNEL_FOLDERS or _COMPILES.search(content):
+            if listed or name.partition("/")[0] in KERNEL_FOLDERS or _COMPILES.search(content):
                 if IMPORTED < os.fstat(file.fileno()).st_mtime <= time.time():
                     return {}
                 sources[name] = content

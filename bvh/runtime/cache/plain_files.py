@@ -27,7 +27,7 @@ LOCKED = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 try:
     _starting_folder = os.getcwd()
 except FileNotFoundError:
-    # It has been removed: settings then refer to the root.
+    # The folder has been removed: settings then refer to the root.
     _starting_folder = os.path.abspath(os.sep)
 
 if sys.platform == "win32":

@@ -37,6 +37,7 @@ class Entry:
         self.specialisations: list[Specialisation] = []
 
     def __call__(self, *arguments: Any) -> Any:
+        """Call the kernel; new structures of arguments load it, or compile it."""
         for call in self._calls:
             result = call(*arguments)
             if result is not NotImplemented:
@@ -71,18 +72,18 @@ class Entry:
         # Raises a TypeError for a wrong number of arguments.
         inspect.signature(self.py_func).bind(*arguments)
         structure = ",".join(map(structure_of, arguments))
-        found = self._known(structure) or linked_kernel(
+        found = self._specialisation_for(structure) or linked_kernel(
             f"{self.__module__}.{self.__name__}", structure
         )
         if found is None:
             found = self._compiled(structure, arguments)
             # Another thread may have compiled it, too.
-            found = self._known(structure) or found
+            found = self._specialisation_for(structure) or found
         if found is not None and found not in self.specialisations:
             self.specialisations.append(found)
         return found
 
-    def _known(self, structure: str) -> Specialisation | None:
+    def _specialisation_for(self, structure: str) -> Specialisation | None:
         return next((s for s in self.specialisations if s.structure == structure), None)
 
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:

@@ -72,20 +72,20 @@ def _take_apart(words, given, memory):
         place = peek(stack, 2 * level)
         poke(stack, 2 * level, place + 8)
         poke(stack, 2 * level + 1, peek(stack, 2 * level + 1) - 1)
-        what, like, number = (
+        operation, expected, number = (
             peek(steps, 3 * step),
             peek(steps, 3 * step + 1),
             peek(steps, 3 * step + 2),
         )
-        thing = word(place)
-        kind, part = calls.type_of(words, thing), thing + peek(words, calls.HEAD)
-        if what == TUPLE:
-            if (kind != like and kind != peek(words, calls.TUPLE)) or word(part) != number:
+        item = word(place)
+        kind, part = calls.type_of(words, item), item + peek(words, calls.HEAD)
+        if operation == TUPLE:
+            if (kind != expected and kind != peek(words, calls.TUPLE)) or word(part) != number:
                 return False
             level += 1
-            poke(stack, 2 * level, thing + peek(words, calls.ITEMS))
+            poke(stack, 2 * level, item + peek(words, calls.ITEMS))
             poke(stack, 2 * level + 1, number)
-        elif what == ARRAY:
+        elif operation == ARRAY:
             is_array = kind == peek(words, calls.ARRAY)
             if not (is_array or calls.is_subtype(words, kind, peek(words, calls.ARRAY))):
                 return False
@@ -93,36 +93,36 @@ def _take_apart(words, given, memory):
             if axes != number or word(part + 48) & PLAIN != PLAIN:
                 return False
             dtype = word(word(part + 40) + peek(words, calls.HEAD) + 8) & DTYPE
-            as_bytes = dtype == peek(words, BOOL) and like == peek(words, BYTE)
-            if dtype != like and not as_bytes:
+            as_bytes = dtype == peek(words, BOOL) and expected == peek(words, BYTE)
+            if dtype != expected and not as_bytes:
                 return False
             poke(memory, at, word(part))
             shape = pointer_to(word(part + 16), I8)
             for axis in range(number):
                 poke(memory, at + 1 + axis, peek(shape, axis))
             at += 1 + number
-        elif what == OBJECT:
-            if thing != like:
+        elif operation == OBJECT:
+            if item != expected:
                 return False
         else:
-            if what == INTEGER:
+            if operation == INTEGER:
                 if kind == peek(words, calls.INTEGER):
-                    value = calls.as_int(words, thing)
+                    value = calls.as_int(words, item)
                 elif kind == peek(words, INT64):
                     value = word(part)
                 else:
                     return False
-            elif what == FLOAT:
+            elif operation == FLOAT:
                 if kind != peek(words, calls.FLOAT) and kind != peek(words, DOUBLE):
                     return False
                 value = word(part)
-            elif what == TRUTH:
-                true = thing == peek(words, TRUE) or thing == peek(words, TRUE8)
-                if not (true or thing == peek(words, FALSE) or thing == peek(words, FALSE8)):
+            elif operation == TRUTH:
+                true = item == peek(words, TRUE) or item == peek(words, TRUE8)
+                if not (true or item == peek(words, FALSE) or item == peek(words, FALSE8)):
                     return False
                 value = np.int64(true)
             else:
-                if kind != like:
+                if kind != expected:
                     return False
                 # A scalar of fewer than 8 bytes: those that follow may be of something else.
                 value = word(part) & (
@@ -175,23 +175,23 @@ def _failed(words, memory):
 
 
 @method
-def call_kept(held, given, count, names):
+def call_stored(held, given, count, names):
     """Call a kernel with stored arguments, and numbers: for single rays and points."""
     # Arguments of the function: the addresses that `First` and `Others` have, and numbers.
     words, arguments = calls.words_of(held), pointer_to(given, I8)
     first = pointer_to(calls.as_int(words, peek(arguments, 0)), I8)
     address = calls.as_int(words, peek(arguments, 1))
-    kept = pointer_to(address, I8)
-    numbers = pointer_to(peek(kept, 0), F8)
+    others_words = pointer_to(address, I8)
+    numbers = pointer_to(peek(others_words, 0), F8)
     for i in range(count - 2):
         poke(numbers, i, calls.as_float(words, peek(arguments, 2 + i)))
     if calls.failed(words) != 0:
         return np.int64(0)
     for i in range(peek(first, 1)):
-        poke(kept, 1 + RESULTS + i, peek(first, 2 + i))
-    others = calls.let_others_run(words)
+        poke(others_words, 1 + RESULTS + i, peek(first, 2 + i))
+    thread_state = calls.let_others_run(words)
     call_c(peek(first, 0), (address + 8,), I8)
-    calls.go_on(words, others)
+    calls.go_on(words, thread_state)
     calls.retain(words, peek(words, calls.NONE))
     return peek(words, calls.NONE)
 
@@ -208,9 +208,9 @@ def invoke(held, given, count, names):
     if not fits:
         calls.retain(words, peek(words, NOT_IMPLEMENTED))
         return peek(words, NOT_IMPLEMENTED)
-    others = calls.let_others_run(words)
+    thread_state = calls.let_others_run(words)
     call_c(peek(words, KERNEL), (address,), I8)
-    calls.go_on(words, others)
+    calls.go_on(words, thread_state)
     return _returned(words, address) if peek(memory, STATUS) == 0 else _failed(words, memory)
 
 
@@ -223,19 +223,25 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
     (_, _, count), *program = program_of(arguments)
     begin = RESULTS + len(kernel.results)
     # At least as many words as the arguments take.
-    size = begin + sum(1 + number for what, _, number in program if what != TUPLE)
-    known = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
-    if not known or size > MOST_WORDS or sum(what == TUPLE for what, *_ in program) >= MOST_TUPLES:
+    size = begin + sum(1 + number for operation, _, number in program if operation != TUPLE)
+    supported = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
+    if (
+        not supported
+        or size > MOST_WORDS
+        or sum(operation == TUPLE for operation, *_ in program) >= MOST_TUPLES
+    ):
         return None
-    steps = np.array([(what, _word(like), number) for what, like, number in program], np.int64)
+    steps = np.array(
+        [(operation, _word(like), number) for operation, like, number in program], np.int64
+    )
     kinds = np.array([TYPES[result] for result in kernel.results], np.int64)
-    own = (
+    contents = (
         kernel.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,
         int(kernel.in_tuple), NotImplemented, raise_error, np.int64, np.float64, True, False,
         np.True_, np.False_, _word(np.dtype(np.uint8)), _word(np.dtype(np.bool_)),
         (kernel, program, steps, kinds),
     )  # fmt: skip
-    return calls.new_function(invoke, "kernel(*arguments)\n--\n\n", own)
+    return calls.new_function(invoke, "kernel(*arguments)\n--\n\n", contents)
 
 
 def _word(like: object) -> int:
@@ -245,7 +251,7 @@ def _word(like: object) -> int:
     return ctypes.c_int64.from_address(id(like) + calls.OFFSETS[0] + 8).value & int(DTYPE)
 
 
-class Kept:
+class StoredWords:
     """Words in memory: those of `before`, then of arguments, which this object keeps alive."""
 
     __slots__ = ("_words", "address", "arguments")
@@ -257,7 +263,7 @@ class Kept:
         self.address: int = self._words.ctypes.data
 
 
-class First(Kept):
+class First(StoredWords):
     """A kernel without results, its first argument, and the function `call` that calls it."""
 
     # Its words: the address of the kernel, the number of the argument's words, and these.
@@ -269,10 +275,10 @@ class First(Kept):
         # Keeps alive the arrays whose addresses are in the argument.
         self.owner = owner
         # call(address of this, address of `Others`, *numbers)
-        self.call = _kept_call()
+        self.call = _stored_call()
 
 
-class Others(Kept):
+class Others(StoredWords):
     """The other arguments of such a kernel; a call writes its numbers to the array `numbers`.
 
     Its words: the address of that array, those before arguments (see `words`), room for the `first`
@@ -286,5 +292,5 @@ class Others(Kept):
 
 
 @lru_cache(maxsize=1)
-def _kept_call() -> Call:
-    return calls.new_function(call_kept, "kept(first, others, *numbers)\n--\n\n", ())
+def _stored_call() -> Call:
+    return calls.new_function(call_stored, "call(first, others, *numbers)\n--\n\n", ())

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kernel_sources
-from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width, parsed
+from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width
 
 LIBRARIES = PACKAGE / "linked"
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
@@ -64,13 +64,13 @@ def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
     """Return the library and its manifest, or None if there is none, or none is to be used."""
     # manifest["kernels"][entry][structure] is (symbol, results, in_tuple); manifest["methods"] has
     # symbols by name.
-    wanted = os.environ.get("BVH_KERNELS", "").lower()
-    if wanted not in ("", "off", "linked"):
-        raise ValueError(f"BVH_KERNELS must be off or linked, got {wanted!r}")
-    if wanted == "off":
+    setting = os.environ.get("BVH_KERNELS", "").lower()
+    if setting not in ("", "off", "linked"):
+        raise ValueError(f"BVH_KERNELS must be off or linked, got {setting!r}")
+    if setting == "off":
         return None
     found, reason = _fitting_library()
-    if wanted == "linked" and found is None:
+    if setting == "linked" and found is None:
         raise ValueError(f"BVH_KERNELS=linked: {reason}")
     return found
 
@@ -80,7 +80,7 @@ def _fitting_library() -> tuple[tuple[ctypes.CDLL, dict[str, Any]] | None, str]:
     cpu = chosen_target()
     try:
         manifest = json.loads((LIBRARIES / f"{cpu.level}.json").read_bytes())
-        if manifest["width"] != (width := natural_width(parsed(cpu.features))):
+        if manifest["width"] != (width := natural_width(cpu)):
             return None, f"the library is for BVH_WIDTH={manifest['width']}, not {width}"
         if not _is_made_of_sources(manifest):
             return None, "the library was made of other sources"

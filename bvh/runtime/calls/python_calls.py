@@ -91,7 +91,7 @@ MARK = np.int64(0x7B76_6820_776F_7264)
 class Held(bytes):
     """The address of a method's memory, after a mark; keeps the memory alive."""
 
-    kept: Any  # the memory, and the objects whose addresses it has
+    references: Any  # the memory, and the objects whose addresses it has
 
 
 class _Definition(ctypes.Structure):
@@ -113,13 +113,13 @@ _definitions: dict[tuple[Dispatcher, str], _Definition] = {}
 
 
 def new_function(
-    method: Dispatcher, doc: str, own: Sequence[object], held: type[Held] = Held
+    method: Dispatcher, doc: str, contents: Sequence[object], held: type[Held] = Held
 ) -> Callable[..., Any]:
     """Return a method as a built-in function, which belongs to an object of the class `held`.
 
-    The first call for a method compiles it, unless it is linked. `own` is what its memory has from
-    OWN on: integers as they are, and addresses of all else. `doc` begins with the function's name
-    and signature, and ends as `inspect` needs it to find that.
+    The first call for a method compiles it, unless it is linked. `contents` are written to
+    its memory from OWN on: integers as they are, and addresses of all else. `doc` begins with the
+    function's name and signature, and ends as `inspect` needs it to find that.
     """
     key = method, doc
     if key not in _definitions:
@@ -128,11 +128,11 @@ def new_function(
         # If two threads make it at the same time, both use the one that is stored first.
         _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))
     message = "arguments must be those of " + doc.partition("\n")[0].replace("1e999", "inf")
-    objects = None, TypeError, message, *_functions, *own
+    objects = None, TypeError, message, *_functions, *contents
     words = [x if type(x) is int else id(x) for x in objects]
     array = np.array([*OFFSETS, *known_types(), *words], np.int64)
     memory = held(np.array((MARK, array.ctypes.data), np.int64).tobytes())
-    memory.kept = array, objects
+    memory.references = array, objects
     made: Callable[..., Any] = _new(ctypes.byref(_definitions[key]), memory, None)
     return made
 
@@ -164,13 +164,15 @@ def known_types() -> list[int]:
     }  # fmt: skip
     behind = {id(some) + head + 8: items, flat + 16: [3], flat + 24: [8]}
     halves = [_words(flat + at, 1)[0] & 0xFFFFFFFF for at in (8, 48)]
-    found = all(_words(at, len(words)) == words for at, words in parts.items())
-    found = found and halves == [1, array.flags.num]
-    found = found and all(_words(_words(at, 1)[0], len(x)) == x for at, x in behind.items())
+    as_expected = all(_words(at, len(words)) == words for at, words in parts.items())
+    as_expected = as_expected and halves == [1, array.flags.num]
+    as_expected = as_expected and all(
+        _words(_words(at, 1)[0], len(x)) == x for at, x in behind.items()
+    )
     # Without the GIL, another thread may change a list meanwhile.
     listed = 0 if sysconfig.get_config_var("Py_GIL_DISABLED") else id(list)
-    kinds = [id(float), id(tuple), listed, id(np.ndarray), id(dtype), id(int)]
-    return kinds if found else [0] * len(kinds)
+    types_of_objects = [id(float), id(tuple), listed, id(np.ndarray), id(dtype), id(int)]
+    return types_of_objects if as_expected else [0] * len(types_of_objects)
 
 
 def _words(at: int, count: int) -> list[int]:
@@ -182,7 +184,7 @@ def _words(at: int, count: int) -> list[int]:
 def words_of(held):
     """Return a pointer to the memory of a method; `held` is the address of its `Held`."""
     at, thing = 2, pointer_to(held, I8)
-    # What precedes the content of `bytes` depends on Python's version: search for the mark.
+    # The header before the content of `bytes` depends on Python's version: search for the mark.
     while peek(thing, at) != MARK:
         at += 1
     return pointer_to(peek(thing, at + 1), I8)
@@ -203,10 +205,10 @@ def type_of(words, thing):
 @inlined
 def read_float(words, thing, numbers, at):
     """Write the value of a float to numbers[at]; return False if `thing` is no float."""
-    good = type_of(words, thing) == peek(words, FLOAT)
-    if good:
+    valid = type_of(words, thing) == peek(words, FLOAT)
+    if valid:
         poke(numbers, at, peek(pointer_to(thing + peek(words, HEAD), F8), 0))
-    return good
+    return valid
 
 
 @kernel
@@ -215,8 +217,8 @@ def read_three(words, thing, numbers, at):
     kind, part, items = type_of(words, thing), thing + peek(words, HEAD), np.int64(0)
     if kind == peek(words, ARRAY):
         axes, flags = peek(pointer_to(part + 8, I4), 0), word(part + 48)
-        whole = axes == 1 and flags & ALIGNED != 0
-        if not whole or word(part + 40) != peek(words, FLOAT64) or word(word(part + 16)) != 3:
+        readable = axes == 1 and flags & ALIGNED != 0
+        if not readable or word(part + 40) != peek(words, FLOAT64) or word(word(part + 16)) != 3:
             return False
         data, step = word(part), word(word(part + 24))
         for i in range(3):
@@ -226,11 +228,11 @@ def read_three(words, thing, numbers, at):
         items = thing + peek(words, ITEMS)
     elif kind == peek(words, LIST):
         items = word(part + 8)
-    good = items != 0 and word(part) == 3
-    if good:
+    valid = items != 0 and word(part) == 3
+    if valid:
         for i in range(3):
-            good &= read_float(words, word(items + 8 * i), numbers, at + i)
-    return good
+            valid &= read_float(words, word(items + 8 * i), numbers, at + i)
+    return valid
 
 
 @kernel

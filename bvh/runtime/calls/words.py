@@ -107,6 +107,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
 
     @llvm_operation
     def call(typingctx: TypingContext, words: Type) -> Operation:
+        """Call the kernel with arguments read from words; write status and results to them."""
         # Compiled here, because this is not called if the kernel is loaded from the cache.
         helper.compile(kinds)
         result = helper.overloads[kinds]
@@ -154,10 +155,13 @@ def _propagate(typingctx: TypingContext, status: Type, error: Type) -> Operation
     """Leave the calling function as one that has raised; `error` is an address (see `ERROR`)."""
 
     def codegen(context, builder, sig, args):
+        """Emit a check of a status: it raises the exception of the kernel in the caller."""
         convention = context.call_conv
-        known = convention._get_excinfo_argument(builder.function).type.pointee
+        exception_type = convention._get_excinfo_argument(builder.function).type.pointee
         raised = convention._get_return_status(
-            builder, builder.trunc(args[0], ir.IntType(32)), builder.inttoptr(args[1], known)
+            builder,
+            builder.trunc(args[0], ir.IntType(32)),
+            builder.inttoptr(args[1], exception_type),
         )
         with builder.if_then(raised.is_error):
             convention.return_status_propagate(builder, raised)
@@ -238,7 +242,7 @@ def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
 
 
 def words_of(value: Any) -> bytes:
-    """Return the words of an argument that they hold, as bytes."""
+    """Return the words of an argument, as bytes."""
     if isinstance(value, tuple):
         return b"".join(map(words_of, value))
     if isinstance(value, np.ndarray):

@@ -14,6 +14,6 @@ Each file imports only from those above it.
 | `warming.py` | Parts of the package compiled by several processes |
 | `front_end.py` | From bytecode to typed instructions: Numba's steps, without what no kernel needs |
 | `compilation.py` | Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole |
-| `kept_helpers.py` | Helpers that another process, or another entry of this one, has lowered: they are only linked |
+| `stored_helpers.py` | Helpers that another process, or another entry of this one, has lowered: they are only linked |
 | `dispatchers.py` | Numba's dispatchers of kernels, compiled by these pipelines, or by Numba's where they fail |
 """

@@ -16,9 +16,9 @@ from bvh.runtime.compiler.code_types import Context
 from bvh.runtime.compiler.cpu_levels import (
     NATIVE,
     Target,
+    cached_for_target,
     chosen_target,
     forget_target,
-    known_of_target,
     levels_of,
     numba_features,
     parsed,
@@ -28,7 +28,7 @@ from bvh.runtime.interrupts import deferred_interrupts
 
 _left_to_numba = False
 
-# What `get_function` returns, by function and signature: it generates code for a call.
+# Results of `get_function`, which generate code for a call, by function and signature.
 _found: dict[tuple[object, object], object] = {}
 
 
@@ -39,14 +39,14 @@ def leave_to_numba() -> None:
     forget_target()
 
 
-@known_of_target
+@cached_for_target
 def target() -> Target:
     """Return the CPU that kernels are compiled for."""
-    wanted = chosen_target()
+    chosen = chosen_target()
     # The level is by numpy's features; kernels must also run if Numba detects fewer.
-    runs = wanted.level == NATIVE or wanted.level in levels_of(*numba_features())
-    known = runs and hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
-    return target_of(NATIVE) if _left_to_numba or not known else wanted
+    runs = chosen.level == NATIVE or chosen.level in levels_of(*numba_features())
+    is_supported = runs and hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
+    return target_of(NATIVE) if _left_to_numba or not is_supported else chosen
 
 
 def host_features() -> dict[str, bool]:
@@ -54,7 +54,7 @@ def host_features() -> dict[str, bool]:
     return parsed(target().features)
 
 
-@known_of_target
+@cached_for_target
 def kernel_context() -> Context:
     """Return Numba's target context for kernels."""
     numbas = registry.cpu_target.target_context
@@ -73,26 +73,28 @@ class KernelContext(cpu.CPUContext):
     """Numba's target context, which imports its registries once, and not for each function."""
 
     def load_additional_registries(self) -> None:
-        # Install what is new in registries that are known; import them only if there are none.
-        for known in [*self._registries]:
-            self.install_registry(known)
+        """Install new entries of registries, as Numba does at each use of the context."""
+        # Install new entries of registries that are imported; import all only if there are none.
+        for imported in [*self._registries]:
+            self.install_registry(imported)
         if not self._registries:
             super().load_additional_registries()
 
     def create_cfunc_wrapper(
         self, library: Any, fndesc: Any, env: object, call_helper: object
     ) -> None:
+        """Add the function by which C, and words, call a kernel."""
         # Kernels never raise, so the status is ignored. Numba's wrapper would call Python to report
         # exceptions.
         module = self.create_module("cfunc_wrapper")
         result, kinds = fndesc.restype, fndesc.argtypes
-        own = ir.Function(
+        kernel = ir.Function(
             module, self.call_conv.get_function_type(result, kinds), fndesc.llvm_func_name
         )
         kind = ir.FunctionType(self.get_value_type(result), map(self.get_value_type, kinds))
-        made = ir.Function(module, kind, fndesc.llvm_cfunc_wrapper_name)
-        builder = ir.IRBuilder(made.append_basic_block())
-        builder.ret(self.call_conv.call_function(builder, own, result, kinds, made.args)[1])
+        wrapper = ir.Function(module, kind, fndesc.llvm_cfunc_wrapper_name)
+        builder = ir.IRBuilder(wrapper.append_basic_block())
+        builder.ret(self.call_conv.call_function(builder, kernel, result, kinds, wrapper.args)[1])
         library.add_ir_module(module)
 
     def get_function(self, fn: object, sig: object, _firstcall: bool = True) -> object:

@@ -34,7 +34,7 @@ from numba.core.dispatcher import Dispatcher
 
 from bvh.runtime.compiler.code_generator import kernel_context
 from bvh.runtime.compiler.code_types import Builder, Type, Value, Values
-from bvh.runtime.compiler.front_end import FrontEnd, is_counted, known_signatures
+from bvh.runtime.compiler.front_end import FrontEnd, call_signatures, is_counted
 
 Emitter = Callable[[Builder, Values], Value]
 
@@ -45,7 +45,7 @@ LONGEST_NAME = 80
 class HelperLibrary(codegen.JITCodeLibrary):
     """The code of one helper, simplified function by function, and not emitted."""
 
-    _whole: ModuleRef | None = None
+    _with_callees: ModuleRef | None = None
     key: str | None = None
 
     def __init__(self, generator: codegen.CPUCodegen, name: str) -> None:
@@ -53,6 +53,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
         self._linking_libraries: list[codegen.CodeLibrary] = []
 
     def add_llvm_module(self, ll_module: ModuleRef) -> None:
+        """Take the module of a helper, simplified function by function."""
         ll_module.data_layout = self._codegen._data_layout
         manager, builder = _simplifier(self._codegen)
         for function in _own_functions(ll_module):
@@ -67,15 +68,15 @@ class HelperLibrary(codegen.JITCodeLibrary):
 
     def _get_module_for_linking(self) -> ModuleRef:
         """Return the helper and all that it calls, for functions compiled by Numba itself."""
-        if self._whole is None:
-            whole = codegen.JITCodeLibrary(self._codegen, self.name)
-            whole._final_module.link_in(self._final_module, preserve=True)
-            _link_all(whole, self._linking_libraries)
-            for function in _own_functions(whole._final_module):
+        if self._with_callees is None:
+            linked = codegen.JITCodeLibrary(self._codegen, self.name)
+            linked._final_module.link_in(self._final_module, preserve=True)
+            _link_all(linked, self._linking_libraries)
+            for function in _own_functions(linked._final_module):
                 if function.linkage.name == "external":
                     function.linkage = "linkonce_odr"
-            self._whole = whole._final_module
-        return self._whole
+            self._with_callees = linked._final_module
+        return self._with_callees
 
 
 class EntryLibrary(codegen.JITCodeLibrary):
@@ -85,11 +86,12 @@ class EntryLibrary(codegen.JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
+        """Link the entry with all that it calls; optimise and emit that together."""
         self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
         public = {function.name for function in _own_functions(self._final_module)}
         _link_all(self, self._linking_libraries)
-        # They are not internal before the optimisation: LLVM would inline long functions with a
+        # Helpers are not internal before the optimisation: LLVM would inline long functions with a
         # single caller.
         for function in _own_functions(self._final_module):
             if function.name not in public:
@@ -169,6 +171,7 @@ class KernelLower(lowering.Lower):
         self.operations: dict[tuple[object, ...], Emitter] = {}
 
     def lower(self) -> None:
+        """Lower the function, and free the code that only lowering needs."""
         super().lower()
         # Break the reference cycles of code that is no longer used. The garbage collector would
         # take half a second to find them.
@@ -180,6 +183,7 @@ class KernelLower(lowering.Lower):
             function.args = ()
 
     def lower_block(self, block: ir.Block) -> None:
+        """Lower the instructions of a block, without texts for debugging."""
         self.pre_block(block)
         for instruction in block.body:
             # Half of all instructions delete a variable.
@@ -224,9 +228,9 @@ class KernelLower(lowering.Lower):
         typing = self.context.typing_context
         function = typing.resolve_value_type(op)
         key = function, tuple(kinds), ()
-        if key not in known_signatures:
-            known_signatures[key] = function.get_call_type(typing, kinds, {})
-        emitter: Emitter = self.context.get_function(function, known_signatures[key])
+        if key not in call_signatures:
+            call_signatures[key] = function.get_call_type(typing, kinds, {})
+        emitter: Emitter = self.context.get_function(function, call_signatures[key])
         return emitter
 
     def alloca(self, name: str, type: Type) -> Value:
@@ -246,6 +250,7 @@ class KernelLower(lowering.Lower):
             super().delvar(name)
 
     def storevar(self, value: Value, name: str, argidx: int | None = None) -> None:
+        """Store a variable; one that is assigned once, and is not counted, needs no memory."""
         kind = self.typeof(name)
         # With debug information, every variable is in memory.
         if is_counted(self.context, kind) or self._disable_sroa_like_opt:
@@ -268,6 +273,7 @@ class HelperLowering(compiler_machinery.LoweringPass):
         compiler_machinery.LoweringPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
+        """Lower a helper into a library of its own, without a function that Python could call."""
         context, flags, name = state.targetctx, state.flags, state.func_id.func_qualname
         library = state.library = HelperLibrary(context.codegen(), name)
         _inherit(library, state.reload_init)
@@ -354,6 +360,7 @@ class KernelCompiler(compiler.CompilerBase):
         self.state.flags = KernelFlags(self.state.flags)
 
     def define_pipelines(self) -> list[compiler_machinery.PassManager]:
+        """Return the passes of kernels, in order."""
         manager = KernelPasses("bvh")
         for step in (
             FrontEnd,
@@ -379,7 +386,7 @@ def compile_helper(helper: Dispatcher, signature: object) -> object:
     kinds, result = sigutils.normalize_signature(signature)
     if kinds not in helper.overloads:
         # Numba's `compile` announces each compilation by this event, too.
-        told = event.trigger_event("numba:compile", {"dispatcher": helper, "args": kinds})
-        with global_compiler_lock, helper._compiling_counter, told:
+        compile_event = event.trigger_event("numba:compile", {"dispatcher": helper, "args": kinds})
+        with global_compiler_lock, helper._compiling_counter, compile_event:
             helper.add_overload(helper._compiler.compile(kinds, result))
     return helper.overloads[kinds].entry_point

@@ -16,7 +16,7 @@ class CompileNotice:
     """Prints one line per process if a compilation takes long, and sums the time of all."""
 
     def __init__(self) -> None:
-        self.wanted = True
+        self.enabled = True
         self._depth, self._since, self._spent = 0, 0.0, 0.0
         self._timer: threading.Timer | None = None
         if hasattr(os, "register_at_fork"):
@@ -24,14 +24,14 @@ class CompileNotice:
 
     def silence(self) -> None:
         """Print nothing in this process: the user has asked to compile."""
-        self.wanted = False
+        self.enabled = False
 
     def begin(self, line: str) -> None:
         """Note the start of a compilation; of nested ones, the line of the outermost is printed."""
         self._depth += 1
         if self._depth == 1:
             self._since = time.perf_counter()
-        if self._depth == 1 and self.wanted and _is_read():
+        if self._depth == 1 and self.enabled and _is_read():
             self._timer = threading.Timer(AFTER_SECONDS, self._print, (line,))
             self._timer.daemon = True
             self._timer.start()
@@ -56,8 +56,9 @@ class CompileNotice:
         return (self._since if self._depth else now) - self._spent
 
     def _print(self, line: str) -> None:
-        if self.wanted:
-            self.wanted = False
+        """Print the line, once in a process."""
+        if self.enabled:
+            self.enabled = False
             # Errors of the terminal are ignored.
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(f"\r{line:<{LINE}}\n" if sys.stderr.isatty() else f"{line}\n")

@@ -131,7 +131,7 @@ def numba_type_of(value: object) -> Any:
     try:
         return typing.resolve_value_type(value)
     except ValueError:
-        # It was registered after Numba last looked for new ones.
+        # The operation was registered after Numba last looked for new ones.
         cpu_target.target_context.refresh()
         return typing.resolve_value_type(value)
 
@@ -143,11 +143,11 @@ def real_of(value: Any) -> Any:
 
 def names_of(module: str, names: str) -> Callable[[str], Any]:
     """Return a `__getattr__` for a module: the names of another, which is imported with Numba."""
-    known, found = names.split(), dict[str, Deferred]()
+    public, found = names.split(), dict[str, Deferred]()
     at_activation(lambda: import_module(module))
 
     def get(name: str) -> Any:
-        if name not in known:
+        if name not in public:
             raise AttributeError(name)
         return found.setdefault(name, Named(module, name))
 

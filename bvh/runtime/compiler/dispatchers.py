@@ -71,9 +71,9 @@ def own_pipelines() -> Own | None:
 
 def _imported() -> Own:
     from bvh.runtime.compiler.compilation import EntryCompiler, compile_helper
-    from bvh.runtime.compiler.kept_helpers import KeptHelperCompiler
+    from bvh.runtime.compiler.stored_helpers import StoredHelperCompiler
 
-    return Own(KeptHelperCompiler, EntryCompiler, compile_helper)
+    return Own(StoredHelperCompiler, EntryCompiler, compile_helper)
 
 
 def _try() -> None:

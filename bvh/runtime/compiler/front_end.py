@@ -35,7 +35,7 @@ FUNCTIONS = FunctionType, BuiltinFunctionType
 
 # Results that Numba computes each time: the signature of a call by its function and argument types,
 # and whether a type counts references.
-known_signatures: dict[tuple[object, ...], Signature] = {}
+call_signatures: dict[tuple[object, ...], Signature] = {}
 _counted: dict[Type, bool] = {}
 
 
@@ -52,23 +52,25 @@ class KernelTypeInferer(typeinfer.TypeInferer):
     def resolve_call(
         self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
     ) -> Signature | None:
+        """Return the signature of a call; those of functions are cached by the arguments' types."""
         if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
             return super().resolve_call(fnty, pos_args, kw_args)
         key = fnty, tuple(pos_args), tuple(kw_args.items())
-        found = known_signatures.get(key)
+        found = call_signatures.get(key)
         if found is None:
             found = super().resolve_call(fnty, pos_args, kw_args)
             # None means an error, or that some types are not known yet.
             if found is not None:
-                known_signatures[key] = found
+                call_signatures[key] = found
         return found
 
     def resolve_value_type(self, inst: ir.Assign, val: object) -> Type:
         # Numba looks for types of functions only after it has failed to find one of their value.
-        known = type(val) in FUNCTIONS and self.context._get_global_type(val)
-        return known or super().resolve_value_type(inst, val)
+        kind = type(val) in FUNCTIONS and self.context._get_global_type(val)
+        return kind or super().resolve_value_type(inst, val)
 
     def propagate(self, raise_errors: bool = True) -> object:
+        """Infer the types of all variables."""
         # Without loops, variables are defined before they are used, so that one pass over the
         # constraints finds all types, unless it has errors. Numba would repeat passes.
         if any(
@@ -90,6 +92,7 @@ class FrontEnd(compiler_machinery.FunctionPass):
         compiler_machinery.FunctionPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
+        """Translate bytecode to typed code of Numba, by the passes that kernels need."""
         # Skip the empty CACHE entries that Python, since 3.11, has among its instructions.
         for instruction in reversed(state.bc.table.values()):
             after = state.bc.table.get(instruction.next)

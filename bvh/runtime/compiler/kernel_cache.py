@@ -33,8 +33,8 @@ from bvh.runtime.caller_warnings import BVHWarning
 from bvh.runtime.compiler.compile_notice import notice
 from bvh.runtime.compiler.cpu_levels import (
     NATIVE,
+    cached_for_target,
     chosen_target,
-    known_of_target,
     natural_width,
     parsed,
 )
@@ -79,7 +79,7 @@ def _surroundings() -> tuple[str, ...]:
     # SVML is a library that vectorized mathematics may call, where it is installed.
     names = ("BOUNDSCHECK", "DEBUGINFO", "OPT", "USING_SVML")
     settings = [f"{name}={getattr(config, name, '')}" for name in names]
-    settings.append(f"width={natural_width(parsed(chosen_target().features))}")
+    settings.append(f"width={natural_width(chosen_target())}")
     return *versions, *kind, *cpus, *settings
 
 
@@ -102,7 +102,7 @@ class KernelVersion(NamedTuple):
                 folder.write(self.note, self.fingerprint.encode())
 
 
-@known_of_target
+@cached_for_target
 def version_of(package: Path) -> KernelVersion:
     """Return the version of a package's kernels."""
     # A folder that has the note of these bytes is named by the fingerprint: nothing is parsed then.
@@ -110,8 +110,8 @@ def version_of(package: Path) -> KernelVersion:
     if not sources:
         return KernelVersion("", fingerprint_of(sources))
     exact = KernelVersion(exact_fingerprint(sources), "")
-    wanted = os.environ.get("BVH_CACHE_DIR", "")
-    for root in () if wanted.lower() == "off" else cache_roots(wanted):
+    setting = os.environ.get("BVH_CACHE_DIR", "")
+    for root in () if setting.lower() == "off" else cache_roots(setting):
         for name in _noted(root, exact.note):
             return exact._replace(fingerprint=name, noted=True)
     with no_collection():
@@ -162,18 +162,18 @@ def cache_directory() -> Path | None:
     return None if folder is None else folder.path
 
 
-@known_of_target
+@cached_for_target
 def cache_folder() -> KernelFolder | None:
     """Return `cache_directory` as a `KernelFolder`, or None."""
-    wanted = os.environ.get("BVH_CACHE_DIR", "")
-    if wanted.lower() == "off" or not version_of(PACKAGE).exact:
+    setting = os.environ.get("BVH_CACHE_DIR", "")
+    if setting.lower() == "off" or not version_of(PACKAGE).exact:
         return None
-    folders = (version_folder(root, fingerprint()) for root in cache_roots(wanted))
+    folders = (version_folder(root, fingerprint()) for root in cache_roots(setting))
     found = next((folder for folder in folders if folder.prepare()), None)
-    if wanted and (found is None or found.path.parent != absolute(wanted)):
+    if setting and (found is None or found.path.parent != absolute(setting)):
         warnings.warn(
-            f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
-            f"write to; kernels are kept in {found.path if found else 'memory only'}",
+            f"BVH_CACHE_DIR={setting} cannot be used: it must be a folder that only its owner can "
+            f"write to; kernels are stored in {found.path if found else 'memory only'}",
             BVHWarning,
             stacklevel=2,
         )
@@ -244,41 +244,43 @@ class KernelCache:
         return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Return a kernel from the cache; None, and begin a notice, if it must be compiled."""
         # Kernels of users' functions are not cached: no other process knows these by a name.
-        kept = self._enabled and not _has_function(self._kinds or signature)
-        key = self._key(signature) if kept else None
-        found = self._load(key) if kept else None
+        is_cached = self._enabled and not _has_function(self._kinds or signature)
+        key = self._key(signature) if is_cached else None
+        found = self._load(key) if is_cached else None
         if found is None:
-            if self._choose_compiler() is None and kept:
+            if self._choose_compiler() is None and is_cached:
                 # Numba's own compiler has another target and another folder.
                 found = self._load(key)
             if found is None:
                 helpers.search(cache_folder())
-                notice.begin(self._line(kept))
+                notice.begin(self._line(is_cached))
         if found is not None:
             tally.loaded += 1
         return found
 
     def save_overload(self, signature: Any, result: Any) -> None:
+        """Store a kernel that has been compiled, and end the notice."""
         tally.compiled += 1
         try:
-            kept = self._enabled and not _has_function(self._kinds or signature)
+            is_cached = self._enabled and not _has_function(self._kinds or signature)
             # A kernel with addresses among its constants is of no use to another process.
-            if kept and not result.library.has_dynamic_globals:
+            if is_cached and not result.library.has_dynamic_globals:
                 self._files.save(self._key(signature), result._reduce())
         except OSError:
             self._enabled = False
         finally:
             notice.end()
 
-    def _line(self, kept: bool) -> str:
-        """Return the text of the notice; `kept` is whether the kernel is cached."""
+    def _line(self, is_cached: bool) -> str:
+        """Return the text of the notice; `is_cached` is whether the kernel is cached."""
         from bvh.runtime.compiler.code_generator import target
 
         # Short enough for a terminal, which would break it inside of the level.
         what = f"bvh: compiling for {target().level}"
-        if kept and cache_folder() is not None:
-            return f"{what}, kept for later; `bvh warmup` compiles all"
+        if is_cached and cache_folder() is not None:
+            return f"{what}, stored for later; `bvh warmup` compiles all"
         return f"{what}, in each process that needs it"
 
     def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
@@ -305,7 +307,7 @@ def _has_function(kinds: Any) -> bool:
 
 
 def instructions(code: CodeType) -> tuple[object, ...]:
-    """Return what a function does: its instructions, names and constants, without texts."""
+    """Return the meaning of a function: its instructions, names and constants, without texts."""
     constants = (
         instructions(value) if isinstance(value, CodeType) else value
         for value in code.co_consts

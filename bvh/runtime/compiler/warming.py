@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from typing import Any
 
 
-class Plan:
+class WarmingPlan:
     """Schedule of parts: families of parts that share helpers.
 
     A process stays in one family while parts are left, continues with a family that is not begun,
@@ -40,7 +40,7 @@ def compile_together(
 ) -> None:  # fmt: skip
     """Do the work of all parts, listed by family, in several processes."""
     # `work` must be a function that other processes can import by its name.
-    plan, total, done = Plan(parts), sum(map(len, parts)), 0
+    plan, total, done = WarmingPlan(parts), sum(map(len, parts)), 0
     # Spawned, because a fork would inherit locks of threads that it does not have. Ctrl-C is for
     # this process, which ends the others.
     settings: Any = get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)

@@ -55,7 +55,7 @@ def _multiply_add(exact: bool) -> Callable[..., Operation]:
         kind = vecs[0] if vecs else types.float64
         if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
             return None
-        # Scalars beside vectors lose their literal types; `operands` copies them into all lanes.
+        # Scalars lose their literal types here; `operands` copies them into all lanes.
         parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
         once = exact or HAS_FMA or getattr(kind, "dtype", kind) == types.float64
 
@@ -123,6 +123,7 @@ def lowest(typingctx: TypingContext, vector: Type) -> Operation:
     real = isinstance(vector.dtype, types.Float)
 
     def emit(builder: Builder, value: Value) -> Value:
+        """Emit the least lane: halves are compared until one lane is left."""
         n = vector.n
         while n > 1:
             n //= 2

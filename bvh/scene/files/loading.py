@@ -44,7 +44,7 @@ from bvh.tree.shapes import KINDS
 from bvh.tree.triangle_groups import GROUP_SIZE
 from bvh.tree.wide_nodes import WideNodes
 
-AnyHeader = file_formats.Header | file_formats.SceneHeader
+AnyHeader = file_formats.TreeHeader | file_formats.SceneHeader
 
 CLASSES = {kind.__name__.lower(): kind for kind in (Triangles, *KINDS)}
 
@@ -90,13 +90,13 @@ def _loaded(
     trees: list[BVH] = []
     headers = [content[:HEADER_SIZE].tobytes()]
 
-    def tree_of(header: file_formats.Header, content: NDArray[np.uint8]) -> BVH:
+    def tree_of(header: file_formats.TreeHeader, content: NDArray[np.uint8]) -> BVH:
         """Return a tree in the file; add it and its header to the lists."""
         trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
         headers.append(content[:HEADER_SIZE].tobytes())
         return trees[-1]
 
-    if isinstance(header, file_formats.Header):
+    if isinstance(header, file_formats.TreeHeader):
         return tree_of(header, content), trees
     scene = scene_of(header, content, tree_of, Scene, workers)
     if mmap:
@@ -239,7 +239,7 @@ class _SavedTree:
     """A tree's file, or its part of a scene's file, with its checked header."""
 
     name: str
-    header: file_formats.Header
+    header: file_formats.TreeHeader
     content: NDArray[np.uint8]
     threads: int
     # The error of a mapped tree that is not valid.

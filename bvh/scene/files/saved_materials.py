@@ -71,8 +71,8 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
     images = [None, *(_image(taken(size)) for size in sizes.tolist())]
     found = []
     for (*factor, linear, vertices, faces, zero, image), rows in zip(records, counts, strict=True):
-        known = max(linear, vertices, faces) <= 1 and zero == 0 and image < len(images)
-        if not (known and all(0.0 <= x <= 1.0 for x in factor)):
+        valid = max(linear, vertices, faces) <= 1 and zero == 0 and image < len(images)
+        if not (valid and all(0.0 <= x <= 1.0 for x in factor)):
             raise ValueError("is not valid: a material has a value that it cannot have")
         pairs = zip((vertices, faces), rows, strict=True)
         both = [kernel_input(taken(3 * n).reshape(-1, 3)) if given else None for given, n in pairs]

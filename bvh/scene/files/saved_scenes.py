@@ -20,9 +20,9 @@ from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes, ReversedAttributes
 from bvh.queries.tree_base import TreeBase, file_of
 from bvh.runtime.arguments import kernel_input
-from bvh.scene.content import SceneContent
 from bvh.scene.files.saved_materials import packed_materials, unpacked_materials
 from bvh.scene.leaves import check_nesting
+from bvh.scene.scene_content import SceneContent
 from bvh.scene.table import MAX_ID, InstanceHolder, Instances, matrices_of, nested_scenes
 from bvh.tree.primitives import Triangles
 
@@ -39,16 +39,16 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
     children = {id(child): child for part in parts for child in part._instances.children}
     trees = [child for child in children.values() if isinstance(child, TreeBase)]
     files = [file_of(tree, threads) for tree in trees]
-    known = [scene.attributes(tree) for tree in trees]
-    normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
+    attributes = [scene.attributes(tree) for tree in trees]
+    normals, uv, materials = zip(*attributes, strict=True) if attributes else ((), (), ())
     looks = [material for material in materials if material is not None]
     ups = [file_formats.UPS.index(part._up) for part in parts]
-    held = [part._instances for part in parts]
+    tables_of = [part._instances for part in parts]
     tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
-        "scenes": [(len(t), t.next_id, up) for t, up in zip(held, ups, strict=True)],
+        "scenes": [(len(t), t.next_id, up) for t, up in zip(tables_of, ups, strict=True)],
         "trees": [
-            (size, *(a is not None for a in its), its.reversed)
-            for (size, _), its in zip(files, known, strict=True)
+            (size, *(a is not None for a in flags), flags.reversed)
+            for (size, _), flags in zip(files, attributes, strict=True)
         ],
         "normals": _joined(normals, 3),
         "uv": _joined(uv, 2),
@@ -96,7 +96,7 @@ def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
 
 def scene_of(
     header: file_formats.SceneHeader, content: NDArray[np.uint8],
-    tree_of: Callable[[file_formats.Header, NDArray[np.uint8]], TreeBase],
+    tree_of: Callable[[file_formats.TreeHeader, NDArray[np.uint8]], TreeBase],
     new_scene: Callable[[], AnyScene], threads: int,
 ) -> AnyScene:  # fmt: skip
     """Return the scene of a file; `tree_of` creates its trees from their headers and bytes."""
@@ -107,9 +107,9 @@ def scene_of(
     ends = file_formats.tables_end(header) + np.cumsum(sizes)
     pieces = [content[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     headers = [file_formats.unpacked(piece[:HEADER_SIZE].tobytes(), len(piece)) for piece in pieces]
-    known = _attributes(tables, headers)
+    attributes = _attributes(tables, headers)
     trees = [tree_of(*pair) for pair in zip(headers, pieces, strict=True)]
-    return _assembled(tables, names, trees, known, new_scene)
+    return _assembled(tables, names, trees, attributes, new_scene)
 
 
 def _refuse(bad: Any, what: str) -> None:
@@ -175,7 +175,7 @@ def _names(tables: Tables) -> list[str | None]:
     return names
 
 
-def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attributes]:
+def _attributes(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[Attributes]:
     """Return the attributes of each tree."""
     counts = np.array([header.points for header in headers], np.int64)
     kinds = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
@@ -188,13 +188,15 @@ def _attributes(tables: Tables, headers: list[file_formats.Header]) -> list[Attr
         parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
         found.append([part if given else None for part, given in zip(parts, has, strict=True)])
     found.append(_materials(tables, headers))
-    turned: NDArray[np.bool_] = tables["trees"][:, 4] == 1
-    _refuse(turned & ~kinds, "something without faces has them reversed")
-    kinds_of = [ReversedAttributes if its else Attributes for its in turned.tolist()]
-    return [kind(*its) for kind, *its in zip(kinds_of, *found, strict=True)]
+    are_reversed: NDArray[np.bool_] = tables["trees"][:, 4] == 1
+    _refuse(are_reversed & ~kinds, "something without faces has them reversed")
+    kinds_of = [
+        ReversedAttributes if is_reversed else Attributes for is_reversed in are_reversed.tolist()
+    ]
+    return [kind(*arrays) for kind, *arrays in zip(kinds_of, *found, strict=True)]
 
 
-def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Material | None]:
+def _materials(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[Material | None]:
     """Return the material of each tree, or None."""
     has = (tables["trees"][:, 3] == 1).tolist()
     flat = any(h.kind != "triangles" and given for h, given in zip(headers, has, strict=True))
@@ -206,13 +208,13 @@ def _materials(tables: Tables, headers: list[file_formats.Header]) -> list[Mater
 
 
 def _assembled(
-    tables: Tables, names: list[str | None], trees: list[TreeBase], known: list[Attributes],
+    tables: Tables, names: list[str | None], trees: list[TreeBase], attributes: list[Attributes],
     new_scene: Callable[[], AnyScene],
 ) -> AnyScene:  # fmt: skip
     """Return the outermost scene, created after all that are nested in it."""
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
-    useful = [one.reversed or any(given is not None for given in one) for one in known]
+    useful = [one.reversed or any(given is not None for given in one) for one in attributes]
     for count, next_id, up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)
@@ -234,9 +236,12 @@ def _assembled(
             "names": {k: name for k, name in named if name is not None},
             "next_id": next_id,
         }
-        own = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
+        rows_of_trees = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
         scene = new_scene()
-        scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in own})
+        scene._begin(
+            Instances.of_state(state),
+            {id(trees[k]): (trees[k], attributes[k]) for k in rows_of_trees},
+        )
         scene._up = file_formats.UPS[up]
         scenes.append(scene)
     try:

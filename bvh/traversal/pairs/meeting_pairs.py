@@ -39,8 +39,8 @@ GROUP_SIZE = pair_frames.GROUP_ROWS * WIDTH
 # (`split`), or the current task (`find_contacts`).
 HEIGHT, MET, FIRST = 0, 1, 2
 
-# What both sides are parts of: two meshes; one mesh, whose faces do not intersect where they only
-# share a corner or an edge; one tree, where each pair is found once, not in both orders.
+# The meshes that both sides belong to: two meshes; one mesh, whose faces do not intersect where
+# they only share a corner or an edge; one tree, where each pair is found once, not in both orders.
 TWO_MESHES, ONE_MESH, ONE_TREE = 0, 1, 2
 
 # Steps between two checks for an interrupt: some milliseconds.
@@ -231,8 +231,8 @@ def _task_of(row, row2, motions, places, pair_search, room, shared):
 @entry
 def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
     """Open pairs of subtrees until there are `wanted`, or only leaves are left."""
-    # They are in the stack from FIRST to HEIGHT. `leaves` is how many of its last numbers are those
-    # of pairs of leaves.
+    # The pairs are in the stack from FIRST to HEIGHT. `leaves` is how many of its last numbers are
+    # those of pairs of leaves.
     none = np.int64(0)
     task = _task_of(row, row2, motions, (leaf, leaf2), pair_search, none, shared)
     stack, top, first, leaves = task.stack, pair_search.state[HEIGHT], np.int64(0), np.int64(0)

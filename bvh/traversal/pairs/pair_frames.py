@@ -239,7 +239,7 @@ def set_common_frame(tree, tree2, side, side2):
 @kernel
 def set_direction(side, side2, g):
     """Set the direction along which both sides are measured: g, from the second to the first."""
-    # It is 0, which bounds nothing, if g is too short or too long.
+    # The result is 0, which bounds nothing, if g is too short or too long.
     stay_outlined()
     length = simd.sqrt(dot(g, g))
     f = SHORTER / length if 1e-100 < length < 1e100 else 0.0

@@ -224,8 +224,8 @@ def _total(vector, memory):
 @entry
 def winding_numbers(tree, points, beta, begin, end, found):
     """Find the winding numbers at the points begin..end; `beta` is the accuracy squared."""
-    # They are NaN for points that are not finite, and 0 far away. If `beta` is infinite, all nodes
-    # are near: every face is measured.
+    # Results are NaN for points that are not finite, and 0 far away. If `beta` is infinite, all
+    # nodes are near: every face is measured.
     arrays, where, numbers = as_pointers(tree), simd.pointer(points), simd.pointer(found)
     limit, s, is_empty = F(beta), frames.scale(arrays.frame), len(tree.codes) == 0
     sight = OUT_OF_SIGHT if limit < F(np.inf) else EXACTLY_OUT_OF_SIGHT

@@ -75,6 +75,7 @@ def trace_block(tree, rays, scratch, measured, count, forced, goal):
 
 
 def _trace_either_way(tree, rays, scratch, measured, count, forced, goal):
+    """Trace the active rays of a block in streams or one by one, as forced, or as trials choose."""
     block, left, single = scratch.block, scratch.active, count
     way = forced if count >= FEWEST else np.int64(SINGLES)
     tried = way == AUTO

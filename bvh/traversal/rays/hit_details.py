@@ -252,6 +252,7 @@ def _volume(of, k):
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
+    """Write the details of up to HALF hits, pairs j..j + count, computed side by side."""
     triangles, vertices = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
     known, timed, weighed, t, u, v, (of_u, of_v, whole) = solve(vertices, o, d)
@@ -323,6 +324,7 @@ def _own_vertices(primitives, pairs, j):
 
 
 def _moved_vertices(primitives, pairs, j):
+    """Return (lanes that are triangles, as bits; their vertices in the world) of HALF pairs."""
     triangles = np.int64(0)
     for k in range(HALF):
         triangles |= _lay_out(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
@@ -369,7 +371,7 @@ def _moved(rows, vertex, lanes):
 
 @inlined
 def _coordinate(rows, vertex, axis, lanes):
-    """Return a coordinate of moved vertices, correctly rounded in `lanes`."""
+    """Return a coordinate of moved vertices, correctly rounded in `lanes`, most by doubles."""
     good, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
     if lanes & ~np.int64(simd.mask_bits(good)) != 0:
         x = _coordinate_of_few(rows, vertex, axis, lanes)
@@ -378,7 +380,7 @@ def _coordinate(rows, vertex, axis, lanes):
 
 @kernel
 def _coordinate_of_few(rows, vertex, axis, lanes):
-    """Return what `_coordinate` does; decide exactly what double-doubles do not."""
+    """Return the result of `_coordinate`, by exact sums where double-doubles do not decide."""
     stay_outlined()
     m, v = _row_of_map(rows, axis), _three(rows, 3 * vertex)
     good, x = rounded_dot(m, v)

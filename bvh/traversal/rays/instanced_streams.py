@@ -114,6 +114,7 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
 
 
 def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiting):
+    """Trace the streams first..last in the instances at their leaves; return those waiting."""
     memory = scratch.groups
     for i in range(first, last):
         group = streams.queued(memory, i)

@@ -79,6 +79,7 @@ class Context(NamedTuple):
 
 @pointers_of(Rays)
 def _ray_pointers(arrays):
+    """Return `RayPointers` of `Rays`; arrays of one row are shared by all rays."""
     return RayPointers(
         simd.pointer(arrays.origins), simd.pointer(arrays.directions), simd.pointer(arrays.t_min),
         simd.pointer(arrays.t_max), simd.pointer(arrays.masks), np.int64(len(arrays.origins) > 1),
@@ -145,7 +146,7 @@ def read_lanes(rays, index):
 
 @inlined
 def _rows(array, step, near, index):
-    """Return what `read_rows` does; `step` is 0 for a shared row, `near` for neighbours."""
+    """Return the result of `read_rows`; `step` is 0 for a shared row, `near` for neighbours."""
     if step == 0:
         x, y, z = vector(array, np.int64(0))
         return simd.splat(x, HALF), simd.splat(y, HALF), simd.splat(z, HALF)
@@ -193,6 +194,7 @@ class OrderPointers(NamedTuple):
 
 @pointers_of(Order)
 def _order_pointers(arrays):
+    """Return `OrderPointers` of an `Order`, before a window is sorted."""
     return OrderPointers(
         np.int64(arrays.size), np.int64(arrays.row), False, arrays.row == 0,
         simd.pointer(arrays.queue), np.int64(arrays.kernel), np.int64(arrays.sort),

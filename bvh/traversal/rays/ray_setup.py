@@ -106,7 +106,7 @@ def disabled_limits(bound):
 
 @inlined
 def _limits(bound, d, interval, rest, t_min, t_max, grain):
-    """Return the limits of a ray that enters the box at entry + rest and leaves it at `leave`."""
+    """Return the `Limits` of a ray that enters the box at entry + rest and leaves it at `leave`."""
     # `interval` is (start, entry, leave); t_min and t_max are in local units, start no later than
     # t_min, and grain is the rounding of t itself.
     start, entry, leave = interval

@@ -65,6 +65,7 @@ def count_node(goal, block, r):
 
 
 def _count_tests(goal, tree, block, memory, slot, tested):
+    """Add the primitives in the tested rows of ids to the cost of a slot's ray."""
     _, groups, ids = slots.current_arrays(tree, memory, slot)
     i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
     first, last, lanes = tested
@@ -136,6 +137,7 @@ def finish_ray(goal, tree, block, memory, slot):
 
 
 def _test_groups(goal, tree, block, context_ref, memory, count):
+    """Test the groups of triangles at the leaves of `count` slots: filters, then candidates."""
     found = np.int64(0)
     # All filters first: few groups have candidates, and no CPU could predict which.
     for i in range(count):
@@ -158,6 +160,7 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
 
 
 def _test_whole(goal, tree, block, context_ref, memory, count):
+    """Test the leaves of `count` slots one by one, each by filter and exact tests together."""
     for i in range(count):
         slot = slots.waiting_at_leaf(memory, i)
         child = slots.child(memory, slot)

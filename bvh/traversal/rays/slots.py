@@ -241,6 +241,7 @@ def _interval_in_tree(primitives, block, memory, slot, t):
 
 
 def _interval_in_scene(primitives, block, memory, slot, t):
+    """Return t as an interval of tau in the BLAS, all of it where float32 tests are disabled."""
     error = np.float64(slack(memory, slot))
     # The float32 tests are disabled, as in `blocks.tau_around`.
     if error == INF:

@@ -187,6 +187,7 @@ def _load_own(primitives, block, memory, slot, r):
 
 
 def _load_moved(primitives, block, memory, slot, r):
+    """Load a ray that is moved into an instance, and its closest hit, into a slot."""
     # The closest hit, if any, is in this instance, or was found in another one before.
     lanes = block.lanes
     best = blocks.prim(lanes, r)
@@ -291,6 +292,7 @@ def visit_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
 
 
 def _test_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
+    """Test the leaves of the streams first..last; return the number of those waiting."""
     i, memory = first, scratch.groups
     while i < last:
         found = np.int64(0)

@@ -40,7 +40,7 @@ def next_way(measured, count):
     if count < ENOUGH or turn > TURNS:
         return faster
     if turn < TURNS:
-        # They take turns in the order A B B A.
+        # Both kernels take turns in the order A B B A.
         return first if np.int64(turn) % 3 == 0 else second
     between = peek(measured, BETWEEN)
     if faster == peek(measured, FASTER):

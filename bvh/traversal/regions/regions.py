@@ -131,6 +131,7 @@ def _squared_gap(low, high, x):
 
 
 def _reach_sphere(region, local, low, high):
+    """Return which boxes, in lanes, may overlap a ball."""
     total = (
         _squared_gap(low[0], high[0], peek(local, 0))
         + _squared_gap(low[1], high[1], peek(local, 1))
@@ -147,6 +148,7 @@ def _farthest(low, high, n):
 
 
 def _reach_planes(region, local, low, high):
+    """Return which boxes, in lanes, may overlap a region between planes."""
     inside = low[0] <= high[0]
     for k in range(peek(region.shape, 0)):
         top = (
@@ -176,6 +178,7 @@ def _triangle_planes(primitives, region, i, prim, scratch):
 
 
 def _box_box(primitives, region, i, prim, scratch):
+    """Return whether a box and a region that is a box overlap."""
     low, high = read_box(primitives.points, prim)
     for axis in range(3):
         if low[axis] > peek(region.upper, 3 * i + axis):

@@ -204,6 +204,7 @@ def subtree_builder(
         task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
         state: subtrees.BuildState,
     ) -> int:  # fmt: skip
+        """Build the subtree of a task into a block of nodes."""
         with shelf.scratch() as (splits, scratch):
             return int(
                 build_subtree(records, *splits, task, box, block, limits, state, scratch)

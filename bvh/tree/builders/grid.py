@@ -50,7 +50,8 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 def _fill_cells(records, begin, end, boxes, bits, cells, bins):
     """Write the cell of each record of a range, and put it into the bin of the cell."""
     centres = record.load(boxes, 1)
-    scale, shifts = record.scales(centres, np.float32(grid_cells.LAYERS)), grid_cells.shifts_of(bits)
+    scale = record.scales(centres, np.float32(grid_cells.LAYERS))
+    shifts = grid_cells.shifts_of(bits)
     for i in range(begin, end):
         r = record.load(records, i)
         cell = grid_cells.cell_of(r, centres, scale, shifts)

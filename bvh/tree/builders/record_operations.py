@@ -32,6 +32,8 @@ def operation(
     """Make an intrinsic of the given types from a function that takes a builder and values."""
 
     def make(emit: Callable[..., Value | None]) -> Any:
+        """Return the intrinsic that `emit` writes, with its name and parameters."""
+
         def declare(typingctx: TypingContext, *given: Type) -> Operation:
             chosen = [a if kind is ARRAY else kind for kind, a in zip(kinds, given, strict=True)]
 

@@ -16,7 +16,7 @@ import bvh
 from bvh.runtime.cache import kernel_sources as sources_of_kernels
 from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kernel_sources
 from bvh.runtime.calls import linked
-from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width, parsed
+from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width
 
 ENTRY = "bvh.tree.build._survey"
 SOURCE = "void bvh_survey(long long *words) { words[2] = 7 * words[3]; }"
@@ -35,7 +35,7 @@ def written(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     # A few stand for all, whose syntax takes a while to read.
     sources = dict([*kernel_sources(PACKAGE).items()][:10])
     manifest = {
-        "version": bvh.__version__, "width": natural_width(parsed(target.features)),
+        "version": bvh.__version__, "width": natural_width(target),
         "sources": [*sources], "bytes": by_bytes(sources), "syntax": by_syntax(sources),
         "kernels": {ENTRY: {"i8": ["bvh_survey", ["i8"], False]}}, "methods": {},
     }  # fmt: skip

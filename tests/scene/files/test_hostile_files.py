@@ -376,6 +376,6 @@ def test_limits_are_those_of_the_kernels() -> None:
 
 
 def _blank() -> Any:
-    return bvh.io.file_formats.Header(
+    return bvh.io.file_formats.TreeHeader(
         "boxes", "medium", WIDTH, 0, 0, 0, 0, 0.0, (0.0,) * 6, (b"",) * 5
     )

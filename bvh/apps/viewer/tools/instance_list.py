@@ -21,7 +21,7 @@ class InstanceList:
 
     def __init__(self, gui: Any, copy: SceneCopy) -> None:
         self._copy = copy
-        # What is listed: ids, names, hidden ids and the number of instances.
+        # Content of the list: ids, names, hidden ids and the number of instances.
         self._listed: tuple[Any, ...] = ()
         self._folder = gui.add_folder("Instances", expand_by_default=False)
         with self._folder:

@@ -31,6 +31,7 @@ class PageEvents:
             self._handle()
 
     def _handle(self) -> None:
+        """Handle the new events in the field; ignore a text that is not a list of events."""
         try:
             events = json.loads(self._field.value)
             fresh = [event for event in events if event["n"] > self._seen]

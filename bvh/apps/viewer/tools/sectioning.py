@@ -38,9 +38,10 @@ class Sectioning:
         self._flip.on_update(lambda _: self._update())
 
     def _update(self) -> None:
+        """Set the section plane to that of the controls, and show it."""
         session, chosen = self._session, self._across.value
         self._share.visible = self._flip.visible = chosen != OFF
-        with session.asking():
+        with session.updated_scene():
             self.plane = None
             normal = np.zeros(3)
             if chosen in AXES:

@@ -34,7 +34,7 @@ class Selecting:
         self._marked: list[Marked] = []
         gui = session.client.gui
         self._text = gui.add_html(readouts.selected(None, 0.0, 0))
-        hint = "What dragging does. Shift-drag is a rectangle with any tool."
+        hint = "Use of dragging. Shift-drag is a rectangle with any tool."
         self._tool = gui.add_dropdown("Tool", tuple(TOOLS), hint=hint)
         self._what = gui.add_dropdown("Select", WHAT)
         hint = "With Ctrl or Cmd held, add; with Alt, remove."
@@ -52,7 +52,7 @@ class Selecting:
     def select(self, polygon: Floats, mode: str = "") -> None:
         """Select the content of a polygon in shares of the picture; two points are a rectangle."""
         session = self._session
-        with session.asking():
+        with session.updated_scene():
             camera = session.camera()
             shares = np.asarray(polygon, np.float64).reshape(-1, 2)
             # Rounded, so that a border through centres of pixels is not moved off them by the
@@ -94,6 +94,7 @@ class Selecting:
         self._marked = [each.unplaced() for each in self._marked]
 
     def _show(self, found: Selection, seconds: float, camera: Camera) -> None:
+        """Mark a selection in the page, or its first faces, and describe it in the panel."""
         self.found, self._marked, drawn = found, [], 0
         for row, leaf in enumerate(found.leaf.tolist()):
             if found.what == "instances":
@@ -122,7 +123,7 @@ class Selecting:
     def _export(self, how: str) -> None:
         """Copy, save or clear the selection."""
         if how == "Clear":
-            with self._session.asking():
+            with self._session.updated_scene():
                 self.clear()
         elif self.found is not None:
             text = as_json(self.found)

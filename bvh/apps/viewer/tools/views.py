@@ -40,7 +40,7 @@ class Views:
         "Fit" and names that are not in NAMES keep the direction.
         """
         session = self._session
-        with session.asking():
+        with session.updated_scene():
             box = session.scene.bounds if bounds is None else bounds
             if not np.isfinite(box).all():
                 return
@@ -55,8 +55,8 @@ class Views:
             shown += 1e-6 * np.array([[-1.0] * 3, [1.0] * 3])
             opening = NARROW if self._parallel.value else WIDE
             size = max(now.width, 1), max(now.height, 1)
-            wanted = Camera.framing(shown, along, self._up, opening, *size, fill=FILL)
-            self._stand(wanted.eye, shown.mean(axis=0), opening)
+            framed = Camera.framing(shown, along, self._up, opening, *size, fill=FILL)
+            self._stand(framed.eye, shown.mean(axis=0), opening)
 
     def _stand(self, eye: Floats, target: Floats, opening: float) -> None:
         """Set the page's camera; `opening` is the vertical field of view in degrees."""

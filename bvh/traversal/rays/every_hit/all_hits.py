@@ -223,6 +223,7 @@ def goal_count(goal, i):
 
 
 def _found_by_ray(goal, block, size, pairs):
+    """Sort the hits found in a block by ray, into `pairs`."""
     found, starts = goal.found, pairs.starts
     # A counting sort: set `starts` to where each ray's hits end, then fill from there downwards.
     end = np.int64(0)
@@ -239,6 +240,7 @@ def _found_by_ray(goal, block, size, pairs):
 
 
 def _nearest_by_ray(goal, block, size, pairs):
+    """Copy the nearest hits of each ray of a block to `pairs`."""
     nearest = goal.nearest
     at = np.int64(0)
     for i in range(size):

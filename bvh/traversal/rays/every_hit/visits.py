@@ -95,6 +95,7 @@ def _filter(primitives, groups, group, lanes, r):
 
 @kernel
 def _test_triangles(primitives, context, visits, queued, goal):
+    """Test the queued pairs of a ray and a leaf of triangles; append or count the hits."""
     stay_outlined()
     tree, rays, block = context
     context_ref = refer(context)
@@ -129,6 +130,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
 
 @kernel
 def _test_others(primitives, context, visits, queued, goal):
+    """Test the queued pairs of a ray and a leaf of other primitives; append the hits."""
     stay_outlined()
     tree, context_ref = context.tree, refer(context)
     for i in range(queued):

@@ -27,18 +27,19 @@ from bvh.runtime.compiler.kernel_cache import instructions
 NUMBAS = ("ol_max.<locals>.impl", "ol_min.<locals>.impl", "ol_int.<locals>.impl")
 
 # Compiled or loaded helpers of this process, by key.
-_known: dict[str, compiler.CompileResult] = {}
+_compiled: dict[str, compiler.CompileResult] = {}
 
 
-class KeptHelperCompiler(HelperCompiler):
+class StoredHelperCompiler(HelperCompiler):
     """A compiler of helpers that lowers only those that are not stored."""
 
     def compile_extra(self, func: Any) -> compiler.CompileResult:
+        """Return the compiled helper: that of this process, a stored one, or a new one."""
         state, parts = self.state, _identity(func)
         key = state.key = None if parts is None else _key(parts, state.args, state.flags)
-        if key in _known:
-            known = _known[key]
-            return _result(state.targetctx, known.library, known.fndesc, known.signature)
+        if key in _compiled:
+            compiled = _compiled[key]
+            return _result(state.targetctx, compiled.library, compiled.fndesc, compiled.signature)
         result = key and _rebuilt(state.targetctx, key)
         if result is None:
             result = super().compile_extra(func)
@@ -46,12 +47,12 @@ class KeptHelperCompiler(HelperCompiler):
                 result.library.key = key
                 _add(result)
         if key:
-            _known[key] = result
+            _compiled[key] = result
         return result
 
 
 def _identity(function: Any) -> tuple[object, ...] | None:
-    """Return what identifies a function in all processes; None if nothing does."""
+    """Return parts that identify a function in all processes; None if it has a local identity."""
     cells = []
     for cell in function.__closure__ or ():
         value = real_of(cell.cell_contents)
@@ -128,14 +129,14 @@ _libraries: dict[str, HelperLibrary | None] = {}
 
 def _library(generator: codegen.CPUCodegen, key: str) -> HelperLibrary | None:
     """Return the library of a helper; None if it, or something that it calls, is not stored."""
-    if key in _known:
-        library: HelperLibrary = _known[key].library
+    if key in _compiled:
+        library: HelperLibrary = _compiled[key].library
         return library
     if key not in _libraries:
         code, keys, *_ = helpers.find(key) or (b"", ())
         called = [found for other in keys if (found := _library(generator, other))]
-        whole = code and len(called) == len(keys)
-        _libraries[key] = StoredLibrary(generator, key, code, called) if whole else None
+        complete = code and len(called) == len(keys)
+        _libraries[key] = StoredLibrary(generator, key, code, called) if complete else None
     return _libraries[key]
 
 

@@ -46,14 +46,14 @@ class SceneContent(InstanceHolder):
         self._meshes: dict[int, TreeBase] = {}
         self._flattened: FlattenedInstances | None = None
         self._view: Any = None
-        # What the view was made from: leaves, `changes.trees` at that time, and arrays of trees.
+        # Sources of the view: leaves, `changes.trees` at that time, and arrays of trees.
         self._view_of: tuple[FlattenedInstances | None, int, list[Any]] = None, -1, []
         # The value of `changes.count` when leaves and view were last brought up to date.
         self._seen = -1
         self._up, self._saved = "z", None
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        """Return what identifies the scene's content to Dask."""
+        """Return a token of the scene's content for Dask."""
         table = self._instances.state()
         columns = b"".join(column.tobytes() for column in table["columns"].values())
         children = [child.__dask_tokenize__() for child in table["children"]]
@@ -65,7 +65,9 @@ class SceneContent(InstanceHolder):
         return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
+        attributes = {
+            id(tree): (tree, attributes_of_tree) for tree, attributes_of_tree in state["attributes"]
+        }
         self._begin(Instances.of_state(state["table"]), attributes)
         self._up = state["up"]
 

@@ -16,9 +16,9 @@ from bvh.runtime.compiler import kernel_cache
 from tests.children import answer, fork, start
 
 distributed = pytest.importorskip("distributed")
-worker_kernels = pytest.importorskip("bvh.distributed.worker_kernels")
-KernelPlugin = worker_kernels.KernelPlugin
-keep_freed_memory = worker_kernels.keep_freed_memory
+kernel_plugin = pytest.importorskip("bvh.distributed.kernel_plugin")
+KernelPlugin = kernel_plugin.KernelPlugin
+keep_freed_memory = kernel_plugin.keep_freed_memory
 
 # Windows ends a process at any signal.
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
@@ -118,7 +118,7 @@ def test_all_parts_by_default() -> None:
 PAGES = """
 import json, resource
 import numpy as np
-from bvh.distributed.worker_kernels import keep_freed_memory
+from bvh.distributed.kernel_plugin import keep_freed_memory
 kept = keep_freed_memory({size})
 faults = []
 for _ in range(2):

@@ -15,7 +15,7 @@ from numba.core.compiler import Flags
 from bvh.runtime import jit
 from bvh.runtime.compiler import dispatchers
 from bvh.runtime.compiler.dispatchers import own_pipelines
-from bvh.runtime.compiler.kept_helpers import _identity, _key
+from bvh.runtime.compiler.stored_helpers import _identity, _key
 from bvh.runtime.jit import kernel, types
 from tests.children import answer, fork
 

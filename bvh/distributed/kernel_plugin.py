@@ -59,15 +59,15 @@ class KernelPlugin(WorkerPlugin):
         self, parts: Sequence[str] | None = None, *, keep_memory: int | str = "256MB"
     ) -> None:
         self._reused = byte_count("keep_memory", keep_memory)
-        known = all_recipes()
+        recipes = all_recipes()
         if isinstance(parts, str):
             parts = [parts]
         if parts is not None and not isinstance(parts, Sequence):
             raise TypeError(f"parts must be names of kernels, got {type(parts).__name__}")
-        self._parts = list(known if parts is None else parts)
+        self._parts = list(recipes if parts is None else parts)
         for part in self._parts:
-            if part not in known:
-                raise ValueError(f"parts must be of {', '.join(known)}, got {part!r}")
+            if part not in recipes:
+                raise ValueError(f"parts must be of {', '.join(recipes)}, got {part!r}")
 
     async def setup(self, worker: Any) -> None:
         """Compile or load the kernels, in a thread: a worker must answer meanwhile."""

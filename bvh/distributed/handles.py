@@ -137,6 +137,7 @@ def _mapped(kind: str, file: MappedFile, **here: Any) -> Handle:
 
 
 def _tree_in_memory(tree: BVH) -> Handle:
+    """Return the handle of a tree in memory: a copy of it, as it is now."""
     token, content = None, None
     # Repeated if another thread refits the tree between the token and the copy.
     while content is None or tree.__dask_tokenize__() != token:
@@ -145,6 +146,7 @@ def _tree_in_memory(tree: BVH) -> Handle:
 
 
 def _scene_in_memory(scene: Scene) -> Handle:
+    """Return the handle of a scene in memory: its pickle, and handles of its trees."""
     # Trees are pickled as rows of `trees`, so that a mapped one is only a path there.
     trees: list[Handle] = []
     rows: dict[int, int] = {}
