@@ -25,7 +25,7 @@ MOST_BITS, AXIS_BITS = 15, 8
 LAYERS = 1 << AXIS_BITS
 # A thread splits ranges of more than LEAST records by a grid of its own, with about CELLS cells for
 # each record, into ranges of up to GRAIN records, but not into more than MOST_RANGES.
-LEAST, CELL_BITS, GRAIN, MOST_RANGES = 1024, 0, 128, 256
+LEAST, CELL_BITS, GRAIN, MOST_RANGES = 2048, 1, 128, 256
 # Columns of pending ranges of cells besides those of `subtrees`: the lowest and the highest layers.
 LOW, HIGH = RANGE_WIDTH, RANGE_WIDTH + 1
 
