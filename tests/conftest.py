@@ -67,28 +67,44 @@ FIRST = (
 # Tests with many parameters, by file and name: ordinary runs take one of so many of them, those of
 # the least hashes; the others are `long`.
 ONE_OF = {
-    "test_all_hits::test_families": 3, "test_brute::test_our_meshes": 2,
-    "test_builders::test_trees": 4, "test_capsules::test_lattices": 2,
-    "test_closest_point::test_soups": 4, "test_device_points::test_families": 6,
-    "test_device_rays::test_families": 8, "test_distance_to::test_two_trees": 3,
-    "test_exactness::test_triangles_one_by_one": 3,
+    "test_all_hits::test_families": 3, "test_bench::test_meshes_are_those_of_the_files": 4,
+    "test_brute::test_our_meshes": 4, "test_builders::test_trees": 4,
+    "test_capsules::test_lattices": 2, "test_changes::test_each_change_then_each_query": 2,
+    "test_clearances::test_clearances_equal_all_pairs": 2, "test_closest_point::test_soups": 4,
+    "test_compat_open3d::test_rays_against_rational_arithmetic": 2,
+    "test_device_points::test_families": 6, "test_device_rays::test_families": 8,
+    "test_distance_to::test_two_trees": 3, "test_exactness::test_triangles_one_by_one": 3,
     "test_formulas::test_rates_of_hits_are_exact": 5, "test_groups::test_hostile_meshes": 6,
-    "test_imports::test_users_functions_call_kernels": 2,
-    "test_interrupted_partitions::test_a_full_disk": 5, "test_kernels::test_scales": 3,
-    "test_kernels::test_triangles": 3, "test_mesh_fuzz::test_some": 2,
-    "test_near_margins::test_rays_beside_edges": 4, "test_obbs::test_random_boxes": 2,
-    "test_oracles::test_triangles_twice": 5,
+    "test_interrupted_partitions::test_a_full_disk": 5,
+    "test_kernel_folders::test_a_relative_home_does_not_move": 2, "test_kernels::test_scales": 3,
+    "test_kernels::test_spoiled_lanes": 2,
+    "test_kernels::test_triangles": 3, "test_lab_page::test_arrows_can_be_dragged": 2,
+    "test_marquee_instances::test_what_crosses_near_and_far_is_cut": 2,
+    "test_matrices::test_opencv": 3, "test_matrices::test_renderers": 3,
+    "test_mesh_fuzz::test_some": 2, "test_near_margins::test_rays_beside_edges": 4,
+    "test_obbs::test_random_boxes": 2, "test_oracles::test_triangles_twice": 5,
     "test_outlines::test_triangles_equal_rational_arithmetic": 3,
     "test_overlap_tree::test_itself": 4,
     "test_part_pictures::test_pictures_are_those_of_one_tree": 4,
-    "test_partitioning::test_what_no_grid_divides": 3, "test_parts::test_closed_mesh": 4,
-    "test_parts::test_hostile_families": 40, "test_parts::test_hostile_families_lazily": 4,
-    "test_parts::test_meshes": 6, "test_ray_sorting::test_answers": 4, "test_refit::test_moves": 4,
+    "test_partitioning::test_what_no_grid_divides": 3, "test_parts::test_hostile_families": 40,
+    "test_parts::test_hostile_families_lazily": 4, "test_parts::test_meshes": 6,
+    "test_ray_sorting::test_answers": 4, "test_refit::test_moves": 4,
+    "test_same_bits::test_what_may_be_fused_is_found": 3,
     "test_scene_rays::test_scenes_equal_their_meshes": 4,
-    "test_scene_storage::test_spoiled_files": 2, "test_solid_points::test_exactly": 2,
-    "test_solid_points::test_unlike_sizes": 2, "test_threads::test_ctrl_c": 4,
+    "test_scene_storage::test_spoiled_files": 2,
+    "test_scene_streams::test_streams_equal_single_rays": 3, "test_solid_points::test_exactly": 2,
+    "test_solid_points::test_unlike_sizes": 2, "test_storage_fuzz::test_spoiled_files": 2,
+    "test_task_threads::test_a_task_is_one_thread": 2, "test_threads::test_ctrl_c": 4,
+    "test_triangle_overlap::test_boxes": 2, "test_triangle_overlap::test_neighbours": 2,
+    "test_triangle_overlap::test_planes": 4, "test_triangle_overlap::test_triangles": 2,
     "test_trimesh_issues::test_no_wrong_answer_is_timed": 6,
 }  # fmt: skip
+
+# Examples of queries in users' loops, of which each compiles a traversal: one of rays and one of
+# points are ordinary.
+LONG_EXAMPLES = {
+    f"bvh/kernels.py::bvh.kernels.{name}" for name in ("any_hit", "closest_hit", "first_hits")
+}
 
 
 # Folders and files whose outcome does not depend on the width of vectors or the CPU, as they are
@@ -165,6 +181,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         place = items_of_test[0].location
         wanted = ONE_OF.get(f"{Path(place[0]).stem}::{place[2].partition('[')[0]}", 1)
         for item in items_of_test[-(-len(items_of_test) // wanted) :]:
+            item.add_marker(pytest.mark.long)
+    for item in items:
+        if item.nodeid in LONG_EXAMPLES:
             item.add_marker(pytest.mark.long)
     some = _some_of_each(items)
     _leave_share_of_long(items)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import zlib
 from collections.abc import Callable
 
 import numba
@@ -14,19 +15,22 @@ from bvh.runtime.compiler.kernel_cache import cache_directory
 from bvh.runtime.compiler.warming import compile_together
 from bvh.runtime.jit import all_recipes, families, notice
 
-# A cache that has fewer kernels is that of a first run.
-FEW = 60
-
 
 def compile_package(processes: int) -> None:
-    """Compile what the package has, and what several tests need, if the cache is nearly empty."""
-    if cache_directory() is not None and len(stored()) < FEW:
+    """Compile what the package has, and what several tests need, unless a note says it is there.
+
+    Kernels of which some are there, as after a change, are completed.
+    """
+    note = f"compiled-for-tests-{zlib.crc32(repr([*OF_TESTS]).encode()):08x}"
+    folder = cache_directory()
+    if folder is not None and not (folder / note).exists():
         rays, *others = families()
         # Another process may take over the last parts of a family.
         parts = [[*rays[:1], *OF_TESTS, *rays[1:]], *others]
         # An error here comes up again in the test that needs the kernel.
         with contextlib.suppress(OSError, RuntimeError):
             compile_together(processes, lambda done, total: None, parts, compile_part)
+            (folder / note).touch()
 
 
 def compile_part(name: str) -> None:

@@ -163,26 +163,27 @@ def from_renderer(
     if not isinstance(reversed_z, bool | np.bool_):
         raise TypeError(f"reversed_z must be True or False, got {reversed_z!r}")
     name = "projection"
-    inner = affine("view", view)
-    given = matrix(name, projection, (4, 4))
-    clip = product(scaled(given.tolist())[0], inner)
+    view_rows = affine("view", view)
+    clip_matrix = matrix(name, projection, (4, 4))
+    clip = product(scaled(clip_matrix.tolist())[0], view_rows)
     if not any(clip[3]):
         raise ValueError(f"{name} must be invertible, got a last row of zeros")
-    low, high, up = CONVENTIONS[depth]
+    low, high, up_sign = CONVENTIONS[depth]
     first, last = (high, low) if reversed_z else (low, high)
-    if _is_transposed(given, first, last):
-        wrong = f"the last row {given[3].tolist()} and the last column {given[:, 3].tolist()}"
+    if _is_transposed(clip_matrix, first, last):
+        row, column = clip_matrix[3].tolist(), clip_matrix[:, 3].tolist()
+        wrong = f"the last row {row} and the last column {column}"
         raise ValueError(f"{name} must multiply column vectors (transpose it), got {wrong}")
     x, y, z, w = clip
-    # In pixels from the upper left corner, then as the picture counts them.
+    # Rows of the projection: in pixels from the upper left corner, then as the picture counts them.
     right = tuple([(a + b) * raster.width for a, b in zip(x, w, strict=True)])
-    down = tuple([(b - up * a) * raster.height for a, b in zip(y, w, strict=True)])
+    down = tuple([(b - up_sign * a) * raster.height for a, b in zip(y, w, strict=True)])
     x, y, z, w = picture_rows([right, down, times(2, z), times(2, w)], raster)
     if any(w[:3]):
         return pinhole(name, x, y, w), True, *_perspective_range(name, x, y, z, w, first, last)
     if w[3] < 0:
         x, y, z, w = (times(-1, row) for row in (x, y, z, w))
-    eye, sign = _origin("view", inner), 1 if last > first else -1
+    eye, sign = _origin("view", view_rows), 1 if last > first else -1
     geometry = parallel(name, x, y, times(sign, z), w[3], eye)
     begin, slope = dot(z, eye), sign * _length(z[:3])
     steps = [(end * w[3] * eye[3] - begin) * UNIT for end in (first, last)]
@@ -190,18 +191,18 @@ def from_renderer(
     return geometry, False, near, far
 
 
-def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
+def _is_transposed(clip_matrix: NDArray[np.float64], first: int, last: int) -> bool:
     """Return whether a projection seems to multiply row vectors."""
     # The transpose of most projections is another. But in common ones w has coefficient 1 for
     # depth, or the last row is 0 0 0 1; if only the last column is like that, it is transposed.
-    row, column = given[3].tolist(), given[:, 3].tolist()
+    row, column = clip_matrix[3].tolist(), clip_matrix[:, 3].tolist()
     unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
     if row[:2] == column[:2] == [0.0, 0.0] and row[3] == column[3] == 0.0:
         return abs(column[2]) == 1.0 and not unit
     if column != [0.0, 0.0, 0.0, 1.0] or not any(row[:3]):
         return False
     # A camera one unit from the origin may have this column, and an infinite far plane.
-    ahead = sum(map(operator.mul, given[2, :3].tolist(), row[:3]))
+    ahead = sum(map(operator.mul, clip_matrix[2, :3].tolist(), row[:3]))
     return not unit or (ahead - last) * (last - first) < -1e-3
 
 

@@ -57,9 +57,7 @@ class Surfaces:
             self.trees, self.tree_of, self.matrices = leaves.trees, leaves.tree_of, leaves.matrices
             self._attributes = [source.attributes(tree) for tree in self.trees]
         # Whether meshes have texture coordinates.
-        self.with_uv = np.array(
-            [attributes.uv is not None for attributes in self._attributes], np.bool_
-        )
+        self.with_uv = np.array([mesh.uv is not None for mesh in self._attributes], np.bool_)
         # By tree, the smooth normals of corners, once computed.
         self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()

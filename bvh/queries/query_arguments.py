@@ -23,8 +23,8 @@ THREE = (3,)
 # Types of the numbers of a single ray, besides Python's integers up to LARGEST_INTEGER.
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
 LARGEST_INTEGER = 2**1000
-# Flags of arrays that are C-contiguous and aligned.
-IN_ORDER = 0x0101
+# Flags of arrays.
+CONTIGUOUS, ALIGNED = 0x0001, 0x0100
 ZERO, INFINITY = kernel_input(np.zeros(1)), kernel_input(np.full(1, np.inf))
 # Rows that a thread checks at a time, and from which on threads copy.
 ROWS_AT_ONCE = 1 << 15
@@ -144,7 +144,7 @@ def ray_batch(
 
     Threads copy rays that are not in the layout of kernels.
     """
-    plain = plain_rays(origins, directions, t_min, t_max, arguments.MAX_ROWS)
+    plain = plain_rays(origins, directions, t_min, t_max)
     one = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
     if one is not None:
         numbers = np.array((*one, t_min, t_max))
@@ -152,8 +152,9 @@ def ray_batch(
         batch = RayBatch(Rays(o, d, numbers[6:7], numbers[7:]), ())
     elif plain is not None:
         # Read-only views. Without given masks, these stay `EVERY`.
-        o, d = kernel_input(plain.origins), kernel_input(plain.directions)
-        batch = RayBatch(Rays(o, d, plain.t_min, plain.t_max), o.shape[:1])
+        rays = plain.rays
+        o, d = kernel_input(rays.origins), kernel_input(rays.directions)
+        batch = RayBatch(Rays(o, d, rays.t_min, rays.t_max), plain.shape)
     else:
         # Numbers of other types are converted when they are flattened.
         o = arguments.vectors("origins", arguments.numbers("origins", origins))
@@ -173,24 +174,33 @@ def ray_batch(
     return batch
 
 
-def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any, most: int) -> Rays | None:
-    """Return rays with one range; None unless they are in the kernel's layout, and few enough."""
+def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatch | None:
+    """Return rays with one range; None unless they are arrays in the kernel's layout."""
     if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
         return None
-    shape = origins.shape
-    if (
-        len(shape) != 2
-        or shape[1] != 3
-        or shape[0] > most
-        or directions.shape != shape
-        or origins.dtype is not FLOAT64
-        or directions.dtype is not FLOAT64
-        or origins.flags.num & directions.flags.num & IN_ORDER != IN_ORDER
-    ):
+    shape = directions.shape if directions.ndim > 1 else origins.shape
+    if len(shape) < 2 or shape[-1] != 3:
+        return None
+    o, d = _plain_rows(origins, shape), _plain_rows(directions, shape)
+    if o is None or d is None:
         return None
     low = ZERO if t_min == 0.0 else kernel_input(np.array((t_min,)))
     high = INFINITY if t_max == math.inf else kernel_input(np.array((t_max,)))
-    return Rays(origins, directions, low, high)
+    return RayBatch(Rays(o, d, low, high), shape[:-1])
+
+
+def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """Return the rows of an array, or the one that was broadcast; None for other layouts."""
+    flags = array.flags.num
+    if array.dtype is not FLOAT64 or not flags & ALIGNED:
+        return None
+    if array.shape == shape:
+        if flags & CONTIGUOUS:
+            return array if len(shape) == 2 else array.reshape(-1, 3)
+        # Such as the origin of a camera's rays.
+        *steps, step = array.strides
+        return array[(0,) * len(steps)].reshape(1, 3) if step == 8 and not any(steps) else None
+    return array.reshape(1, 3) if array.shape == THREE and flags & CONTIGUOUS else None
 
 
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
@@ -301,7 +311,8 @@ def check_rays(batch: RayBatch, threads: int) -> None:
 
 def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
     """Return the six numbers of a single ray; None for batches, and arguments to be checked."""
-    o, d = plain_point(origin), plain_point(direction)
+    o = plain_point(origin)
+    d = None if o is None else plain_point(direction)
     return None if o is None or d is None else (*o, *d)
 
 

@@ -283,19 +283,19 @@ class TreeBase:
             raise AttributeError(f"a BVH over {self.kind} has no vertices and faces")
         return primitives
 
-    def _other_tree(self, question: str, other: object) -> TreeBase:
+    def _other_tree(self, query: str, other: object) -> TreeBase:
         """Return the other tree of a query; raise a TypeError unless both are over triangles."""
-        self._must_hold(question, Triangles)
+        self._must_hold(query, Triangles)
         if not isinstance(other, TreeBase):
             raise TypeError(f"other must be a BVH, got {type(other).__name__}")
-        other._must_hold(question, Triangles)
+        other._must_hold(query, Triangles)
         return other
 
-    def _must_hold(self, question: str, *kinds: type) -> None:
+    def _must_hold(self, query: str, *kinds: type) -> None:
         """Raise a TypeError unless the tree is over some kinds of primitives."""
         if not isinstance(self._arrays.primitives, kinds):
             names = " or ".join(kind.__name__.lower() for kind in kinds)
-            raise TypeError(f"{question} needs a BVH over {names}, not over {self.kind}")
+            raise TypeError(f"{query} needs a BVH over {names}, not over {self.kind}")
 
     def __len__(self) -> int:
         """Return the number of primitives, including ignored ones."""

@@ -13,16 +13,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import lru_cache, partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.interrupts import raise_lost_interrupts
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 try:
     import resource
@@ -46,44 +43,99 @@ NUMBERS_AT_ONCE = 1 << 17
 POLL_SECONDS = 0.05
 
 _lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
+# Helpers without a job, and the number of all.
+_idle: list[_Helper] = []
 _pool_size = 0
-# `is_worker` is set in threads of the pool.
-_of_thread = threading.local()
 
 
-def pool(threads: int) -> ThreadPoolExecutor:
-    """Return the shared pool, grown to at least `threads` threads."""
-    global _pool, _pool_size
+class Job:
+    """A call that a helper makes, unless it is withdrawn before."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call = call
+        self.error: BaseException | None = None
+        # Locked by whoever makes or withdraws the call; locked until it has returned.
+        self.begun, self.ended = threading.Lock(), threading.Lock()
+        self.ended.acquire()
+
+    def withdraw(self) -> None:
+        """Withdraw the call, or wait until it has returned."""
+        if not self.begun.acquire(blocking=False):
+            self.ended.acquire()
+
+
+class _Helper(threading.Thread):
+    """A thread that waits for a job, does it, and waits for the next one."""
+
+    # To release a lock takes a tenth of the time of an executor's `submit`, and wakes this thread
+    # alone, whereas threads that wait for one queue wake one another in turn.
+    job: Any = None
+
+    def __init__(self) -> None:
+        super().__init__(name="bvh", daemon=True)
+        self.wake = threading.Lock()
+        self.wake.acquire()
+
+    def run(self) -> None:
+        while True:
+            self.wake.acquire()
+            job, self.job = self.job, None
+            if job.begun.acquire(blocking=False):
+                try:
+                    job.call()
+                except BaseException as error:
+                    job.error = error
+            # Before the caller knows of its end, as it may need this helper at once.
+            _idle.append(self)
+            job.ended.release()
+            del job
+
+
+def pool(threads: int) -> None:
+    """Start helpers until there are at least `threads`."""
+    global _pool_size
+    if _pool_size >= threads:
+        return
     with _lock:
-        if _pool is None or _pool_size < threads:
-            # The smaller pool finishes its work; its threads end with the last reference to it.
-            size = max(threads, _pool_size)
-            _pool, _pool_size = _new_pool(size), size
-        return _pool
+        # A thread that finds no memory at its start leaves its starter waiting for ever.
+        _check_address_space(max(threads - _pool_size, 1))
+        while _pool_size < threads:
+            helper = _Helper()
+            helper.start()
+            _idle.append(helper)
+            _pool_size += 1
 
 
-def _new_pool(size: int) -> ThreadPoolExecutor:
-    """Return a pool whose threads have all been started."""
-    # Imported when threads are used: it brings the module of logging.
-    from concurrent.futures import ThreadPoolExecutor
+def _hand_out(
+    call: Callable[[], object], count: int, stop: Callable[[], object], jobs: list[Job]
+) -> None:
+    """Have up to `count` idle helpers make a call, as `jobs`; an error in one stops the others."""
 
-    # A thread that finds no memory at its start leaves its starter waiting for ever.
-    _check_address_space(size)
-    executor = ThreadPoolExecutor(size, thread_name_prefix="bvh", initializer=_enter_pool)
-    # Each thread waits for all others, so that the pool has to start all of them.
-    all_here = threading.Barrier(size)
-    try:
-        for _ in range(size):
-            executor.submit(all_here.wait)
-    except BaseException:
-        all_here.abort()
-        raise
-    return executor
+    def call_or_stop() -> None:
+        try:
+            call()
+        except BaseException:
+            stop()
+            raise
+
+    for _ in range(count):
+        # list.pop is one step: two threads never take the same helper.
+        try:
+            helper = _idle.pop()
+        except IndexError:
+            return
+        helper.job = Job(call_or_stop)
+        jobs.append(helper.job)
+        helper.wake.release()
 
 
-def _enter_pool() -> None:
-    _of_thread.is_worker = True
+def _raise_error_of(jobs: list[Job]) -> None:
+    """Raise the error of a job, if there is one."""
+    errors = [job.error for job in jobs if job.error is not None]
+    # An error refers to this frame, which must not refer to it.
+    jobs.clear()
+    if errors:
+        raise errors.pop(0)
 
 
 def _check_address_space(threads: int) -> None:
@@ -94,17 +146,16 @@ def _check_address_space(threads: int) -> None:
     stack = STACK_BYTES if stack == resource.RLIM_INFINITY else stack
     try:
         # Reserve that much address space, and release it at once; no page of it is touched.
-        mmap.mmap(
-            -1, threads * (stack + START_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0
-        ).close()
+        size, flags = threads * (stack + START_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        mmap.mmap(-1, size, flags, 0).close()
     except OSError:
         raise MemoryError(f"no memory to start {threads} threads") from None
 
 
 def _forget_pool() -> None:
-    """Drop the parent's pool in a forked child: its threads do not exist there."""
-    global _lock, _pool, _pool_size
-    _lock, _pool, _pool_size = threading.Lock(), None, 0
+    """Drop the parent's helpers in a forked child: they do not exist there."""
+    global _lock, _idle, _pool_size
+    _lock, _idle, _pool_size = threading.Lock(), [], 0
 
 
 if hasattr(os, "register_at_fork"):
@@ -118,8 +169,6 @@ def watch(
     """Run calls in worker threads and wait, reporting meanwhile; return their results in order."""
     # Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll, and is
     # raised once they have stopped.
-    from concurrent.futures import FIRST_EXCEPTION, wait
-
     waiting = list(enumerate(calls))[::-1]
     results: list[Any] = [None] * len(waiting)
 
@@ -132,29 +181,32 @@ def watch(
                 return
             results[position] = call()
 
-    futures: list[Future[None]] = []
-    try:
-        if getattr(_of_thread, "is_worker", False):
-            # A worker makes the calls itself: if all workers waited for others, none would work.
-            run()
-            if report is not None:
-                report()
-            return results
-        executor = pool(threads)
-        futures.extend(executor.submit(run) for _ in range(min(threads, len(waiting))))
-        pending: set[Future[None]] = set(futures)
-        with raise_lost_interrupts() as check:
-            while pending:
-                done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-                if report is not None:
-                    report()
-                check()
-    except BaseException:
+    def stop() -> None:
         cancel[0] = 1
-        wait(futures)
+
+    jobs: list[Job] = []
+    try:
+        if not isinstance(threading.current_thread(), _Helper):
+            pool(threads)
+            _hand_out(run, min(threads, len(waiting)), stop, jobs)
+        with raise_lost_interrupts() as check:
+            for job in jobs:
+                while not job.ended.acquire(timeout=POLL_SECONDS):
+                    if report is not None:
+                        report()
+                    check()
+                job.ended.release()
+        # Without helpers, this thread makes the calls. So do helpers, which wait for no others.
+        run()
+        if report is not None:
+            report()
+    except BaseException:
+        stop()
         raise
+    finally:
+        for job in jobs:
+            job.withdraw()
+    _raise_error_of(jobs)
     return results
 
 
@@ -193,11 +245,8 @@ def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, 
     """Return chunks (start, stop) that cover 0..count, of the sizes of `share`."""
     chunks, start = [], 0
     while start < count:
-        if least:
-            # Each thread's share of half of the rest: few chunks, after which threads end together.
-            some = min(max((count - start) // (2 * threads), least), size)
-        else:
-            some = size
+        # Each thread's share of half of the rest: few chunks, after which threads end together.
+        some = min(max((count - start) // (2 * threads), least), size) if least else size
         chunks.append((start, min(start + some, count)))
         start += some
     return chunks
@@ -212,19 +261,15 @@ def share(
     Chunks are of `size`. If `least` is not 0, they become smaller, from at most `size` to `least`.
     `progress` is called as (done, count) between chunks.
     """
-    if count == 0:
-        if progress is not None:
-            progress(0, 0)
-        return
     # The calling thread takes part; between chunks it reports progress and can be interrupted.
     if count <= (size if threads == 1 or not least else least) and progress is None:
-        work(0, count)
+        if count > 0:
+            work(0, count)
         return
     chunks = _chunks(count, size, threads, least if threads > 1 else 0)[::-1]
     done: list[int] = []
 
     def take() -> bool:
-        """Work on the next chunk; return False at the end."""
         # list.pop is one step: two threads never take the same chunk.
         try:
             start, stop = chunks.pop()
@@ -278,8 +323,14 @@ def queue_of(
     work(0, first)
     seconds = (time.perf_counter() - began) / max(first, 1) * (count - first)
     used = max(1, min(threads, int(seconds / THREAD_SECONDS)))
-    chunks = _chunks(count - first, size, used, least if used > 1 else 0)
-    return np.array([0, first, *(first + stop for _, stop in chunks)], np.int64), used
+    return _new_queue(first, count, size, used, least if used > 1 else 0).copy(), used
+
+
+@lru_cache(maxsize=64)
+def _new_queue(first: int, count: int, size: int, threads: int, least: int) -> NDArray[np.int64]:
+    """Return the queue of the chunks of first..count; batches of one size have the same."""
+    ends = [first + stop for _, stop in _chunks(count - first, size, threads, least)]
+    return np.array([0, first, *ends], np.int64)
 
 
 def copied(array: NDArray[Any], threads: int) -> NDArray[np.float64]:
@@ -305,18 +356,11 @@ def together(
     work can be interrupted. After an error, `stop` is called: no thread begins more work.
     """
 
-    def help_or_stop() -> None:
-        try:
-            help_out()
-        except BaseException:
-            stop()
-            raise
-
-    futures: list[Future[None]] = []
+    jobs: list[Job] = []
     try:
         if helpers > 0:
-            executor = pool(threads)
-            futures = [executor.submit(help_or_stop) for _ in range(helpers)]
+            pool(threads)
+            _hand_out(help_out, helpers, stop, jobs)
         with raise_lost_interrupts() as check:
             while take():
                 if report is not None:
@@ -326,14 +370,10 @@ def together(
         stop()
         raise
     finally:
-        # Cancel helpers that have not started, and wait until the others have finished their chunk.
-        if futures:
-            from concurrent.futures import wait
-
-            wait([future for future in futures if not future.cancel()])
-    for future in futures:
-        if not future.cancelled():
-            future.result()
+        # Withdraw what has not begun, and wait until the others have finished their chunk.
+        for job in jobs:
+            job.withdraw()
+    _raise_error_of(jobs)
 
 
 def share_long(
@@ -343,12 +383,9 @@ def share_long(
     """Call work(start, stop) as `share` does, where a chunk may take seconds."""
     # The calling thread only waits, unless the work is a single chunk: it reports progress and can
     # be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
-    if count == 0:
-        if progress is not None:
-            progress(0, 0)
-        return
     if progress is None and (threads == 1 or count <= size):
-        work(0, count)
+        if count > 0:
+            work(0, count)
         return
     done: list[None] = []
 

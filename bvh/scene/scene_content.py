@@ -65,9 +65,7 @@ class SceneContent(InstanceHolder):
         return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        attributes = {
-            id(tree): (tree, attributes_of_tree) for tree, attributes_of_tree in state["attributes"]
-        }
+        attributes = {id(pair[0]): pair for pair in state["attributes"]}
         self._begin(Instances.of_state(state["table"]), attributes)
         self._up = state["up"]
 

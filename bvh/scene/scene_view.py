@@ -182,9 +182,9 @@ class SceneView(Searched):
 
         return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
-    def for_batch(self, rays: int) -> tuple[TreeArrays, MergedTree | None]:
+    def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, MergedTree | None]:
         """Return the arrays to search for `rays` rays, and the merged tree if used."""
-        merged = self.merger.tree_for(rays, None)
+        merged = self.merger.tree_for(rays, threads)
         return self.arrays if merged is None else merged.arrays, merged
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:

@@ -5,8 +5,9 @@ Each file imports only from those above it. Trees and their queries are argument
 | file | contents |
 |---|---|
 | `pair_signs.py` | Signs of pairs of faces, and the points in which edges cross faces; kernels |
-| `surface.py` | `Surface`: the faces of a closed mesh, and the tables that questions about them share |
+| `surface.py` | `Surface`: the faces of a closed mesh, and the tables that queries of them share |
 | `cells.py` | Cells around a point: which sides of closed surfaces meet there, decided exactly |
+| `contacts.py` | Contacts of two surfaces: pairs of faces that must be examined in rational numbers |
 | `curves.py` | Curves in which two meshes meet, or one meets itself: segments of pairs of faces, chained |
 | `sections.py` | Sections of a mesh by a plane: segments of the faces that it cuts, which share their ends |
 | `relations.py` | How two solids are related: disjoint, touching, overlapping, one inside the other, or equal |

@@ -16,8 +16,9 @@ from bvh.geometry.arithmetic.rational import Row, between, exact_point, rounded
 from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.surfaces.cells import Segment, cells_along
+from bvh.surfaces.contacts import Pairs
 from bvh.surfaces.pair_signs import SIDES, SIGNS, pair_signs
-from bvh.surfaces.relations import NAMES, Pairs, relation_of, shares_met
+from bvh.surfaces.relations import NAMES, relation_of, shares_met
 from bvh.surfaces.surface import Reals, Surface, have_same_faces
 
 # More than the error of the share of an edge at which it enters a box.
@@ -76,7 +77,7 @@ def warn_of_coincident(count: int, of: int) -> None:
 def coincide(own: Surface, other: Surface, found: Deepest) -> bool:
     """Return whether solids are (nearly) in the same place, so that their depth tells nothing."""
     if found.depth == 0.0:
-        return have_same_faces(own.corners, other.corners)
+        return have_same_faces(own, other)
     first, second = own.bounds, other.bounds
     noise = NOISE * float(np.abs(first).max())
     return found.depth < noise and bool((np.abs(first - second) < noise).all())

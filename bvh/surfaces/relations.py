@@ -7,24 +7,29 @@ of every segment in which faces meet, and of every piece of surface that meets n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.rational import Face, Row, between, common, dot, minus, rounded
-from bvh.runtime.arguments import kernel_input
+from bvh.geometry.arithmetic.rational import Face, Row, between, common, dot, dots, minus, rounded
 from bvh.surfaces.cells import REACH, Cell, Segment, cells_along, cells_at, middle
-from bvh.surfaces.pair_signs import SIGNS, pair_signs
+from bvh.surfaces.contacts import (
+    Contacts,
+    Pairs,
+    Surfaces,
+    contacts,
+    cross,
+    share_more_than_a_corner,
+    signs_of,
+)
 from bvh.surfaces.surface import Surface, Whole, have_same_faces
-
-Pairs = NDArray[np.int32]
-Surfaces = tuple[Surface, Surface]
 
 BOTH, FIRST, SECOND = (True, True), (True, False), (False, True)
 DECIDED = {BOTH, FIRST, SECOND}
+# The pairs that are searched for proper crossings first, and the most crossings that are examined.
+SAMPLE, CROSSINGS = 4096, 8
 NAMES = ("disjoint", "touching", "overlapping", "inside", "contains", "equal")
 
 
@@ -33,26 +38,43 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
 
     `find_pairs` finds the pairs of faces that meet.
     """
-    if have_same_faces(first.corners, second.corners):
+    if have_same_faces(first, second):
         return NAMES[5]
     rng = np.random.default_rng(0)
     surfaces, pairs = (first, second), find_pairs()
-    cells: set[Cell] = set()
+    touching = len(pairs) > 0
+    cells = _cells_at_crossings(surfaces, pairs, rng) if touching else set[Cell]()
+    if cells >= DECIDED:
+        return NAMES[2]
+    if touching:
+        pairs = pairs[~(first.cancelled[pairs[:, 0]] | second.cancelled[pairs[:, 1]])]
     # The faces of each surface that share a segment with the other, or with their own surface.
     met: tuple[set[int], set[int]] = set(), set()
     segments: dict[frozenset[Row], float] = {}
-    for i, j in rng.permutation(_in_more_than_a_point(surfaces, pairs)).tolist():
-        for ends, size in _segments(first.face(i), second.face(j)):
+    found: Contacts | None = None
+    if len(pairs) and not (len(first.own_pairs) or len(second.own_pairs)):
+        found = contacts(surfaces, pairs)
+        pairs, met = found.pairs, (set(found.in_both[0]), set(found.in_both[1]))
+        for k in found.equal:
+            cells |= _cells_of_face(surfaces, first.face(k), rng)
+    kinds: set[int] = set()
+    many = share_more_than_a_corner(signs_of(surfaces, pairs))
+    for k in rng.permutation(np.flatnonzero(many)).tolist():
+        if cells >= DECIDED:
+            return NAMES[2]
+        i, j = pairs[k].tolist()
+        for ends, size, kind in _segments_with_kinds((first.face(i), second.face(j)), found, k):
             met[0].add(i)
             met[1].add(j)
             key = frozenset(ends)
             if key not in segments:
                 segments[key] = size
-                cells |= cells_along(surfaces, ends, rng, size)
-        if cells >= DECIDED:
-            return NAMES[2]
+                if kind not in kinds:
+                    cells |= cells_along(surfaces, ends, rng, size)
+            if kind >= 0:
+                kinds.add(kind)
     # In surfaces that meet themselves, cells differ between parts of a segment that faces cut.
-    if len(pairs) and (len(first.own_pairs) or len(second.own_pairs)):
+    if len(pairs) and found is None:
         for which, surface in enumerate(surfaces):
             for i, j in surface.own_pairs.tolist():
                 for ends, size in _segments(surface.face(i), surface.face(j)):
@@ -63,23 +85,41 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
             cells |= _cells_along_parts(surfaces, (start, end), size, rng)
     for which in range(2):
         if not cells >= DECIDED:
-            cells |= _isolated_cells(surfaces, which, met[which], len(pairs) > 0, rng)
+            cells |= _isolated_cells(surfaces, which, met[which], touching, rng)
     if BOTH not in cells:
-        return NAMES[1 if len(pairs) else 0]
+        return NAMES[1 if touching else 0]
     # Without a cell in the first alone it is inside the second; without either they are equal.
     return NAMES[2 + (FIRST not in cells) + 2 * (SECOND not in cells)]
 
 
-def _in_more_than_a_point(surfaces: Surfaces, pairs: Pairs) -> Pairs:
-    """Return the pairs of faces without those of which one only touches with a corner.
+def _cells_at_crossings(surfaces: Surfaces, pairs: Pairs, rng: np.random.Generator) -> set[Cell]:
+    """Return the cells around some proper crossings of faces, usually cells of all kinds."""
+    cells: set[Cell] = set()
+    sample = rng.permutation(pairs)[:SAMPLE]
+    for i, j in sample[cross(signs_of(surfaces, sample))][:CROSSINGS].tolist():
+        for ends, size in _segments(surfaces[0].face(i), surfaces[1].face(j)):
+            cells |= cells_along(surfaces, ends, rng, size)
+        if cells >= DECIDED:
+            break
+    return cells
 
-    That corner is in the plane of the other face, and the other two are on one side of it.
-    """
-    signs = np.empty((len(pairs), SIGNS), np.int8)
-    pair_signs(surfaces[0].corners, surfaces[1].corners, kernel_input(pairs), signs)
-    sides = signs[:, :6].reshape(-1, 2, 3)
-    corner = (np.abs(sides).sum(axis=2) == 2) & (np.abs(sides.sum(axis=2)) == 2)
-    return np.asarray(pairs[~corner.any(axis=1)])
+
+def _segments_with_kinds(
+    faces: tuple[Face, Face], found: Contacts | None, k: int
+) -> Iterator[tuple[Segment, float, int]]:
+    """Yield the segments to examine of pair k: ends, size, and the kind, -1 if it has no equals."""
+    for ends, size in _segments(*faces):
+        kind = -1
+        if found is not None and found.flat[k]:
+            along = [
+                (which, edge) for which, edge in np.argwhere(found.borders[k]).tolist()
+                if not any(dots(faces[which].sides[edge], ends))
+            ]  # fmt: skip
+            if not along:
+                continue
+            if len(along) == 1:
+                kind = int(found.kinds[k][along[0]])
+        yield ends, size, kind
 
 
 def _segments(a: Face, b: Face) -> list[tuple[Segment, float]]:
@@ -144,7 +184,7 @@ def _isolated_cells(
     """
     surface, other = surfaces[which], surfaces[1 - which]
     pieces = surface.pieces
-    firsts = np.setdiff1d(pieces, pieces[sorted(met)])
+    firsts = np.setdiff1d(surface.first_faces, pieces[sorted(met)]) if met else surface.first_faces
     cells: set[Cell] = set()
     if touching:
         # Faces that overlap others of their surface are in `met`, and so are their pieces.
@@ -162,8 +202,11 @@ def _isolated_cells(
     flags = other.are_inside(points[near], 1)
     inside[near] = flags if (flags >= 0).all() else other.tree.contains(points[near])
     for state in (False, True):
-        faces = np.flatnonzero(np.isin(pieces, firsts[inside == state]))
-        if len(faces):
+        some = firsts[inside == state]
+        if len(some):
+            faces = np.arange(len(pieces))
+            if len(some) < len(surface.first_faces):
+                faces = np.flatnonzero(np.isin(pieces, some))
             cells |= _two_sided_cells(surfaces, which, faces, state, rng)
     return cells
 
@@ -179,11 +222,11 @@ def _two_sided_cells(
     """
     surface = surfaces[which]
     all_cells: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}
-    faces, cells = surface.unpaired(faces), set[Cell]()
     # Usually float64 decides points on both sides of the first face; otherwise each face is
     # examined in rational numbers until both cells are found.
-    if len(faces) and _cells_in_doubles(surfaces, surface, int(faces[0])) == all_cells:
+    if _cells_in_doubles(surfaces, surface, int(faces[0])) == all_cells:
         return all_cells
+    faces, cells = surface.unpaired(faces), set[Cell]()
     for k in faces.tolist():
         cells |= _cells_of_face(surfaces, surface.face(k), rng)
         if cells >= all_cells:

@@ -1,4 +1,4 @@
-"""`Surface`: the faces of a closed mesh, and the tables that several questions about them share."""
+"""`Surface`: the faces of a closed mesh, and the tables that several queries of them share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Whole = NDArray[np.int64]
 AT_ONCE = 1 << 22
 
 # The most faces that are all tested, without the kernels of a tree, which take seconds to compile.
-FEW = 200_000
+FEW = 4_000
 # Segments that are tried from a point to the outside, and the direction of the first.
 WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
 
@@ -57,8 +57,13 @@ class Surface:
         finite = self.corners[np.isfinite(self.corners).all(axis=(1, 2))]
         return np.stack([finite.min(axis=(0, 1)), finite.max(axis=(0, 1))])
 
+    @cached_property
+    def lowest(self) -> Reals:
+        """Least coordinates of all faces, shape (3,); NaN if one is."""
+        return np.asarray(self.corners.min(axis=(0, 1)))
+
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
-        """Return the faces that meet a box, and perhaps others whose boxes do."""
+        """Return the faces that bound the solid and meet a box, and perhaps others near it."""
         if len(self.corners) > FEW:
             ids = self.tree.overlap_box(low, high).prim_id
         else:
@@ -67,7 +72,7 @@ class Surface:
             last = lower[:, k].searchsorted(high[k], "right")
             lower, upper = lower[first:last], upper[first:last]
             ids = order[first:last][((lower <= high) & (upper >= low)).all(axis=1)]
-        return [self.face(k) for k in ids.tolist()]
+        return [self.face(k) for k in ids.tolist() if not self.cancelled[k]]
 
     @cached_property
     def _boxes(self) -> tuple[Any, ...]:
@@ -112,9 +117,23 @@ class Surface:
 
     @cached_property
     def own_pairs(self) -> NDArray[np.int32]:
-        """Pairs of faces that meet beyond the vertices they share: none of a clean mesh."""
+        """Pairs of faces that meet beyond the vertices they share, but for faces that cancel."""
+        pairs = self._all_own_pairs
+        return pairs[~self.cancelled[pairs].any(axis=1)]
+
+    @cached_property
+    def _all_own_pairs(self) -> NDArray[np.int32]:
         pairs: NDArray[np.int32] = self.tree.self_overlaps()
         return pairs
+
+    @cached_property
+    def cancelled(self) -> NDArray[np.bool_]:
+        """Faces that bound nothing: all of an even number of equal ones, all but one of others."""
+        found = np.zeros(len(self.corners), np.bool_)
+        faces = np.unique(self._all_own_pairs).astype(np.int64)
+        found[faces] = True
+        found[self.unpaired(faces)] = False
+        return found
 
     @cached_property
     def _edges(self) -> tuple[Whole, Whole]:
@@ -157,16 +176,26 @@ class Surface:
         keys, order = self._edges
         same = keys[order[1:]] == keys[order[:-1]]
         a, b = order[:-1][same] // 3, order[1:][same] // 3
-        # Give all faces around an edge the lowest number among them, until nothing changes.
-        piece = np.arange(len(self.corners))
-        while True:
-            least = np.minimum(piece[a], piece[b])
-            if (piece[a] == piece[b]).all():
-                return piece
-            np.minimum.at(piece, piece[a], least)
-            np.minimum.at(piece, piece[b], least)
-            while (piece[piece] != piece).any():
-                piece = piece[piece]
+        return connected(a, b, len(self.corners))
+
+    @cached_property
+    def first_faces(self) -> Whole:
+        """The first face of each piece."""
+        return np.unique(self.pieces)
+
+
+def connected(a: Whole, b: Whole, count: int) -> Whole:
+    """Return the part of each of `count` faces, by its first face; faces a and b are neighbours."""
+    # Give both neighbours the lower number of the two, until nothing changes.
+    part = np.arange(count)
+    while True:
+        least = np.minimum(part[a], part[b])
+        if (part[a] == part[b]).all():
+            return part
+        np.minimum.at(part, part[a], least)
+        np.minimum.at(part, part[b], least)
+        while (part[part] != part).any():
+            part = part[part]
 
 
 def names_of(rows: NDArray[Any]) -> Whole:
@@ -179,10 +208,11 @@ def names_of(rows: NDArray[Any]) -> Whole:
     return names
 
 
-def have_same_faces(first: Reals, second: Reals) -> bool:
-    """Return whether two surfaces have the same faces (m, 3, 3), in any order and winding."""
-    if first.shape != second.shape or not (first.min(axis=(0, 1)) == second.min(axis=(0, 1))).all():
+def have_same_faces(first: Surface, second: Surface) -> bool:
+    """Return whether two surfaces have the same faces, in any order and winding."""
+    corners = [first.corners, second.corners]
+    if corners[0].shape != corners[1].shape or not (first.lowest == second.lowest).all():
         return False
-    names = names_of(np.concatenate([first, second]).reshape(-1, 3)).reshape(2, -1, 3)
+    names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
     both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]
     return np.array_equal(*both)

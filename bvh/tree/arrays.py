@@ -130,6 +130,7 @@ pointers_at = inlined(lambda row, primitives: _pointers_with(row, rows.groups(ro
 
 @inlined
 def _pointers_with(row, groups, primitives):
+    """Return the pointers of a row of a tree, with those of its groups and primitives."""
     return TreePointers(
         rows.blocks(row), rows.ids(row), groups, primitives, rows.frame(row), rows.bits(row),
         rows.has_bits(row),

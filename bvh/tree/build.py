@@ -78,7 +78,7 @@ def _survey(triangles, begin, end, bounds):
 
 @inlined
 def local_record(low, high, prim, middle, s):
-    """Return the record of a box in a local frame, rounded outward as by `nodes.local_boxes`."""
+    """Return the record of a box relative to `middle`, times s, rounded as `nodes.local_boxes`."""
     x, y, z = (low[0] - middle[0]) * s, (low[1] - middle[1]) * s, (low[2] - middle[2]) * s
     u, v, w = (high[0] - middle[0]) * s, (high[1] - middle[1]) * s, (high[2] - middle[2]) * s
     return outward(
@@ -91,7 +91,7 @@ def local_record(low, high, prim, middle, s):
 
 @inlined
 def local_box(low, high, middle, s):
-    """Bring a box to a local frame, rounded outward as `nodes.local_boxes` does it."""
+    """Return a box relative to `middle`, times s, rounded outward as by `nodes.local_boxes`."""
     # Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
     r = local_record(low, high, np.int32(0), middle, s)
     return (

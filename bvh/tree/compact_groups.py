@@ -100,7 +100,7 @@ _float = inlined(lambda row: simd.convert(row, F(0.0)))
 
 @inlined
 def corners_of(groups, at):
-    """Return (v0, e1, e2, used lanes, step) of a group."""
+    """Return (v0, e1, e2, used lanes, step) of the group that begins at `at`."""
     rows, (i, j, k, upper) = _load_corners(groups, at, WIDTH), _grid(groups, at)
     x, y, z, a, b, c, d, e, f = rows
     step, unit = simd.as_floats(np.int32(upper << 16)), F(ORIGIN_UNIT)

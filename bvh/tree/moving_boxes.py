@@ -38,7 +38,7 @@ def _is_box(boxes, i):
 
 @inlined
 def _reach_of(low, high, origin, s):
-    """Return the largest coordinate of a box, moved and scaled."""
+    """Return the largest coordinate of a box relative to an origin, times s."""
     reach = 0.0
     for axis in range(3):
         reach = max(reach, (origin[axis] - low[axis]) * s, (high[axis] - origin[axis]) * s)

@@ -46,7 +46,7 @@ RULE = kernel_input(np.array(_ROWS))
 
 @inlined
 def _mirror(re, im, order):
-    """Fill in the negative degrees of an order."""
+    """Fill in the negative degrees of an order: real parts `re`, imaginary ones `im`."""
     middle, factor = order * (order + 1), -1.0
     for m in range(1, order + 1):
         re[middle - m], im[middle - m] = factor * re[middle + m], -factor * im[middle + m]
@@ -55,7 +55,7 @@ def _mirror(re, im, order):
 
 @kernel
 def regular(x, y, z, re, im):
-    """Fill in the regular harmonics at a point, of orders below ORDER."""
+    """Fill in the regular harmonics at a point, of orders below ORDER: real and imaginary parts."""
     square = x * x + y * y + z * z
     re[0], im[0] = 1.0, 0.0
     for order in range(1, ORDER):

@@ -83,7 +83,10 @@ def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
 
 
 def _shape_test(shape):
-    """Return the test of a ray against a shape, by the interval of its line in one."""
+    """Return the test of a ray against a kind of shapes, by the interval of its line in a shape.
+
+    A ray that starts inside hits the surface of a hollow shape, and a solid one at t_min.
+    """
     interval, part = shape.interval, _cross if shape.hollow else _stay
     return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: part(
         interval(primitives.points, prim, o, d), t_min, t_max

@@ -158,6 +158,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def points_of(lower: Floats, upper: Floats, transforms: ArrayLike) -> Floats:
+        """Return rows of local corners and of `local_frames`, from matrices (n, 4, 4)."""
         matrices = reals("transforms", transforms)
         if matrices.size == 0:
             matrices = matrices.reshape(0, 4, 4)
@@ -306,6 +307,7 @@ class CapsuleShape(Shape):
 
     @staticmethod
     def points_of(p: Floats, q: ArrayLike, radii: ArrayLike) -> Floats:
+        """Return rows of boxes around capsules, the ends of their axes, and their radii."""
         ends = rows_of("q", q)
         if ends.shape != p.shape:
             raise ValueError(f"q must have the shape of p, {p.shape}, got {ends.shape}")
@@ -339,7 +341,7 @@ def shape_of(primitives: object) -> type[Shape]:
 
 @inlined
 def _product_row(w, rows):
-    """Return a row times an affine map, each entry rounded once from double-doubles."""
+    """Return a row w times an affine map, each entry rounded once from double-doubles."""
     p, q, r = rows
     _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
     _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))

@@ -107,7 +107,7 @@ _longest = inlined(lambda e: simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs
 
 @inlined
 def _put_row(groups, at, row, values, used):
-    """Store a row of a group, zero in unused lanes."""
+    """Store a row of the group at `at`, zero in unused lanes."""
     none = simd.splat(np.float32(0.0), WIDTH)
     values = simd.convert(values, np.float32(0.0))
     simd.store(groups, at + row * WIDTH, simd.select(used, values, none))
@@ -138,6 +138,7 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
 
 
 def _put_compact(groups, at, used, ids, corners, box, c, s, extent):
+    """Fill a compact group, as `_put`."""
     v0, v1, v2 = corners
     local = _local(v0, c, s), _local(v1, c, s), _local(v2, c, s)
     compact_groups.put(groups, at, used, ids, local, _local(box[0], c, s), _local(box[1], c, s))
@@ -147,7 +148,10 @@ _local = inlined(lambda v, c, s: vectors.scaled(vectors.minus(v, c), s))
 
 
 def _put(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill a group with triangles by their vertices in the world; compact groups need their box."""
+    """Fill the group at `at` with triangles, by their vertices relative to c, times s.
+
+    Compact groups need the box of the triangles.
+    """
     v0, v1, v2 = corners
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
     n = vectors.cross(e1, e2)

@@ -33,6 +33,7 @@ if not CHROMIUM:
 
 # Software alone draws these pages, on machines that are busy.
 PATIENCE = float(os.environ.get("BVH_PATIENCE", "120"))
+KEPT = Path(os.environ["BVH_ARTIFACTS"]) if os.environ.get("BVH_ARTIFACTS") else None
 OPTIONS = [
     "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
     "--disable-background-networking", "--disable-component-update", "--no-proxy-server",
@@ -76,6 +77,9 @@ class Window:
         page.goto(f"{viewer.url}/?fixedDpr=1")
         page.wait_for_selector("#bvh-pick")
         until(self.is_framed, "the first view")
+        # Software would draw every frame of a transition.
+        still = "animation: none !important; transition: none !important"
+        page.add_style_tag(content=f"*, ::before, ::after {{ {still} }}")
         # The browser's own note that it draws without a graphics card.
         note = ".mantine-Notification-closeButton"
         page.evaluate(f"document.querySelectorAll('{note}').forEach(b => b.click())")
@@ -130,11 +134,11 @@ class Window:
         data = self.page.screenshot(clip=clip)
         return np.asarray(image.open(io.BytesIO(data)).convert("RGB")).astype(float)
 
-    def keep(self, name: str, folder: Path) -> None:
-        """Keep a screenshot."""
-        kept = Path(os.environ.get("BVH_ARTIFACTS") or folder)
-        kept.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=kept / name)
+    def keep(self, name: str) -> None:
+        """Keep a screenshot, where they are looked at."""
+        if KEPT:
+            KEPT.mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=KEPT / name)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +159,7 @@ def window(browser: Any) -> Iterator[Window]:
         page.close()
 
 
-def test_a_click_picks_what_the_tree_answers(window: Window, tmp_path: Path) -> None:
+def test_a_click_picks_what_the_tree_answers(window: Window) -> None:
     """Face, instance, distance and position on the page are those of the pixel's own ray."""
     camera, scene = window.camera, window.viewer.scene
     found = set()
@@ -177,12 +181,12 @@ def test_a_click_picks_what_the_tree_answers(window: Window, tmp_path: Path) -> 
         assert window.viewer.pick is not None and window.viewer.pick.prim_id == hit.prim_id
         found.add(hit.instance_id)
     assert found == {0, 1, 2}
-    window.keep("viewer_pick.png", tmp_path)
+    window.keep("viewer_pick.png")
     window.click(5, 5)
     assert window.text("pick") == "Nothing there." and window.viewer.pick is None
 
 
-def test_a_rectangle_selects_what_the_scene_answers(window: Window, tmp_path: Path) -> None:
+def test_a_rectangle_selects_what_the_scene_answers(window: Window) -> None:
     """The count on the page is that of the rectangle, with and without what is hidden."""
     camera, scene = window.camera, window.viewer.scene
     x, y = (round(value) for value in camera.project([0, 0, 0])[:2])
@@ -195,7 +199,7 @@ def test_a_rectangle_selects_what_the_scene_answers(window: Window, tmp_path: Pa
         assert window.viewer.selection is not None
         assert np.array_equal(window.viewer.selection.ids, wanted.ids)
         if visible:
-            window.keep("viewer_selection.png", tmp_path)
+            window.keep("viewer_selection.png")
         window.page.get_by_label("Visible only").click()
         box = next(iter(window.viewer._sessions.values()))._selecting._visible_only
         until(lambda box=box, now=not visible: box.value == now, "the box that was ticked")
@@ -213,7 +217,7 @@ def test_hovering_tells_the_face(window: Window) -> None:
     until(lambda: window.text("hover") == "\N{EN DASH}", "nothing under the pointer")
 
 
-def test_what_can_be_changed(window: Window, tmp_path: Path) -> None:
+def test_what_can_be_changed(window: Window) -> None:
     """Only what has an effect now; the position of the pointer is no field to type in."""
     page = window.page
     assert page.title() == "bvh"
@@ -229,10 +233,10 @@ def test_what_can_be_changed(window: Window, tmp_path: Path) -> None:
     page.get_by_text("Mouse and keys").click()
     until(lambda: page.locator("#bvh-keys").is_visible(), "the help")
     assert {"Shift-drag", "Q E"} <= set(page.locator("#bvh-keys kbd").all_inner_texts())
-    for width, height in ((1400, 900), (1000, 700)):
+    for width, height in ((1000, 700), *[(1400, 900)] * bool(KEPT)):
         page.set_viewport_size({"width": width, "height": height})
         until(window.is_framed, "the new size")
-        window.keep(f"viewer_{width}.png", tmp_path)
+        window.keep(f"viewer_{width}.png")
     page.get_by_text("Mouse and keys").click()
     page.set_viewport_size({"width": 960, "height": 640})
     until(window.is_framed, "the first size")
@@ -259,7 +263,7 @@ def test_boxes_by_level(window: Window) -> None:
     until(lambda: window.text("boxes") == "" and slider.count() == 0, "no boxes")
 
 
-def test_the_picture_is_the_view(window: Window, tmp_path: Path) -> None:
+def test_the_picture_is_the_view(window: Window) -> None:
     """Our rays' picture fills the page as the camera sees it; costs have a legend."""
     window.choose("Shading", "normals")
     camera = window.camera
@@ -272,7 +276,7 @@ def test_the_picture_is_the_view(window: Window, tmp_path: Path) -> None:
     until(lambda: "nodes and groups a ray visits" in window.text("legend"), "the legend")
     until(lambda: window.text("picture").startswith(size), "the costs")
     until(lambda: window.picture()[:40].mean() < 60.0, "the colour of what costs nothing")
-    window.keep("viewer_cost.png", tmp_path)
+    window.keep("viewer_cost.png")
     window.choose("Shading", "mesh")
     until(lambda: window.picture()[:40].mean() > 200.0, "the mesh alone")
 
@@ -304,7 +308,8 @@ def test_orbiting_keeps_picks_right(window: Window) -> None:
     assert int(window.text("face")) == hit.prim_id
 
 
-def test_materials_on_the_page(browser: Any, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_materials_on_the_page(browser: Any) -> None:
     """A mesh with a texture has its colours on the page, and in the picture by rays."""
     pixels = np.array([[[255, 0, 0], [0, 0, 255]]], np.uint8)
     mesh = trimesh.creation.box([2.0, 2.0, 0.1])
@@ -326,7 +331,7 @@ def test_materials_on_the_page(browser: Any, tmp_path: Path) -> None:
             return bool(red[0] > 120 > 60 > red[2] and blue[2] > 120 > 60 > blue[0])
 
         until(colours, "the texture")
-        window.keep("viewer_material.png", tmp_path)
+        window.keep("viewer_material.png")
         window.choose("Shading", "material")
         until(lambda: " shown after" in window.text("picture"), "the picture")
         until(colours, "the texture by rays")

@@ -91,21 +91,21 @@ def test_no_operation_is_contracted(tmp_path: Path) -> None:
         assert not found, set(found)
 
 
-@pytest.mark.parametrize(("modules", "code", "message"), [
-    ("", "tree.to('cpu')", 'pip install "raybvh\\[gpu\\]"'),
-    ("", "import bvh.warp", 'pip install "raybvh\\[gpu\\]"'),
-])  # fmt: skip
-def test_without_warp(modules: str, code: str, message: str) -> None:
+def test_without_warp() -> None:
     """Nothing imports Warp unasked; without it, what needs it names the extra."""
-    program = (
-        "import sys, numpy as np\n"
-        "sys.modules['warp'] = None\n"
-        "import bvh\n"
-        "tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])\n"
-        "tree.closest_hit([0, 0, 0], [1, 1, 1])\n"
-        "bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40, 4, 4).rays()\n"
-        f"{code}\n"
-    )
+    program = """
+import sys, numpy as np
+sys.modules["warp"] = None
+import bvh
+tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+tree.closest_hit([0, 0, 0], [1, 1, 1])
+bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40, 4, 4).rays()
+for code in ("tree.to('cpu')", "import bvh.warp"):
+    try:
+        exec(code)
+    except ImportError as error:
+        print(error)
+"""
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert re.search(message, done.stderr), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count('pip install "raybvh[gpu]"') == 2

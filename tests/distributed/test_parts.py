@@ -131,14 +131,18 @@ def test_meshes(name: str, way: str, tmp_path: Path, rng: np.random.Generator) -
     check_regions(parts, tree, points, rng)
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 64])
+@pytest.mark.parametrize(
+    "count", [7, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 64))]
+)
 def test_closed_mesh(count: int, tmp_path: Path, rng: np.random.Generator) -> None:
     vertices, faces = sphere(3)
     tree = bvh.BVH.from_triangles(vertices, faces)
     part = rng.integers(0, count, len(faces))
     # Each visit lets go of the part before.
     parts = parts_of(tmp_path / "parts", vertices, faces, part, memory=1)
-    points = np.concatenate([rng.uniform(-1.2, 1.2, (500, 3)), vertices, vertices[faces].mean(1)])
+    points = np.concatenate(
+        [rng.uniform(-1.2, 1.2, (300, 3)), vertices, vertices[faces[::4]].mean(1)]
+    )
     check_points(parts, tree, points, rng)
     aims = vertices[rng.integers(0, len(vertices), len(points))] - points
     check_rays(parts, tree, {"origins": points, "directions": aims})
@@ -152,7 +156,7 @@ def test_winding_numbers(lazily: bool, tmp_path: Path, rng: np.random.Generator)
     faces = faces[rng.random(len(faces)) < 0.9]
     tree = bvh.BVH.from_triangles(vertices, faces)
     parts = random_parts(tmp_path / "parts", vertices, faces, rng, memory=90_000)
-    points = rng.uniform(-1.2, 1.2, (30, 20, 3))
+    points = rng.uniform(-1.2, 1.2, (15, 20, 3))
     points[0, :3, 0] = np.nan, np.inf, -np.inf
     exact = tree.winding_number(points, np.inf)
     for accuracy, error in ((2.0, 0.001), (4.0, 2e-5), (np.inf, 1e-12)):
@@ -172,7 +176,7 @@ def test_closest_points_whose_rounding_is_below_the_bound_of_a_part(
     vertices, faces = (corners * [9.0, 9.0, 1.0]).reshape(-1, 3), np.arange(1800).reshape(-1, 3)
     tree = bvh.BVH.from_triangles(vertices, faces)
     parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(600) % 50)
-    points = rng.uniform(-1.0, 1.0, (3000, 3)) * [4.0, 4.0, 0.9]
+    points = rng.uniform(-1.0, 1.0, (1000, 3)) * [4.0, 4.0, 0.9]
     check_points(parts, tree, points, rng)
     limit = tree.distance(points)
     same(parts.closest_point(points, limit), tree.closest_point(points, limit), POINTS)

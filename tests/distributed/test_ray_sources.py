@@ -15,6 +15,7 @@ import bvh
 from tests.cases.families import sphere
 from tests.cases.partitions import parts_of
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 chunk_tasks = pytest.importorskip("bvh.distributed.chunk_tasks")
 
@@ -49,8 +50,9 @@ def test_blocks_change_no_answer(
     found = getattr(source, verb)(tree, t_max=3.3)
     wanted = getattr(tree, verb)(*CAMERA.rays(), 0.0, 3.3)
     if verb == "closest_hit":
-        for name in ("t", "prim_id", "u", "v", "front"):
-            column = getattr(found, name).compute(scheduler="sync")
+        names = "t", "prim_id", "u", "v", "front"
+        columns = dask.compute(*(getattr(found, name) for name in names), scheduler="sync")
+        for name, column in zip(names, columns, strict=True):
             np.testing.assert_array_equal(column, getattr(wanted, name))
     else:
         np.testing.assert_array_equal(found.compute(scheduler="sync"), wanted)

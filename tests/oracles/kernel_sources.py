@@ -38,18 +38,30 @@ def module_name(path: Path, package: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def without_annotations(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all below it, and remove annotations of functions."""
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+            part.returns = None
+        elif isinstance(part, ast.arg):
+            part.annotation = None
+        yield part
+        # Much faster than `ast.iter_child_nodes`.
+        for value in vars(part).values():
+            for child in value if type(value) is list else (value,):
+                if isinstance(child, ast.AST):
+                    pending.append(child)
+
+
 def statements(module: str, text: str) -> Iterator[Statement]:
     """Yield the statements of a module, without annotations and what only type checkers read."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         found = Statement(module, node)
-        for part in ast.walk(node):
-            if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
-                part.returns = None
-            elif isinstance(part, ast.arg):
-                part.annotation = None
-        for part in ast.walk(node):
+        for part in without_annotations(node):
             if isinstance(part, ast.Name):
                 (found.uses if isinstance(part.ctx, ast.Load) else found.binds).add(part.id)
             elif isinstance(part, ast.Import):

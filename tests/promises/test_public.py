@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -210,7 +211,13 @@ def folder_order() -> list[str]:
     return re.findall(r"^\| `([a-z]+)/` \|", text, re.M)
 
 
-def imported_modules(path: Path) -> Iterator[str]:
+@cache
+def imported_modules(path: Path) -> list[str]:
+    """Return the modules that a file imports from the package, or names in a string, anywhere."""
+    return [*_imported(path)]
+
+
+def _imported(path: Path) -> Iterator[str]:
     """Yield the modules that a file imports from the package, or names in a string, anywhere."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "bvh":

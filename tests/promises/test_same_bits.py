@@ -117,14 +117,17 @@ def assert_same_everywhere(name: str, code: str) -> None:
             assert function in OTHERS, f"{name} calls {function}"
 
 
-def test_nothing_is_fused_or_rounded_freely() -> None:
+@pytest.mark.parametrize(
+    "triples", [list(TARGETS)[:1], pytest.param(TARGETS, marks=pytest.mark.long)]
+)
+def test_nothing_is_fused_or_rounded_freely(triples: Iterable[str]) -> None:
     """Ray tests of single shapes, on CPUs that have such operations."""
     compiled_parts(families()[1])
     found = codes("bvh.geometry")
     assert len(found) >= 8
     for name, code in found:
         assert_same_everywhere(name, code)
-        for triple in TARGETS:
+        for triple in triples:
             assert not fused(code, triple), (name, triple)
 
 

@@ -10,12 +10,14 @@ import pytest
 import bvh
 from bvh.queries.batches.ray_batches import SMALLEST_IMAGE, _order
 from bvh.queries.query_arguments import ray_batch
+from bvh.traversal.rays.ray_batch import NEVER
 
 
 def row_of(directions: np.ndarray, shape: tuple[int, ...] | None = None) -> int:
     """Return the length of a row that a batch is taken to have; 0 for none."""
     d = directions if shape is None else directions.reshape(*shape, 3)
-    return _order(ray_batch(np.zeros(3), d, 0.0, np.inf)).row
+    batch = ray_batch(np.zeros(3), d, 0.0, np.inf)
+    return _order(batch, batch.size, NEVER).row
 
 
 @pytest.mark.parametrize("width", [64, 100, 511, 512, 700, 1920, 3840, 7680])

@@ -1,4 +1,4 @@
-"""Small batches of plain rays: they take a short way, and get what others get."""
+"""Batches of plain rays: they take a short way, and get what others get."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bvh.queries.batches.quick_calls import MOST
 from bvh.queries.query_arguments import plain_rays
 
 RAYS = np.random.default_rng(5).normal(size=(2, MOST, 3))
+MANY = np.random.default_rng(6).normal(size=(2, 60, 90, 3))
 
 
 def targets() -> dict[str, Any]:
@@ -53,13 +54,40 @@ def same(one: Any, other: Any) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_they_get_what_others_get(name: str, count: int) -> None:
     target, (o, d) = TARGETS[name], RAYS[:, :count]
-    assert plain_rays(o, d, 0.0, np.inf, MOST) is not None
+    assert plain_rays(o, d, 0.0, np.inf) is not None
     for limits in ((), (0.25, 1.5), (-np.inf, np.inf), (np.nan, 1.0), (1.0, 0.5)):
-        # `threads` alone leads the other way.
-        same(target.closest_hit(o, d, *limits), target.closest_hit(o, d, *limits, threads=1))
+        # `sort` alone leads the other way.
+        same(target.closest_hit(o, d, *limits), target.closest_hit(o, d, *limits, sort=False))
         hit = target.any_hit(o, d, *limits)
         assert hit.dtype == bool
         assert np.array_equal(hit, target.any_hit(o, d, *limits, threads=1))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", TARGETS)
+def test_larger_batches_and_images(name: str, threads: int) -> None:
+    """Also with one origin or one direction for all rays."""
+    target, (o, d) = TARGETS[name], MANY
+    eye = np.broadcast_to(o[0, 0], d.shape)
+    pairs = [(o, d), (o[:, :7].copy(), d[:, :7].copy()), (eye, d), (o[0, 0], d), (o, d[0, 0])]
+    pairs += [(o.reshape(-1, 3), d.reshape(-1, 3)), (o[:0], d[:0]), (o[0, 0], d[0, :1])]
+    for given in pairs:
+        assert plain_rays(*given, 0.0, np.inf) is not None
+        hits = target.closest_hit(*given, threads=threads)
+        same(hits, target.closest_hit(*given, threads=threads, sort=False))
+        hit = target.any_hit(*given, threads=threads)
+        assert hit.shape == hits.mask.shape and np.array_equal(hit, hits.mask)
+        again = target.closest_hit(*given, sort=False)
+        assert np.array_equal(hits.position, again.position, equal_nan=True)
+
+
+@pytest.mark.parametrize("threads", [0, -2, 1.5])
+def test_wrong_numbers_of_threads(threads: Any) -> None:
+    mesh = TARGETS["triangles"]
+    for o, d in (RAYS, RAYS[:, 0], MANY):
+        for ask in (mesh.closest_hit, mesh.any_hit):
+            with pytest.raises((TypeError, ValueError), match="threads"):
+                ask(o, d, threads=threads)
 
 
 def test_what_must_be_checked_is() -> None:
@@ -72,13 +100,13 @@ def test_what_must_be_checked_is() -> None:
     raw = np.empty(d.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(d.shape)
     raw[:] = d
     others = [
-        d[::-1], np.asfortranarray(d), d[:4], d[0], d.astype(np.float32), d.tolist(), raw,
-        d.view(Own), np.ma.array(d), d[:, None], d.astype(">f8"),
+        d[::-1], np.asfortranarray(d), d[:4], d[:, 0], d.astype(np.float32), d.tolist(), raw,
+        d.view(Own), np.ma.array(d), d[:, None], d.astype(">f8"), d[:1], d[:, :2].copy(),
+        np.broadcast_to(d[:, :1], d.shape), np.broadcast_to(d[0, ::-1], d.shape),
     ]  # fmt: skip
     for other in others:
-        assert plain_rays(o, other, 0.0, np.inf, MOST) is None
-        assert plain_rays(other, d, 0.0, np.inf, MOST) is None
-    assert plain_rays(*np.zeros((2, MOST + 1, 3)), 0.0, np.inf, MOST) is None
+        assert plain_rays(o, other, 0.0, np.inf) is None
+        assert plain_rays(other, d, 0.0, np.inf) is None
     mesh = TARGETS["triangles"]
     same(mesh.closest_hit(o, raw), mesh.closest_hit(o, d))
     same(mesh.closest_hit(o, d[::-1]), mesh.closest_hit(o, d[::-1].copy()))

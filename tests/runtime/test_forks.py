@@ -66,18 +66,18 @@ print(json.dumps({{"child": said, "heard": heard, "parent": quick(1) + slow(1)}}
 
 
 def test_a_fork_waits_for_the_compiler() -> None:
-    result = answer(fork(FORK.format(seconds=2, patience=100, interrupted=False), **OFF))
+    result = answer(fork(FORK.format(seconds=1, patience=100, interrupted=False), **OFF))
     assert result == {"child": "10", "heard": False, "parent": 10}
 
 
 def test_a_child_is_told() -> None:
     """Where the compiler is not at rest in time, the child cannot have it; the parent can."""
-    result = answer(fork(FORK.format(seconds=3, patience=0.2, interrupted=False), **OFF))
+    result = answer(fork(FORK.format(seconds=2, patience=0.2, interrupted=False), **OFF))
     assert "forked while another thread compiled" in result["child"]
     assert (result["heard"], result["parent"]) == (False, 10)
 
 
 def test_interruption_ends_the_waiting() -> None:
-    result = answer(fork(FORK.format(seconds=6, patience=100, interrupted=True), **OFF))
+    result = answer(fork(FORK.format(seconds=4, patience=100, interrupted=True), **OFF))
     assert "forked while another thread compiled" in result["child"]
     assert (result["heard"], result["parent"]) == (True, 10)

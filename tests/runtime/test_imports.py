@@ -62,8 +62,31 @@ def test_settings_of_numba_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("first", ["import bvh", "import numba, bvh"])
+def test_users_functions_call_ours(first: str) -> None:
+    """In any order of imports."""
+    script = f"""
+import json, sys
+{first}
+before = "numba" in sys.modules
+import bvh.geometry.arithmetic.floats as floats
+from bvh.geometry.arithmetic.floats import two_product
+same = before == ("numba" in sys.modules)
+import numba
+
+@numba.njit
+def ours(x):
+    high, low = two_product(x, 3.0)
+    return high + floats.power_of_two(1)
+
+print(json.dumps([same, ours(2.0)]))
+"""
+    assert answer(start(script)) == [True, 8.0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", ["import bvh", "import numba, bvh"])
 def test_users_functions_call_kernels(first: str) -> None:
-    """In any order of imports, with and without kernels compiled before."""
+    """The same, and queries."""
     script = f"""
 import json, sys
 {first}

@@ -280,6 +280,7 @@ def heights_seen(arrays):
     return t, prim_id, u, v, front, kernels.any_hit(arrays, (0.5, 0.5, 9.0), (0.0, 0.0, 1.0))
 
 
+@pytest.mark.long
 def test_ones_own_loop_over_ones_own_primitives() -> None:
     tree = plates(new_plate(), np.arange(3.0))
     assert heights_seen(tree.arrays) == (7.0, 2, 0.0, 0.5, True, False)

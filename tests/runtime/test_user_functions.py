@@ -245,6 +245,7 @@ def approach(arrays, points, limit, distance, prim):
         distance[i, 1], prim[i, 1], _, _ = kernels.closest_point(arrays, points[i], limit)
 
 
+@pytest.mark.long
 def test_nearest_points_in_ones_own_loop(rng: np.random.Generator) -> None:
     """The same answers as the batches, far away and for bad points, too."""
     tree = bvh.BVH.from_triangles(*soup(rng, N, 0.5))
@@ -329,6 +330,7 @@ def test_foliage() -> None:
     assert np.array_equal(got, np.bincount(everything.ray_id, opaque, len(o)) > 0)
 
 
+@pytest.mark.long
 def test_lidar() -> None:
     """Without loss the returns are the first hits; with it, fewer."""
     tree = bvh.BVH.from_triangles(*lidar.terrain(16))

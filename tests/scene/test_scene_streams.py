@@ -23,7 +23,7 @@ CORNER = np.eye(3), [[0, 1, 2]]
 @pytest.fixture(autouse=True)
 def streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trace all rays in streams, of instances."""
-    monkeypatch.setattr(ray_batches, "_order", lambda batch: Order(batch.size, 0, STREAMS))
+    monkeypatch.setattr(ray_batches, "_order", lambda batch, n, sort: Order(n, 0, STREAMS, sort))
     monkeypatch.setattr(merged_leaves, "RAY_SECONDS", 0.0)
 
 

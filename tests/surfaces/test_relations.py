@@ -52,10 +52,69 @@ def check_voxels(rng: np.random.Generator, count: int, size: int = 4) -> dict[st
     return seen
 
 
-def test_voxels(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("count", [40, pytest.param(120, marks=pytest.mark.long)])
+def test_voxels(count: int, rng: np.random.Generator) -> None:
     """Shared faces, edges and vertices, double walls, normals inward, mirrors, in all relations."""
-    seen = check_voxels(rng, 120)
+    seen = check_voxels(rng, count)
     assert len(seen) >= 4
+
+
+def cut(count: int, flip: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return a unit cube whose sides are grids of squares, with either diagonals."""
+    sides, along = [], np.linspace(0.0, 1.0, count + 1)
+    for axis in range(3):
+        for height in (0.0, 1.0):
+            grid = np.stack(np.meshgrid(along, along, [height], indexing="ij"), -1)[:, :, 0]
+            grid = np.roll(grid, axis, axis=2)
+            a, b, c, d = grid[:-1, :-1], grid[1:, :-1], grid[1:, 1:], grid[:-1, 1:]
+            halves = ((a, b, d), (b, c, d)) if flip else ((a, b, c), (a, c, d))
+            sides += [np.stack(half, 2).reshape(-1, 3, 3) for half in halves]
+    points, faces = np.unique(np.concatenate(sides).reshape(-1, 3), axis=0, return_inverse=True)
+    return points, faces.reshape(-1, 3)
+
+
+def column(sides: int, low: float, high: float, start: float) -> BVH:
+    """Return a column whose caps are fans."""
+    angle, i, faces = 2 * np.pi * np.arange(sides) / sides + start, np.arange(sides), []
+    rim = np.stack([np.cos(angle), np.sin(angle), np.zeros(sides)], 1)
+    for k in range(1, sides - 1):
+        faces += [[i[0] + sides, i[k] + sides, i[k + 1] + sides], [i[0], i[k + 1], i[k]]]
+    for k in range(sides):
+        q = (k + 1) % sides
+        faces += [[k, q, q + sides], [k, q + sides, k + sides]]
+    return BVH.from_triangles(np.concatenate([rim + [0, 0, low], rim + [0, 0, high]]), faces)
+
+
+def test_thousands_of_faces_in_contact(rng: np.random.Generator) -> None:
+    """Revisions of a part, walls with other diagonals, hollow and doubled solids, fans."""
+    ball = trimesh.creation.icosphere(subdivisions=3)
+    v, f = np.array(ball.vertices), np.array(ball.faces)
+    tree, moved = BVH.from_triangles(v, f), v.copy()
+    for factor, wanted in ((1.05, "inside"), (0.95, "contains")):
+        moved[7] = factor * v[7]
+        assert tree.relation(BVH.from_triangles(moved, rng.permutation(f))) == wanted
+    moved[9] *= 1.05
+    assert tree.relation(BVH.from_triangles(moved, f)) == "overlapping"
+    assert tree.relation(joined((v, f), (0.9 * v, f))) == "contains"
+    # The ball is the cavity of another.
+    assert tree.relation(joined((v, f), (2 * v, f))) == "touching"
+    # A skin twice bounds nothing, beside a solid that does; three times it bounds the ball.
+    assert tree.relation(BVH.from_triangles(v, np.concatenate([f, f]))) == "touching"
+    assert tree.relation(joined((v, f), (v, f), (0.5 * v, f))) == "contains"
+    assert tree.relation(BVH.from_triangles(v, np.concatenate([f, f, f]))) == "equal"
+    cube, other = cut(12, False), cut(12, True)
+    first = BVH.from_triangles(*cube)
+    assert first.relation(BVH.from_triangles(*other)) == "equal"
+    for shift, wanted in (
+        ([1, 0, 0], "touching"), ([1, 0.3, 0.25], "touching"), ([0.5, 0, 0], "overlapping"),
+        ([1, 1, 0.5], "touching"),
+    ):  # fmt: skip
+        assert first.relation(BVH.from_triangles(other[0] + shift, other[1])) == wanted
+    half = BVH.from_triangles(other[0] * [1, 1, 0.5], other[1])
+    assert first.relation(half) == "contains" and half.relation(first) == "inside"
+    assert column(64, 0, 1, 0.0).relation(column(64, 1, 2, 0.3 / 64)) == "touching"
+    assert column(64, 0, 1, 0.0).relation(column(64, 0, 2, 0.3 / 64)) == "overlapping"
+    assert column(64, 0, 2, 0.0).relation(column(64, 0, 1, 0.0)) == "contains"
 
 
 @pytest.mark.slow
@@ -253,9 +312,10 @@ def check_edges(rng: np.random.Generator, count: int) -> int:
     return pierced
 
 
-def test_edges_along_planes_of_the_other(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
+def test_edges_along_planes_of_the_other(count: int, rng: np.random.Generator) -> None:
     """The longest part of an edge inside, where vertices are an ulp off planes and edges."""
-    assert check_edges(rng, 40) > 3
+    assert check_edges(rng, count) > count // 20
     # Two solids, in line, that share a wall: an edge within it is inside of both as one.
     halves = joined(
         *((b.vertices, b.faces) for b in (box([0] * 3, [1, 1, 1]), box([1, 0, 0], [2, 1, 1])))

@@ -237,7 +237,8 @@ def assert_brute(
         order, rows = (way, np.arange(len(rays.o))) if isinstance(way, Order) else way
         given, hits = rays.take(rows), wanted[rows]
         with monkeypatch.context() as patch:
-            patch.setattr(ray_batches, "_order", lambda rays, order=order: order)
+            ordered = lambda batch, n, sort, order=order: order._replace(sort=sort)  # noqa: E731
+            patch.setattr(ray_batches, "_order", ordered)
             try:
                 assert_same(tree.closest_hit(*given, cull=cull), hits, fields)
                 assert np.array_equal(tree.any_hit(*given, cull=cull), hits.prim_id >= 0)

@@ -231,10 +231,8 @@ def glb_of(
     material = attributes.material
     assert material is not None
     # A page cannot read numbers that are not finite.
-    uv, normals = (
-        _finite(attributes.uv, [0.0, 0.0]),
-        _finite(attributes.vertex_normals, [0.0, 0.0, 1.0]),
-    )
+    uv = _finite(attributes.uv, [0.0, 0.0])
+    normals = _finite(attributes.vertex_normals, [0.0, 0.0, 1.0])
     colours = material.vertex_colors
     if colours is not None:
         colours = _linear(material, colours) if len(colours) == len(vertices) else None

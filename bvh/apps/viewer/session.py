@@ -109,6 +109,7 @@ class Session:
                 self._status.content = ""
 
     def _watch_compiler(self, answered: threading.Event) -> None:
+        """Show a note in the page as long as a kernel is compiled, until the answer is there."""
         # Checked repeatedly, since a compilation may begin late: after the wait for the lock.
         while not answered.wait(PATIENCE):
             if notice.busy and not self._status.content:

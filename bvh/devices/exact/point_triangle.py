@@ -299,7 +299,7 @@ def _with_weights(nearest: Measured, u: wp.float64, v: wp.float64):
 
 @wp.func
 def _nearer(best: Measured, other: Measured, u: wp.float64, v: wp.float64):
-    """Return the nearer of two, the first of equal ones."""
+    """Return the nearer of two, the first of equal ones; u and v are the weights of `other`."""
     if scale_by(other.distance, other.exponent - best.exponent) < best.distance:
         other.sure = other.sure and best.sure
         return _with_weights(other, u, v)

@@ -22,6 +22,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from bvh.distributed.part_index import INDEX, PartRecord, Source, file_names, fi
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, write_pieces
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import file_of
-from bvh.runtime.threads import pool
+from bvh.runtime.threads import watch
 
 SCRATCH = "unfinished"
 
@@ -52,16 +53,20 @@ class NewPartFolder:
         tree_path, ids_path = (self.path / name for name in file_names(number))
         size, contents = file_of(tree, 1)
         pieces, stream = list(contents), io.BytesIO()
+
+        def write() -> None:
+            with open(tree_path, "xb") as file:
+                write_pieces(file, pieces)
+
         # The digest is computed while the file is written, which waits for the disk.
-        digest = pool(1).submit(part_index.content_digest, pieces)
-        with open(tree_path, "xb") as file:
-            write_pieces(file, pieces)
+        digest = partial(part_index.content_digest, pieces)
+        digest_of_tree, _ = watch((digest, write), 2, np.zeros(1, np.int32))
         np.save(stream, ids)
         with open(ids_path, "xb") as file:
             file.write(stream.getbuffer())
         header = pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex()
         of_ids = stream.tell(), part_index.content_digest([stream.getbuffer()])
-        details = size, header, *of_ids, part_index.bits_of(tree), digest.result()
+        details = size, header, *of_ids, part_index.bits_of(tree), digest_of_tree
         box = tree.bounds.reshape(-1).tolist()
         return PartRecord(len(ids), box if np.isfinite(box).all() else None, *details)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bvh.runtime.caller_warnings import warn_caller
 
 Json = dict[str, Any]
+Numbers = NDArray[Any]
 
 TYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 LANES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
@@ -113,7 +114,7 @@ class Accessors:
 
     def _rows(
         self, owner: Json, kind: int, lanes: int, count: int, what: str, packed: bool = False
-    ) -> NDArray[Any]:
+    ) -> Numbers:
         """Return rows (count, lanes) of a bufferView that an accessor, or a part of one, names.
 
         `kind` is their component type, `what` names them in errors; with `packed` there must be no
@@ -133,9 +134,7 @@ class Accessors:
             return np.empty((0, lanes), dtype)
         return np.ndarray((count, lanes), dtype, data, begin, (stride, dtype.itemsize))
 
-    def raw(
-        self, number: object, types: tuple[str, ...], may_be_empty: bool = True
-    ) -> NDArray[Any]:
+    def raw(self, number: object, types: tuple[str, ...], may_be_empty: bool = True) -> Numbers:
         """Return the components of an accessor as they are stored, (count, lanes).
 
         Its type must be one of `types`. Without data they are zeros, if that is allowed.

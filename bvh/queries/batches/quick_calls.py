@@ -1,4 +1,4 @@
-"""Single rays and points, and small batches of rays, with little overhead.
+"""Single rays and points, and batches of rays, with little overhead.
 
 Checking and converting arguments takes as long as a hundred rays. So arguments that are already as
 kernels take them are not checked, and the memory of a thread is reused (`scratch.py`).
@@ -17,10 +17,18 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.batches import scratch
-from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, source_of, trace_few
+from bvh.queries.batches.ray_batches import (
+    MIN_BLOCKS,
+    ids_of,
+    result_columns,
+    source_of,
+    trace_few,
+    trace_many,
+)
 from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
-from bvh.queries.query_arguments import plain_ray, plain_rays
+from bvh.queries.query_arguments import RayBatch, plain_ray, plain_rays
 from bvh.queries.results import AllHits, Hits
+from bvh.runtime.arguments import shaped, thread_count
 from bvh.runtime.calls.invocation import First
 from bvh.runtime.cpus import settings
 from bvh.traversal.rays.blocks import BLOCK
@@ -28,12 +36,11 @@ from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT, gather_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
-from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, named_codes
 from bvh.tree.primitives import Custom, Triangles
 
-# Most rays of a small batch; most faces for a single point.
+# Most rays of a batch that one thread takes, as they come; most faces for a single point.
 MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
 
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
@@ -109,7 +116,7 @@ class Searched:
 
         return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
-    def for_batch(self, rays: int) -> tuple[TreeArrays, Any]:
+    def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, Any]:
         """Return the arrays to search for `rays` rays, and the merged tree of a scene if used."""
         return self.arrays, None
 
@@ -120,15 +127,16 @@ def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: fl
 
 
 def closest_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any
+    searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any, threads: int | None
 ) -> Hits | None:
     """Return the closest hit of each ray, for arguments that `Searched.cast` did not accept."""
     if not type(t_min) is type(t_max) is float:
         return None
     ray = plain_ray(origins, directions)
     if ray is None:
-        rays = plain_rays(origins, directions, t_min, t_max, MOST)
-        return None if rays is None else _closest_hits(searched, rays)
+        batch = plain_rays(origins, directions, t_min, t_max)
+        return None if batch is None else _closest_hits(searched, batch, threads)
+    _threads_for(1, threads)
     found = cast_ray(searched, ray, t_min, t_max)
     if searched.kind is not Instanced:
         given = None if searched.kind is Triangles else ray
@@ -140,52 +148,68 @@ def closest_hit(
 
 
 def any_hit(
-    searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any
+    searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any, threads: int | None
 ) -> NDArray[np.bool_] | bool | None:
     """Return whether each ray hits, for arguments that `Searched.cast` did not accept."""
     if not type(t_min) is type(t_max) is float:
         return None
     ray = plain_ray(origins, directions)
     if ray is not None:
+        _threads_for(1, threads)
         return cast_ray(searched, ray, t_min, t_max)[1] >= 0  # type: ignore[no-any-return]
-    rays = plain_rays(origins, directions, t_min, t_max, MOST)
-    if rays is None:
+    batch = plain_rays(origins, directions, t_min, t_max)
+    if batch is None:
         return None
-    n = len(rays.origins)
-    arrays, hits = searched.for_batch(n)[0], np.empty(n, scratch.BOOL)
+    n = batch.size
+    arrays, hits = searched.for_batch(n, threads)[0], np.empty(n, scratch.BOOL)
     primitives: object = arrays.primitives
     ids = NO_CODES if type(primitives) is Instanced else NO_IDS
     out = NOTHING, ids, NOTHING, NOTHING, hits.view(BYTE)
-    return hits if _run(arrays, rays, n, ANY, out) else None
+    found = _run(arrays, batch, n, ANY, out, _threads_for(n, threads))
+    return shaped(batch.shape, hits)[0] if found else None
 
 
-def _closest_hits(searched: Searched, rays: Rays) -> Any:
-    """Return the closest hit of each ray of a small batch."""
-    n = len(rays.origins)
-    arrays, whole = searched.for_batch(n)
+def _threads_for(n: int, threads: int | None) -> int:
+    """Return the number of threads for n rays."""
+    if n <= MOST and threads is None:
+        # A wrong BVH_NUM_THREADS is an error all the same.
+        settings()
+        return 1
+    return thread_count(threads)
+
+
+def _closest_hits(searched: Searched, batch: RayBatch, threads: int | None) -> Any:
+    """Return the closest hit of each ray of a batch."""
+    n, rays, shape = batch.size, batch.rays, batch.shape
+    arrays, whole = searched.for_batch(n, threads)
+    workers = _threads_for(n, threads)
     primitives: Any = arrays.primitives
-    t, u, v, front = np.empty(n), np.empty(n), np.empty(n), np.empty(n, scratch.BOOL)
-    prim_id = np.empty(n, ids_of(primitives))
-    if not _run(arrays, rays, n, CLOSEST, (t, prim_id, u, v, front.view(BYTE))):
+    t, prim_id, u, v, front = result_columns(n, ids_of(primitives))
+    if not _run(arrays, batch, n, CLOSEST, (t, prim_id, u, v, front.view(BYTE)), workers):
         return None
     if type(primitives) is Instanced:
-        owner, leaf, prim_id = named_codes(prim_id, primitives.owners)
-        named = t, prim_id, u, v, front, owner, leaf
-        return results.scene_hits_of(named, source_of(arrays, searched, rays))
+        owner, leaf, prim_id = named_codes(prim_id, primitives.owners, workers)
+        named = shaped(shape, t, prim_id, u, v, front, owner, leaf)
+        return results.scene_hits_of(named, source_of(arrays, searched, rays, shape))
+    found = shaped(shape, t, prim_id, u, v, front)
     if whole is None:
-        return results.hits_of((t, prim_id, u, v, front), source_of(arrays, None, rays))
+        return results.hits_of(found, source_of(arrays, None, rays, shape))
     # A merged tree is over triangles: positions of hits follow without the rays.
     view: Any = searched
-    return whole.named(results.hits_of((t, prim_id, u, v, front), (view, view.moves, None)))
+    return whole.named(results.hits_of(found, (view, view.moves, None)), workers)
 
 
-def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[Any, ...]) -> bool:
+def _run(
+    arrays: TreeArrays, batch: RayBatch, n: int, goal: ClosestGoal, out: tuple[Any, ...],
+    threads: int,
+) -> bool:  # fmt: skip
     """Call the kernel; return False for trees over users' primitives, or that are empty."""
-    # One thread suffices; a wrong BVH_NUM_THREADS is an error all the same.
-    settings()
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
-    trace_few(arrays.row, rays, n, goal, new(Columns, out))
+    if n <= MOST and len(batch.shape) == 1:
+        trace_few(arrays.row, batch.rays, n, goal, new(Columns, out))
+    else:
+        trace_many(arrays.row, batch, n, goal, new(Columns, out), threads)
     return True
 
 

@@ -40,9 +40,12 @@ SMALLEST_IMAGE = 1 << 12
 
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE, LARGE_PAGE = 1 << 17, 1 << 21
-
+# Types of columns, which numpy takes faster than the names of types.
+NUMBERS, IDS, CODES, TRUTHS, BYTES = map(np.dtype, ("f8", "i4", "i8", "?", "u1"))
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
+# The argument `sort`, as orders have it.
+SORTS = {None: ray_batch.TRIAL, False: ray_batch.NEVER, True: ray_batch.ALWAYS}
 
 Work = Callable[[Order, int, int], None]
 Goal = ClosestGoal | FirstGoal | CountGoal
@@ -183,17 +186,15 @@ def result_columns(n: int, ids: Any) -> Columns:
     if n < LARGE:
         front = np.empty(n, np.bool_)
         return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), front)
-    kinds = [np.dtype(kind) for kind in (np.float64, ids, np.float64, np.float64, np.bool_)]
-    # From the beginning of a large page on, so that it is filled with few of them: where results
-    # are cached, to touch them first as small pages takes as long as to find them. The rest of the
-    # memory is never touched.
-    memory = np.empty(sum(n * kind.itemsize + 64 for kind in kinds) + LARGE_PAGE, np.uint8)
+    # From the beginning of a large page on, so that it is filled with few of them: to touch cached
+    # results first as small pages takes as long as to find them. The rest is never touched.
+    rows, kind = -(-n // 64) * 64, CODES if ids is np.int64 else IDS
+    memory = np.empty(rows * (25 + kind.itemsize) + LARGE_PAGE, BYTES)
     at = -memory.__array_interface__["data"][0] % LARGE_PAGE
-    columns = []
-    for kind in kinds:
-        columns.append(np.ndarray(n, kind, memory, at))
-        at += -(-n * kind.itemsize // 64) * 64
-    return Columns._make(columns)
+    t, u, v = (np.ndarray(n, NUMBERS, memory, at + 8 * rows * i) for i in range(3))
+    prim_id = np.ndarray(n, kind, memory, at + 24 * rows)
+    front = np.ndarray(n, TRUTHS, memory, at + (24 + kind.itemsize) * rows)
+    return Columns(t, prim_id, u, v, front)
 
 
 def ids_of(primitives: object) -> Any:
@@ -220,28 +221,45 @@ def _trace(
     n, rays, row = batch.size, batch.rays, arrays.row
     if 0 < n < HALF and options.progress is None:
         # So few rays are not worth sorting.
-        trace_few(row, rays, n, goal(), out)
-        return
+        return trace_few(row, rays, n, goal(), out)
+    order, work = _order(batch, n, SORTS[options.sort]), _tracer(row, rays, goal, out)
+    if options.progress is None:
+        _claimed(order, work, options.threads)
+    else:
+        _share(order, n, work, options)
+
+
+def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, threads: int) -> None:
+    """Trace rays, sorted where that is faster, on threads."""
+    order = _order(batch, n, ray_batch.TRIAL)
+    _claimed(order, _tracer(row, batch.rays, lambda: goal, out), threads)
+
+
+def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
+    """Return the function that traces blocks of an order, on any thread."""
     measured = UNMEASURED.copy()
-    sort = {None: ray_batch.TRIAL, False: ray_batch.NEVER, True: ray_batch.ALWAYS}[options.sort]
-    order = _order(batch)._replace(sort=sort)
 
     def work(order: Order, begin: int, end: int) -> None:
-        with SHELF.scratch() as kept:
-            # A copy: threads that write to one cache line wait for each other.
-            kept.measured[:] = measured
-            closest_hits(row, rays, order, kept, goal(), begin, end, out)
-            measured[:] = kept.measured
+        kept = SHELF.take()
+        # A copy: threads that write to one cache line wait for each other.
+        kept.measured[:] = measured
+        closest_hits(row, rays, order, kept, goal(), begin, end, out)
+        measured[:] = kept.measured
+        SHELF.give_back(kept)
 
-    if options.threads == 1 or options.progress is not None:
-        _share(order, n, work, options)
-        return
+    return work
+
+
+def _claimed(order: Order, work: Work, threads: int) -> None:
+    """Call work on all blocks of an order; several threads claim chunks of them."""
     count = _blocks_of(order)
+    if threads == 1:
+        return share(count, MAX_BLOCKS, partial(work, order), threads)
     # With few blocks, even the last chunks of the threads are worth balancing.
-    least = min(max(count // (8 * options.threads), SMALLEST_CHUNK), MIN_BLOCKS)
+    least = min(max(count // (8 * threads), SMALLEST_CHUNK), MIN_BLOCKS)
     share_claimed(
         count, MAX_BLOCKS, least, partial(work, order),
-        lambda queue, most: work(order._replace(queue=queue, chunks=most), 0, 0), options.threads,
+        lambda queue, most: work(Order(*order[:4], queue, most), 0, 0), threads,
     )  # fmt: skip
 
 
@@ -249,8 +267,7 @@ def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
     """Trace rays of a few blocks on this thread, in the order that they have."""
     kept = SHELF.take()
     kept.measured[:] = UNMEASURED
-    order = Order(n, 0, AUTO)
-    closest_hits(row, rays, order, kept, goal, 0, -(-n // BLOCK), out)
+    closest_hits(row, rays, Order(n, 0, AUTO), kept, goal, 0, -(-n // BLOCK), out)
     SHELF.give_back(kept)
 
 
@@ -276,16 +293,14 @@ def _blocks_of(order: Order) -> int:
     return -(-order.size // BLOCK)
 
 
-def _order(batch: RayBatch) -> Order:
+def _order(batch: RayBatch, n: int, sort: int) -> Order:
     """Choose the order in which the rays of a batch are taken: in tiles if it is an image."""
-    n, directions = batch.size, batch.rays.directions
-    row = 0
-    if len(batch.shape) >= 2:
-        row = batch.shape[-1]
-    elif len(directions) == n > SMALLEST_IMAGE:
+    directions = batch.rays.directions
+    row = batch.shape[-1] if len(batch.shape) > 1 else 0
+    if row == 0 and len(directions) == n > SMALLEST_IMAGE:
         row = ray_batch.row_length(directions)
     image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
-    return Order(n, row if image else 0, AUTO)
+    return Order(n, row if image else 0, AUTO, sort)
 
 
 def _joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:

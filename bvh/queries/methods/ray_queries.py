@@ -145,20 +145,22 @@ class RayQueries:
         """
         # Each by itself: a chain of `is` takes longer.
         if (
-            mask is None and exclude is None and cull is None and threads is None
-            and progress is None and sort is None and filter is None and data is None
+            mask is None and exclude is None and cull is None and progress is None
+            and sort is None and filter is None and data is None
             and validate_rays is False and counters is False
         ):  # fmt: skip
-            # Small inputs skip batch preparation.
+            # Plain arguments skip batch preparation.
             searched = self._quick
             if searched is not None:
                 cast = searched.cast
                 # Avoid compiling the batch kernel for one ray.
-                hits: Hits | None = (
-                    None if cast is None else cast(origins, directions, t_min, t_max)
-                )
+                hits: Hits | None = None
+                if cast is not None and threads is None:
+                    hits = cast(origins, directions, t_min, t_max)
                 if hits is None:
-                    hits = quick_calls.closest_hit(searched, origins, directions, t_min, t_max)
+                    hits = quick_calls.closest_hit(
+                        searched, origins, directions, t_min, t_max, threads
+                    )
                 if hits is not None:
                     return hits
         if flag("counters", counters) and filter is not None:
@@ -204,17 +206,20 @@ class RayQueries:
         array([ True, False])
         """
         if (
-            mask is None and exclude is None and cull is None and threads is None
-            and progress is None and sort is None and filter is None and data is None
+            mask is None and exclude is None and cull is None and progress is None
+            and sort is None and filter is None and data is None
             and validate_rays is False
         ):  # fmt: skip
             searched = self._quick
             if searched is not None:
-                cast = searched.cast
-                # The extra argument selects any-hit.
-                blocked = None if cast is None else cast(origins, directions, t_min, t_max, 0)
+                cast, blocked = searched.cast, None
+                if cast is not None and threads is None:
+                    # The extra argument selects any-hit.
+                    blocked = cast(origins, directions, t_min, t_max, 0)
                 if blocked is None:
-                    blocked = quick_calls.any_hit(searched, origins, directions, t_min, t_max)
+                    blocked = quick_calls.any_hit(
+                        searched, origins, directions, t_min, t_max, threads
+                    )
                 if blocked is not None:
                     return blocked
         if is_foreign(origins, directions, t_min, t_max, mask):

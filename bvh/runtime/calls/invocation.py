@@ -225,15 +225,10 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
     # At least as many words as the arguments take.
     size = begin + sum(1 + number for operation, _, number in program if operation != TUPLE)
     supported = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
-    if (
-        not supported
-        or size > MOST_WORDS
-        or sum(operation == TUPLE for operation, *_ in program) >= MOST_TUPLES
-    ):
+    tuples = sum(operation == TUPLE for operation, *_ in program)
+    if not supported or size > MOST_WORDS or tuples >= MOST_TUPLES:
         return None
-    steps = np.array(
-        [(operation, _word(like), number) for operation, like, number in program], np.int64
-    )
+    steps = np.array([(step, _word(like), number) for step, like, number in program], np.int64)
     kinds = np.array([TYPES[result] for result in kernel.results], np.int64)
     contents = (
         kernel.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,

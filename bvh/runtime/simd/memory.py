@@ -99,6 +99,7 @@ def prefetch_address(typingctx: TypingContext, target: Type) -> Operation:
         target = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
         kinds = [target.type, INT, INT, INT]
         function = declare(builder, "llvm.prefetch.p0", kinds, ir.VoidType(), plain=True)
+        # To read; keep in all levels of the cache; data, not instructions.
         builder.call(function, [target, *(ir.Constant(INT, i) for i in (0, 3, 1))])
         return context.get_dummy_value()
 

@@ -190,10 +190,8 @@ def _attributes(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[
     found.append(_materials(tables, headers))
     are_reversed: NDArray[np.bool_] = tables["trees"][:, 4] == 1
     _refuse(are_reversed & ~kinds, "something without faces has them reversed")
-    kinds_of = [
-        ReversedAttributes if is_reversed else Attributes for is_reversed in are_reversed.tolist()
-    ]
-    return [kind(*arrays) for kind, *arrays in zip(kinds_of, *found, strict=True)]
+    classes = [ReversedAttributes if flag else Attributes for flag in are_reversed.tolist()]
+    return [kind(*arrays) for kind, *arrays in zip(classes, *found, strict=True)]
 
 
 def _materials(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[Material | None]:
@@ -238,10 +236,8 @@ def _assembled(
         }
         rows_of_trees = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
         scene = new_scene()
-        scene._begin(
-            Instances.of_state(state),
-            {id(trees[k]): (trees[k], attributes[k]) for k in rows_of_trees},
-        )
+        own = {id(trees[k]): (trees[k], attributes[k]) for k in rows_of_trees}
+        scene._begin(Instances.of_state(state), own)
         scene._up = file_formats.UPS[up]
         scenes.append(scene)
     try:

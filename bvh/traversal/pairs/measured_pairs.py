@@ -84,7 +84,7 @@ def lower_best(reals, distance):
 
 @inlined
 def put_points(reals, at, x, y):
-    """Store two points."""
+    """Store the points x and y from `at` on."""
     for axis in range(3):
         poke(reals, at + axis, x[axis])
         poke(reals, at + 3 + axis, y[axis])

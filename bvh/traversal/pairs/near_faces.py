@@ -133,8 +133,9 @@ _between = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.
 @inlined
 def _nearest_edges(rows, at, k):
     """Return (square, key) of triangles by the nearest points of their edges."""
-    # For the triangles of `_keys_of_faces`. The square is the least squared distance of two edges,
-    # approximately; the key bounds that of the triangles, by the direction between those points.
+    # For the triangles of `_keys_of_faces`, which are at rows `at` and at k. The square is the
+    # least squared distance of two edges, approximately; the key bounds that of the triangles, by
+    # the direction between those points.
     best = splat(F(INF), WIDTH)
     gx, gy, gz = best, best, best
     for i in range(3):

@@ -97,7 +97,10 @@ def _series(terms, at, x, y, z, h):
 
 @inlined
 def _far_sum(terms, at, p, beta):
-    """Return (solid angles of the far children, a lane each; bits of the lanes of near ones)."""
+    """Return (solid angles of the far children, a lane each; bits of the lanes of near ones).
+
+    The terms of the node begin at `at`; p is the point.
+    """
     none = simd.splat(F(0.0), LANES)
     x = simd.load(terms, at + CENTRE * LANES, LANES) - p[0]
     y = simd.load(terms, at + (CENTRE + 1) * LANES, LANES) - p[1]

@@ -361,6 +361,7 @@ def intersect_group(goal, tree, block, context_ref, memory, slot, group):
 
 @inlined
 def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
+    """Intersect a ray with the triangle groups of a leaf; see `intersect_leaf` for the result."""
     group, count = leaf_rows(child)
     for g in range(group, group + count):
         intersect_group(goal, tree, block, context_ref, memory, slot, g)
@@ -369,6 +370,7 @@ def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
 
 @inlined
 def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
+    """Intersect a ray with the primitives of a leaf, one by one."""
     first, count = leaf_rows(child)
     for i in range(first, first + count):
         accept_primitive(goal, context_ref, memory, slot, slots.primitive_at(tree, memory, slot, i))

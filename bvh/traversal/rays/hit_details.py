@@ -315,7 +315,7 @@ def _write_alone(tree, rays, pairs, k, out):
 
 
 def _own_vertices(primitives, pairs, j):
-    """Return (triangles, (v0, v1, v2)): lanes with triangles, as bits; vertices, lane by lane."""
+    """Return (lanes with triangles, as bits; (v0, v1, v2), lane by lane) of pairs from j on."""
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
     v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8))
@@ -324,7 +324,7 @@ def _own_vertices(primitives, pairs, j):
 
 
 def _moved_vertices(primitives, pairs, j):
-    """Return (lanes that are triangles, as bits; their vertices in the world) of HALF pairs."""
+    """Return the result of `_own_vertices` in a scene: vertices are those in the world."""
     triangles = np.int64(0)
     for k in range(HALF):
         triangles |= _lay_out(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k

@@ -94,7 +94,10 @@ def delta_of(transforms, at, error, largest, unit):
 
 @inlined
 def local_ray(transforms, at, p, x, error):
-    """Return the ray from p along x, with p off by up to `error`, and the size of its direction."""
+    """Return the ray from p along x in a BLAS, p off by up to `error`, and its direction's size.
+
+    The transform of the instance begins at `at`.
+    """
     # Callers reject sizes beyond MIN_SCALE..MAX_SCALE, with which delta means nothing.
     # Scale the direction's largest component to [1, 2), as ray setup does.
     q = instanced.local_direction(transforms, at, x)

@@ -35,7 +35,7 @@ F = np.float32
 
 @inlined
 def enter_children(nodes, at, ray, end, planes):
-    """Return (first, last): where a ray up to `end` enters and leaves each child of a node."""
+    """Return (first, last), where a ray up to `end` enters and leaves children of node `at`."""
     # `planes` are those of `all_planes`: near and far ones are chosen by the sign of the direction,
     # not by comparing their distances.
     nx, ny, nz, fx, fy, fz = planes

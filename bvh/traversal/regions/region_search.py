@@ -101,7 +101,7 @@ def _in_tlas():
 
 @inlined
 def group_box(groups, at, error):
-    """Return lower and upper corners of a group's triangles, lane by lane, `error` outward."""
+    """Return lower and upper corners of the triangles of a group, at `at`, `error` outward."""
     v0, (e1, e2) = group_origin(groups, at), group_edges(groups, at)
     x1, y1, z1 = v0[0] + e1[0], v0[1] + e1[1], v0[2] + e1[2]
     x2, y2, z2 = v0[0] + e2[0], v0[1] + e2[1], v0[2] + e2[2]

@@ -29,7 +29,6 @@ pytestmark = pytest.mark.unaudited
 Rng = np.random.Generator
 Rays = tuple[np.ndarray, np.ndarray]
 
-SHARE = 400
 ALL = int(os.environ.get("BVH_FUZZ_FILES", "10000"))
 # What the interpreter takes for messages and small objects.
 OVERHEAD = 1 << 16
@@ -251,11 +250,12 @@ def run(total: int, mmap: bool, tmp_path: Path, rng: Rng) -> Counter[str]:
 
 @pytest.mark.filterwarnings("error::bvh.BVHWarning")
 @pytest.mark.parametrize("mmap", [False, True])
-def test_spoiled_files(mmap: bool, tmp_path: Path, rng: Rng) -> None:
+@pytest.mark.parametrize("share", [150, pytest.param(400, marks=pytest.mark.long)])
+def test_spoiled_files(share: int, mmap: bool, tmp_path: Path, rng: Rng) -> None:
     """A share of what the slow test tries."""
-    results = run(SHARE, mmap, tmp_path, rng)
-    assert sum(results.values()) == SHARE
-    assert sum(count for name, count in results.items() if name.endswith("refused")) > SHARE // 2
+    results = run(share, mmap, tmp_path, rng)
+    assert sum(results.values()) == share
+    assert sum(count for name, count in results.items() if name.endswith("refused")) > share // 2
 
 
 @pytest.mark.slow
