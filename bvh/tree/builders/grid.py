@@ -31,7 +31,7 @@ def _bits_of_axes(boxes, count):
 
 
 @entry
-def _bound_chunk(records, begin, end, boxes):
+def bound_chunk(records, begin, end, boxes):
     """Write the box of a range of records and that of their centres."""
     bound(records, begin, end, boxes, 0, 1)
 
@@ -41,7 +41,7 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
     boxes = np.empty((-(-count // CHUNK), 2, record.WIDTH), np.float32)
     share(
         count, CHUNK,
-        lambda begin, end: _bound_chunk(records, begin, end, boxes[begin // CHUNK]), threads,
+        lambda begin, end: bound_chunk(records, begin, end, boxes[begin // CHUNK]), threads,
     )  # fmt: skip
     return np.asarray(boxes.max(axis=0))
 
@@ -124,7 +124,7 @@ def _split_by_cells(
             _add_bins(bins, some, begin, end)
 
     share(n, CHUNK, fill, threads)
-    bins, *others = shelf.pieces()
+    bins, others = _new_cells(size), shelf.pieces()
     share(size, CHUNK, add, threads)
     # On each level fewer than n / grain ranges are split, each into two.
     grain, depth, deepest, group_bits = limits

@@ -18,6 +18,7 @@ from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES
+from bvh.tree.builders.grid import bound_chunk
 from bvh.tree.builders.space import NO_PLANE, Spatial, best_plane, fill_intervals, may_cut, part
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, SIDE
 
@@ -110,12 +111,6 @@ def _move_chunk(records, begin, end, boxes, axis, last, left, right, halves):
 def _part_chunk(spatial, records, begin, end, boxes, plane, targets, halves):
     """Move the records of a chunk to the sides of a plane; return how many are on each."""
     return part(spatial, records, begin, end, plane, targets, record.load(boxes, 0), halves)
-
-
-@entry
-def _cut_in_half(records, begin, end, halves):
-    """Bound both halves of a range."""
-    binning.cut_in_half(records, begin, end, halves)
 
 
 @entry
@@ -232,7 +227,10 @@ class SharedRange:
         begin, end, limit = task[[BEGIN, END, LIMIT]].tolist()
         if self.axis < 0:
             first, lefts = self.spans[0][0], self.lefts
-            _cut_in_half(records, first, first + end - begin, halves)
+            for k, (at, stop) in enumerate(((0, lefts), (lefts, end - begin))):
+                boxes = record.new(2)
+                bound_chunk(records, first + at, first + stop, boxes)
+                halves[[LEFT + k, LEFT_CENTRES + k]] = boxes
             counts = [lefts, end - begin - lefts]
         else:
             # Of a split between bins the boxes of both sides are there.
