@@ -1568,6 +1568,15 @@ void bvh_split_cells(bvh_split_cells_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
+    bvh_f4_2d bins;
+    bvh_f4_2d others;
+    int64_t begin;
+    int64_t end;
+} bvh_add_bins_words;
+void bvh_add_bins(bvh_add_bins_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
     int64_t result_0;
     int64_t result_1;
     int64_t result_2;
@@ -1575,15 +1584,6 @@ typedef struct {
     int64_t count;
 } bvh_bits_of_axes_words;
 void bvh_bits_of_axes(bvh_bits_of_axes_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_2d boxes;
-} bvh_bound_chunk_words;
-void bvh_bound_chunk(bvh_bound_chunk_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1637,6 +1637,15 @@ typedef struct {
     bvh_f4_2d out;
 } bvh_move_to_ranges_words;
 void bvh_move_to_ranges(bvh_move_to_ranges_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f4_2d records;
+    int64_t begin;
+    int64_t end;
+    bvh_f4_2d boxes;
+} bvh_bound_chunk_words;
+void bvh_bound_chunk(bvh_bound_chunk_words *words);
 
 /* bvh.tree.builders.sbvh */
 
@@ -1745,6 +1754,21 @@ typedef struct {
     bvh_f4_2d halves;
 } bvh_move_chunk_words;
 void bvh_move_chunk(bvh_move_chunk_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    int64_t result_1;
+    bvh_Spatial spatial;
+    bvh_f4_2d records;
+    int64_t begin;
+    int64_t end;
+    bvh_f4_2d boxes;
+    int64_t plane[4];
+    int64_t targets[2];
+    bvh_f4_2d halves;
+} bvh_part_chunk_words;
+void bvh_part_chunk(bvh_part_chunk_words *words);
 
 /* bvh.tree.builders.subtrees */
 
