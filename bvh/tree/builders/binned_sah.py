@@ -22,12 +22,16 @@ from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
+from bvh.tree.builders.cells import GRAIN, LEAST, MOST_RANGES, Grid, new_grid, split_range
 from bvh.tree.builders.grid import bound_all, split_top
-from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
+from bvh.tree.builders.space import NO_PLANE, Spatial, cheaper_plane, part
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
 MAX_LEAF = 1 << GROUP_BITS
+# Pending ranges: of halves the smaller one is next, and of the ranges of a grid the largest one is
+# last, so that each is at most half of those that left others pending, which have more than LEAST.
+MOST_PENDING = 128 + MOST_RANGES * (32 - LEAST.bit_length())
 # Cost of testing a group in units of one node visit.
 GROUP_COST = 1.0
 
@@ -35,24 +39,17 @@ GROUP_COST = 1.0
 class Limits(NamedTuple):
     """Limits of a subtree."""
 
-    grain: int  # ranges of at most this many records are left as tasks
     deepest: int  # depth of the tree
     group_bits: int  # leaves cost one for each started group of 1 << group_bits records
     max_leaf: int  # records in a leaf
 
 
 def new_scratch() -> tuple[NDArray[np.generic], ...]:
-    """Return the scratch of one thread: ranges and their boxes, halves, bins, counts and costs."""
+    """Return the scratch of one thread: ranges and their boxes, halves, bins and costs."""
     return (
-        np.empty((128, RANGE_WIDTH), np.int64), np.empty((2 * 128, record.WIDTH), np.float32),
-        np.empty((4, record.WIDTH), np.float32), np.empty((6 * BINS, record.WIDTH), np.float32),
-        np.empty(6 * BINS, np.int32), np.empty(BINS, np.float32),
+        np.empty((MOST_PENDING, RANGE_WIDTH), np.int64), record.new(2 * MOST_PENDING),
+        record.new(4), record.new(6 * BINS), np.empty(BINS, np.float32),
     )  # fmt: skip
-
-
-def no_tasks(count: int = 0) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return memory for `count` tasks, and for the box of each and that of its centres."""
-    return np.empty((count, RANGE_WIDTH), np.int64), np.empty((count, 2, record.WIDTH), np.float32)
 
 
 @inlined
@@ -63,19 +60,39 @@ def _put_leaf(records, shift, begin, end, node, links, order):
     link_leaf(links, node, begin, end - begin)
 
 
+@inlined
+def _push_ranges(records, ranges, n, bounds, pending, boxes, waiting):
+    """Make ranges of a grid pending, the largest first, so that few are pending at a time."""
+    largest, half = 0, len(records) >> 1
+    for k in range(n):
+        if ranges[k, END] - ranges[k, BEGIN] > ranges[largest, END] - ranges[largest, BEGIN]:
+            largest = k
+    for k in range(n):
+        # The largest one changes places with the first one.
+        i = largest if k == 0 else (0 if k == largest else k)
+        for column in range(RANGE_WIDTH):
+            pending[waiting, column] = ranges[i, column]
+        pending[waiting, LIMIT] = ranges[i, END]
+        shift = ranges[i, SIDE] * half
+        centres = binning.bound_centres(records, shift + ranges[i, BEGIN], shift + ranges[i, END])
+        record.store(boxes, 2 * waiting, record.load_bounds(bounds, ranges[i, NODE]))
+        record.store(boxes, 2 * waiting + 1, centres)
+        waiting += 1
+    return waiting
+
+
 @entry
-def build_subtree(records, spatial, start, boxes, block, limits, left_over, state, scratch):
-    """Build the subtree of one range, but leave small ranges as tasks."""
+def build_subtree(records, spatial, grid, start, boxes, block, limits, state, scratch):
+    """Build the subtree of one range; return the number of its nodes."""
     # `start` is the range, with the columns of `subtrees`, `boxes` its box and that of its centres,
-    # `spatial` None or `space.Spatial`, `left_over` (tasks, their boxes), and `state` (cancel,
-    # done). Returns the numbers of nodes and of tasks.
-    grain, deepest, group_bits, max_leaf = limits
-    tasks, task_boxes = left_over
+    # and `state` (cancel, done). Either `spatial` or `grid` is None, for which Numba compiles no
+    # code.
+    deepest, group_bits, max_leaf = limits
     cancel, done = state
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
-    pending, waiting_boxes, halves, bins, counts, costs = scratch
-    used, waiting, task_count = 1, 1, 0
+    pending, waiting_boxes, halves, bins, costs = scratch
+    used, waiting = 1, 1
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
     pending[0, NODE] = 0
@@ -91,27 +108,31 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         shift = side * half
         row = 2 * waiting
         box, centres = record.load(waiting_boxes, row), record.load(waiting_boxes, row + 1)
-        if count <= grain:
-            for i in range(RANGE_WIDTH):
-                tasks[task_count, i] = pending[waiting, i]
-            record.store(task_boxes, 2 * task_count, box)
-            record.store(task_boxes, 2 * task_count + 1, centres)
-            task_count += 1
-            continue
+        if grid is not None:
+            if count > LEAST:
+                used, n = split_range(
+                    records, pending[waiting], centres, (bounds, links), used,
+                    (GRAIN, deepest, group_bits), grid,
+                )  # fmt: skip
+                if n > 1:
+                    waiting = _push_ranges(
+                        records, grid.ranges, n, bounds, pending, waiting_boxes, waiting
+                    )
+                    continue
         # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
         axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
         n = binning.bins_for(count)
         scale = record.scales(centres, np.float32(n))
         if count > group and subtrees.may_choose(count, depth, deepest):
-            binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins, counts)
-            cost, axis, last, lefts = binning.best_split(bins, counts, scale, n, group_bits, costs)
+            binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins)
+            cost, axis, last, lefts = binning.best_split(bins, scale, n, group_bits, costs)
             if axis >= 0:
                 binning.bound_halves(bins, n, axis, last, halves)
             if spatial is not None:
                 if limit > end:
                     span = shift + begin, shift + end, limit - begin
                     cost, plane = cheaper_plane(
-                        spatial, records, span, waiting_boxes, row, halves, (cost, axis), costs
+                        spatial, records, span, box, halves, (cost, axis), costs
                     )
         if count <= max_leaf:
             area = record.half_area(box)
@@ -127,7 +148,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
             lefts, rights = part(
                 spatial, records, shift + begin, shift + end, plane,
-                (other + begin, other + middle), waiting_boxes, row, halves,
+                (other + begin, other + middle), box, halves,
             )  # fmt: skip
             side = 1 - side
         elif axis >= 0:
@@ -154,7 +175,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             right = (k == 0) == (lefts <= rights)
             low = middle if right else begin
             high = low + (rights if right else lefts)
-            if grain < high - low <= group:
+            if high - low <= group:
                 _put_leaf(records, side * half, low, high, child + np.int64(right), links, order)
                 done[0] += high - low
                 continue
@@ -168,28 +189,26 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
                 waiting_boxes, 2 * waiting + 1, record.load(halves, LEFT_CENTRES + np.int64(right))
             )
             waiting += 1
-    return used, task_count
+    return used
 
 
 def subtree_builder(
-    records: NDArray[np.float32], limits: Limits, new_spatial: Callable[[], object] = lambda: None
-) -> Callable[..., tuple[int, int]]:
+    records: NDArray[np.float32], limits: Limits,
+    new_splits: Callable[[], tuple[Spatial | None, Grid | None]],
+) -> subtrees.BuildSubtree:  # fmt: skip
     """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
-    shelf, none = Shelf(lambda: (new_spatial(), new_scratch())), no_tasks()
+    # `new_splits` makes the scratch for either planes of space or grids.
+    shelf = Shelf(lambda: (new_splits(), new_scratch()))
 
     def build(
         task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
-        state: subtrees.BuildState, grain: int = 0,
-        left_over: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
-    ) -> tuple[int, int]:  # fmt: skip
+        state: subtrees.BuildState,
+    ) -> int:  # fmt: skip
         """Build the subtree of a task into a block of nodes."""
-        # Ranges of at most `grain` records are not built, but stored in `left_over` as tasks.
-        with shelf.scratch() as (spatial, scratch):
-            built: tuple[int, int] = build_subtree(
-                records, spatial, task, box, block, limits._replace(grain=grain), left_over, state,
-                scratch,
+        with shelf.scratch() as (splits, scratch):
+            return int(
+                build_subtree(records, *splits, task, box, block, limits, state, scratch)
             )  # fmt: skip
-        return built
 
     return build
 
@@ -210,5 +229,7 @@ def build(
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
     order = aligned(count, np.int32)
-    subtree = subtree_builder(records, Limits(0, deepest, group_bits, max_leaf))
+    largest = int((tasks[:, END] - tasks[:, BEGIN]).max())
+    limits = Limits(deepest, group_bits, max_leaf)
+    subtree = subtree_builder(records, limits, lambda: (None, new_grid(largest)))
     return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)
