@@ -20,7 +20,7 @@ KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact")
 BOUNDS = {
     "a stack or queue: each node, entry or range of a tree is on it once": """
         binned_sah.build_subtree collapse._collapse collapse._open
-        cells.split_cells
+        grid._split_cells
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
         pair_walk.walk point_walks._walk_float32 point_walks._walk_float64 points.closest_to
         points.closest_to rays._search rays._search
@@ -31,8 +31,8 @@ BOUNDS = {
         closest_pairs._descend_from invocation._take_apart moving_boxes.move_boxes
         oriented_boxes._measure overlap_terms._root""",
     "a counter that moves on, or a range that shrinks, in each round": """
-        all_hits._sift cells.split_range closest_hit._trace_blocks closest_pairs._test_collected
-        closest_pairs._test_collected closest_pairs.closest_pairs
+        all_hits._sift closest_hit._trace_blocks closest_pairs._test_collected
+        closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
         meeting_pairs.find_contacts polygons._sort python_calls.read_numbers
         python_calls.words_of ray_batch.row_length region_search.search_regions
         shared_splits._close_gaps

@@ -13,7 +13,6 @@ Each file imports only from those above it.
 | `bins.py` | Bins: equal intervals of the centres of a range of records, and the split between two of them |
 | `space.py` | Spatial splits: the planes that a range of records can be split at, and the split at one |
 | `subtrees.py` | Subtrees that threads build in parallel, and the limit of depth; shared by all builders |
-| `cells.py` | Cells of a grid over a range of records, between which it is split several times in two passes |
 | `grid.py` | The top of a tree, split between the cells of a grid; threads share the passes |
 | `shared_splits.py` | The top of a tree with spatial splits, level by level; threads share the passes |
 | `binned_sah.py` | Top-down builder: binned surface area heuristic (Wald 2007, "On fast construction of SAH-based bounding volume hierarchies") |

@@ -22,16 +22,12 @@ from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
-from bvh.tree.builders.cells import GRAIN, LEAST, MOST_RANGES, Grid, new_grid, split_range
 from bvh.tree.builders.grid import bound_all, split_top
-from bvh.tree.builders.space import NO_PLANE, Spatial, cheaper_plane, part
+from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
 MAX_LEAF = 1 << GROUP_BITS
-# Pending ranges: of halves the smaller one is next, and of the ranges of a grid the largest one is
-# last, so that each is at most half of those that left others pending, which have more than LEAST.
-MOST_PENDING = 128 + MOST_RANGES * (32 - LEAST.bit_length())
 # Cost of testing a group in units of one node visit.
 GROUP_COST = 1.0
 
@@ -47,8 +43,8 @@ class Limits(NamedTuple):
 def new_scratch() -> tuple[NDArray[np.generic], ...]:
     """Return the scratch of one thread: ranges and their boxes, halves, bins and costs."""
     return (
-        np.empty((MOST_PENDING, RANGE_WIDTH), np.int64), record.new(2 * MOST_PENDING),
-        record.new(4), record.new(6 * BINS), np.empty(BINS, np.float32),
+        np.empty((128, RANGE_WIDTH), np.int64), record.new(2 * 128), record.new(4),
+        record.new(6 * BINS), np.empty(BINS, np.float32),
     )  # fmt: skip
 
 
@@ -60,33 +56,11 @@ def _put_leaf(records, shift, begin, end, node, links, order):
     link_leaf(links, node, begin, end - begin)
 
 
-@inlined
-def _push_ranges(records, ranges, n, bounds, pending, boxes, waiting):
-    """Make ranges of a grid pending, the largest first, so that few are pending at a time."""
-    largest, half = 0, len(records) >> 1
-    for k in range(n):
-        if ranges[k, END] - ranges[k, BEGIN] > ranges[largest, END] - ranges[largest, BEGIN]:
-            largest = k
-    for k in range(n):
-        # The largest one changes places with the first one.
-        i = largest if k == 0 else (0 if k == largest else k)
-        for column in range(RANGE_WIDTH):
-            pending[waiting, column] = ranges[i, column]
-        pending[waiting, LIMIT] = ranges[i, END]
-        shift = ranges[i, SIDE] * half
-        centres = binning.bound_centres(records, shift + ranges[i, BEGIN], shift + ranges[i, END])
-        record.store(boxes, 2 * waiting, record.load_bounds(bounds, ranges[i, NODE]))
-        record.store(boxes, 2 * waiting + 1, centres)
-        waiting += 1
-    return waiting
-
-
 @entry
-def build_subtree(records, spatial, grid, start, boxes, block, limits, state, scratch):
+def build_subtree(records, spatial, start, boxes, block, limits, state, scratch):
     """Build the subtree of one range; return the number of its nodes."""
     # `start` is the range, with the columns of `subtrees`, `boxes` its box and that of its centres,
-    # and `state` (cancel, done). Either `spatial` or `grid` is None, for which Numba compiles no
-    # code.
+    # `spatial` None or `space.Spatial`, and `state` (cancel, done).
     deepest, group_bits, max_leaf = limits
     cancel, done = state
     half, group = len(records) >> 1, 1 << group_bits
@@ -108,17 +82,6 @@ def build_subtree(records, spatial, grid, start, boxes, block, limits, state, sc
         shift = side * half
         row = 2 * waiting
         box, centres = record.load(waiting_boxes, row), record.load(waiting_boxes, row + 1)
-        if grid is not None:
-            if count > LEAST:
-                used, n = split_range(
-                    records, pending[waiting], centres, (bounds, links), used,
-                    (GRAIN, deepest, group_bits), grid,
-                )  # fmt: skip
-                if n > 1:
-                    waiting = _push_ranges(
-                        records, grid.ranges, n, bounds, pending, waiting_boxes, waiting
-                    )
-                    continue
         # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
         axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
         n = binning.bins_for(count)
@@ -193,22 +156,18 @@ def build_subtree(records, spatial, grid, start, boxes, block, limits, state, sc
 
 
 def subtree_builder(
-    records: NDArray[np.float32], limits: Limits,
-    new_splits: Callable[[], tuple[Spatial | None, Grid | None]],
-) -> subtrees.BuildSubtree:  # fmt: skip
+    records: NDArray[np.float32], limits: Limits, new_spatial: Callable[[], object] = lambda: None
+) -> subtrees.BuildSubtree:
     """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
-    # `new_splits` makes the scratch for either planes of space or grids.
-    shelf = Shelf(lambda: (new_splits(), new_scratch()))
+    shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
     def build(
         task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
         state: subtrees.BuildState,
     ) -> int:  # fmt: skip
         """Build the subtree of a task into a block of nodes."""
-        with shelf.scratch() as (splits, scratch):
-            return int(
-                build_subtree(records, *splits, task, box, block, limits, state, scratch)
-            )  # fmt: skip
+        with shelf.scratch() as (spatial, scratch):
+            return int(build_subtree(records, spatial, task, box, block, limits, state, scratch))
 
     return build
 
@@ -229,7 +188,5 @@ def build(
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
     order = aligned(count, np.int32)
-    largest = int((tasks[:, END] - tasks[:, BEGIN]).max())
-    limits = Limits(deepest, group_bits, max_leaf)
-    subtree = subtree_builder(records, limits, lambda: (None, new_grid(largest)))
+    subtree = subtree_builder(records, Limits(deepest, group_bits, max_leaf))
     return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)

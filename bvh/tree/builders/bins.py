@@ -138,15 +138,6 @@ def bound(records, begin, end, boxes, box_row, centres_row):
 
 
 @kernel
-def bound_centres(records, begin, end):
-    """Return the box of the centres of a range of records."""
-    centres = record.nothing()
-    for i in range(begin, end):
-        centres = record.join(centres, record.centre(record.load(records, i)))
-    return centres
-
-
-@kernel
 def cut_in_half(records, begin, end, boxes):
     """Bound both halves of a range, without moving its records."""
     middle = begin + ((end - begin) >> 1)

@@ -9,25 +9,35 @@ A cell with too many records for one thread gets a grid of its own.
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import inlined
 from bvh.runtime.threads import Shelf, share
-from bvh.tree.builders import cells as grid_cells
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
-from bvh.tree.builders.bins import bound
+from bvh.tree.builders.bins import bound, sweep
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
+from bvh.tree.nodes import link_inner
 
 # There are up to 2**MOST_BITS cells, so that each has about 2**RECORD_BITS records.
+MOST_BITS = 15
 RECORD_BITS = 3
+AXIS_BITS = 8
+LAYERS = 1 << AXIS_BITS
 # Records that a thread takes at a time.
 CHUNK = 32768
 
 
-@entry
-def _bits_of_axes(boxes, count):
-    """Return how often a grid with 2**count cells halves each axis; the second box is divided."""
-    return grid_cells.bits_of_axes(record.load(boxes, 1), count)
+def _bits_of_axes(box: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return how often nearly cubic cells, 2**count in all, are halved across each axis."""
+    sizes = (box[record.UPPER : record.UPPER + 3].astype(np.float64) + box[:3]).tolist()
+    bits = [0] * 3
+    for _ in range(count):
+        axis = max(range(3), key=lambda a: sizes[a] if bits[a] < AXIS_BITS else -1.0)
+        sizes[axis] *= 0.5
+        bits[axis] += 1
+    return np.array(bits, np.int64)
 
 
 @entry
@@ -47,35 +57,96 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 
 
 @entry
-def _fill_cells(records, begin, end, boxes, bits, cells, bins):
+def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
     """Write the cell of each record of a range, and put it into the bin of the cell."""
-    centres = record.load(boxes, 1)
-    scale = record.scales(centres, np.float32(grid_cells.LAYERS))
-    shifts = grid_cells.shifts_of(bits)
+    box = record.load(boxes, 1)
+    scale = record.scales(box, np.float32(LAYERS))
+    shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
     for i in range(begin, end):
         r = record.load(records, i)
-        cell = grid_cells.cell_of(r, centres, scale, shifts)
+        x, y, z = record.bins_of(record.centre(r), box, scale, LAYERS - 1)
+        cell = (x >> shifts[0] << bits[1] | y >> shifts[1]) << bits[2] | z >> shifts[2]
         cells[i] = cell
-        record.put(bins, cell, r)
+        record.put(cell_bins, cell, r)
 
 
 @entry
-def _add_bins(bins, others, begin, end):
-    """Add the records of other bins to the bins begin..end."""
-    for i in range(begin, end):
+def _add_bins(bins, others):
+    """Add the records of other bins to bins."""
+    for i in range(len(bins)):
         record.store(bins, i, record.join_bins(record.load(bins, i), record.load(others, i)))
 
 
+@inlined
+def _layer(cell, axis, bits):
+    """Return the layer along an axis that a cell is in."""
+    if axis == 0:
+        return cell >> (bits[1] + bits[2])
+    if axis == 1:
+        return (cell >> bits[2]) & ((1 << bits[1]) - 1)
+    return cell & ((1 << bits[2]) - 1)
+
+
 @entry
-def _list_used(bins, codes, order):
-    """List the cells that have records in `order`; return their number. `codes` are all cells."""
-    used = 0
-    for cell in range(len(bins)):
-        codes[cell] = cell
-        if record.count_of(record.load(bins, cell)) > 0:
-            order[used] = cell
-            used += 1
-    return used
+def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
+    """Split cells into ranges of up to `grain` records, or one cell; return (nodes, ranges)."""
+    # `limits` are (grain, depth of the root, deepest level, group bits); `range_of` gets the range
+    # of each cell. The pending BEGIN..END are positions in `order`, the cells that have records;
+    # LIMIT, as END in `ranges`, is a number of records.
+    grain, level, deepest, group_bits = limits
+    order, pending, layers, costs = scratch
+    used_cells, total = 0, 0
+    for cell in range(len(cell_bins)):
+        count = record.count_of(record.load(cell_bins, cell))
+        if count > 0:
+            order[used_cells] = cell
+            used_cells += 1
+            total += count
+    pending[0, NODE], pending[0, BEGIN], pending[0, END] = 0, 0, used_cells
+    pending[0, DEPTH], pending[0, LIMIT] = level, total
+    waiting, used, n = 1, 1, 0
+    while waiting > 0:
+        waiting -= 1
+        node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
+        depth, total = pending[waiting, DEPTH], pending[waiting, LIMIT]
+        best, best_axis, best_layer, best_count = np.float32(INF), -1, 0, 0
+        if total > grain and end - begin > 1 and subtrees.may_choose(total, depth, deepest):
+            for axis in range(3):
+                size = 1 << bits[axis]
+                for k in range(size):
+                    record.store(layers, k, record.empty_bin())
+                for i in range(begin, end):
+                    cell = np.int64(order[i])
+                    k = _layer(cell, axis, bits)
+                    both = record.join_bins(record.load(layers, k), record.load(cell_bins, cell))
+                    record.store(layers, k, both)
+                cost, k, count = sweep(layers, 0, size, group_bits, costs)
+                if cost < best:
+                    best, best_axis, best_layer, best_count = cost, axis, k, count
+        if best_axis < 0:
+            for i in range(begin, end):
+                range_of[order[i]] = n
+            ranges[n, NODE], ranges[n, DEPTH], ranges[n, END] = node, depth, total
+            n += 1
+            continue
+        low, high = begin, end
+        while low < high:
+            cell = np.int64(order[low])
+            if _layer(cell, best_axis, bits) <= best_layer:
+                low += 1
+            else:
+                high -= 1
+                order[low], order[high] = order[high], order[low]
+        link_inner(links, node, used)
+        # The left side is next.
+        for k in range(2):
+            at = waiting + 1 - k
+            pending[at, NODE], pending[at, DEPTH] = used + k, depth + 1
+            pending[at, BEGIN], pending[at, END] = (low, end) if k else (begin, low)
+            pending[at, LIMIT] = total - best_count if k else best_count
+        waiting += 2
+        used += 2
+    return used, n
 
 
 @entry
@@ -111,32 +182,29 @@ def _split_by_cells(
     # whose rows count from that of the first record; and the records of the box of each and that of
     # its centres. None, and nothing moves, if there is no split. For limits see `_split_cells`.
     n = len(records)
-    bits = _bits_of_axes(boxes, min(n.bit_length() - RECORD_BITS, grid_cells.MOST_BITS))
-    size = 1 << sum(bits)
+    bits = _bits_of_axes(boxes[1], min(n.bit_length() - RECORD_BITS, MOST_BITS))
+    size = 1 << int(bits.sum())
     cells, shelf = aligned(n, np.uint16), Shelf(lambda: _new_cells(size))
 
     def fill(begin: int, end: int) -> None:
-        with shelf.scratch() as bins:
-            _fill_cells(records, begin, end, boxes, bits, cells, bins)
-
-    def add(begin: int, end: int) -> None:
-        for some in others:
-            _add_bins(bins, some, begin, end)
+        with shelf.scratch() as cell_bins:
+            _fill_cells(records, begin, end, boxes, bits, cells, cell_bins)
 
     share(n, CHUNK, fill, threads)
-    bins, others = _new_cells(size), shelf.pieces()
-    share(size, CHUNK, add, threads)
+    cell_bins, *others = shelf.pieces()
+    for bins in others:
+        _add_bins(cell_bins, bins)
     # On each level fewer than n / grain ranges are split, each into two.
-    grain, depth, deepest, group_bits = limits
-    most = min(2 * (n // grain + 1) * (deepest + 1), size)
-    bounds, links = np.empty((2 * most, 6), np.float32), np.zeros((2 * most, 2), np.int32)
-    columns, range_of = np.zeros((most, RANGE_WIDTH), np.int64), np.empty(size, np.int32)
-    codes, splitting = np.empty(size, np.uint16), grid_cells.new_splitting(size)
-    listed = bins, codes, _list_used(bins, codes, splitting.order)
-    used, ranges = grid_cells.split_cells(
-        listed, bits, (grain, deepest, group_bits), (bounds, links), (0, depth, n, 1), columns,
-        range_of, splitting,
+    most = min(2 * (n // limits[0] + 1) * (limits[2] + 1), 2 * size)
+    links, columns = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)
+    range_of = np.empty(size, np.int32)
+    scratch = (
+        np.empty(size, np.int32), np.empty((128, RANGE_WIDTH), np.int64),
+        record.new(LAYERS), np.empty(LAYERS, np.float32),
     )  # fmt: skip
+    used, ranges = _split_cells(
+        cell_bins, bits, limits, links, columns, range_of, scratch
+    )
     if ranges == 1:
         return None
     columns, range_boxes = columns[:ranges], np.empty((ranges, 2, record.WIDTH), np.float32)

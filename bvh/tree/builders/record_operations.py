@@ -88,12 +88,6 @@ def _size(builder: Builder, v: Value) -> Value:
     return builder.fadd(high, low)
 
 
-@operation(types.UniTuple(f4, 3), v8)
-def sizes(builder: Builder, v: Value) -> Value:
-    """Return the extents of a box."""
-    return cgutils.pack_array(builder, _lanes(builder, _size(builder, v)))
-
-
 @operation(v8, ARRAY, i8)
 def load(builder: Builder, array: Value, row: Value) -> Value:
     """Read a row of an (n, 8) array."""

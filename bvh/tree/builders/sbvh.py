@@ -75,8 +75,7 @@ def build(
             np.empty((3, 3)),
         )  # fmt: skip
 
-    limits = Limits(deepest, GROUP_BITS, MAX_LEAF)
-    subtree = subtree_builder(records, limits, lambda: (new_spatial(), None))
+    subtree = subtree_builder(records, Limits(deepest, GROUP_BITS, MAX_LEAF), new_spatial)
 
     def report(done: int, _: int) -> None:
         # `done` counts pieces, of which there may be more than triangles.

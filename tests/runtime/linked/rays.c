@@ -24,7 +24,6 @@ static void *memory(int64_t bytes) {
 
 #define F8(count) ((bvh_f8_1d){memory(8 * (count)), {count}})
 #define F4(count) ((bvh_f4_1d){memory(4 * (count)), {count}})
-#define U2(count) ((bvh_u2_1d){memory(2 * (count)), {count}})
 #define I8(count) ((bvh_i8_1d){memory(8 * (count)), {count}})
 #define I4(count) ((bvh_i4_1d){memory(4 * (count)), {count}})
 #define F8S(rows, columns) ((bvh_f8_2d){memory(8 * (rows) * (columns)), {rows, columns}})
@@ -65,21 +64,17 @@ static bvh_TriangleRow build(bvh_Triangles mesh, int64_t *row) {
     };
     bvh_record_triangles(&record);
 
-    bvh_build_subtree_none_Grid_words subtree = {
+    bvh_build_subtree_none_words subtree = {
         .records = record.records, .start = I8(RANGE_WIDTH), .boxes = record.boxes,
         .block = {F4S(2 * used, 6), I4S(2 * used, 2), I4(used)},
         .limits = {DEEPEST_LEVEL(used), GROUP_BITS, MAX_LEAF}, .state = {I4(1), I8(8)},
-        .grid = {
-            U2(used), U2(CELLS), U2(CELLS), F4S(CELLS, RECORD), I8S(MOST_RANGES, RANGE_WIDTH), I4(CELLS),
-            {I4(CELLS), I8S(128, RANGE_WIDTH + 2), F4S(3 * LAYERS, RECORD), F4(LAYERS)},
-        },
         .scratch = {
-            I8S(MOST_PENDING, RANGE_WIDTH), F4S(2 * MOST_PENDING, RECORD), F4S(4, RECORD),
-            F4S(6 * BINS, RECORD), F4(BINS),
+            I8S(128, RANGE_WIDTH), F4S(256, RECORD), F4S(4, RECORD), F4S(6 * BINS, RECORD),
+            F4(BINS),
         },
     };
     subtree.start.data[END] = subtree.start.data[LIMIT] = used;
-    bvh_build_subtree_none_Grid(&subtree);
+    bvh_build_subtree_none(&subtree);
     int64_t nodes = subtree.result_0;
     bvh_f4_2d bounds = {subtree.block.bounds.data, {nodes, 6}};
     bvh_i4_2d links = {subtree.block.links.data, {nodes, 2}};

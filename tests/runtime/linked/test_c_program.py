@@ -15,7 +15,7 @@ from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays import ray_batch
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.tree import collapse, rows, triangle_groups, wide_nodes
-from bvh.tree.builders import binned_sah, cells, records, subtrees
+from bvh.tree.builders import binned_sah, records, subtrees
 from bvh.tree.builders import bins as binning
 from tests.cases.families import families
 
@@ -32,8 +32,6 @@ MACROS = {
     "IDS": rows.IDS, "IDS_ROW": triangle_groups.IDS, "GROUPS": rows.GROUPS, "FRAME": rows.FRAME,
     "POINTS": rows.POINTS, "FACES": rows.FACES, "SINGLES": ray_batch.SINGLES,
     "NEVER": ray_batch.NEVER,
-    "CELLS": 1 << cells.MOST_BITS, "LAYERS": cells.LAYERS, "MOST_RANGES": cells.MOST_RANGES,
-    "MOST_PENDING": binned_sah.MOST_PENDING,
     "DEEPEST_LEVEL(n)": "((int64_t)floor(2 * log2(n)) + 8)",
 }  # fmt: skip
 
