@@ -41,7 +41,7 @@ def _bits_of_axes(box: NDArray[np.float32], count: int) -> NDArray[np.int64]:
 
 
 @entry
-def bound_chunk(records, begin, end, boxes):
+def _bound_chunk(records, begin, end, boxes):
     """Write the box of a range of records and that of their centres."""
     bound(records, begin, end, boxes, 0, 1)
 
@@ -51,7 +51,7 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
     boxes = np.empty((-(-count // CHUNK), 2, record.WIDTH), np.float32)
     share(
         count, CHUNK,
-        lambda begin, end: bound_chunk(records, begin, end, boxes[begin // CHUNK]), threads,
+        lambda begin, end: _bound_chunk(records, begin, end, boxes[begin // CHUNK]), threads,
     )  # fmt: skip
     return np.asarray(boxes.max(axis=0))
 
@@ -202,9 +202,7 @@ def _split_by_cells(
         np.empty(size, np.int32), np.empty((128, RANGE_WIDTH), np.int64),
         record.new(LAYERS), np.empty(LAYERS, np.float32),
     )  # fmt: skip
-    used, ranges = _split_cells(
-        cell_bins, bits, limits, links, columns, range_of, scratch
-    )
+    used, ranges = _split_cells(cell_bins, bits, limits, links, columns, range_of, scratch)
     if ranges == 1:
         return None
     columns, range_boxes = columns[:ranges], np.empty((ranges, 2, record.WIDTH), np.float32)

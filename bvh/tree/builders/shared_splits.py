@@ -18,8 +18,7 @@ from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES
-from bvh.tree.builders.grid import bound_chunk
-from bvh.tree.builders.space import NO_PLANE, Spatial, best_plane, fill_intervals, may_cut, part
+from bvh.tree.builders.space import Spatial, best_plane, fill_intervals, may_cut, part
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, SIDE
 
 # Records that a thread takes at a time, at least.
@@ -41,37 +40,29 @@ class Shared(NamedTuple):
     costs: NDArray[np.float32]  # scratch
 
 
-@entry
-def _bin_chunk(records, begin, end, boxes, bins):
-    """Put the records of a chunk into bins."""
-    centres = record.load(boxes, 1)
-    scale = record.scales(centres, np.float32(BINS))
-    binning.fill_bins(records, begin, end, centres, scale, BINS, bins)
+def _counts(bins: Records) -> NDArray[np.int32]:
+    """Return the view of how many records are in bins, of any shape."""
+    return bins.view(np.int32)[..., record.COUNT]
 
 
 @entry
-def _fill_chunk(spatial, records, begin, end, boxes):
-    """Put the parts of the records of a chunk into the intervals of space."""
-    fill_intervals(spatial, records, begin, end, record.load(boxes, 0))
+def _fill_chunk(spatial, records, begin, end, boxes, in_space):
+    """Put the records of a chunk into the bins of their centres, or its parts into intervals."""
+    if in_space:
+        fill_intervals(spatial, records, begin, end, record.load(boxes, 0))
+    else:
+        centres = record.load(boxes, 1)
+        scale = record.scales(centres, np.float32(BINS))
+        binning.fill_bins(records, begin, end, centres, scale, BINS, spatial.bins)
 
 
 @entry
-def _join_bins(chunks, bins):
-    """Join the bins of chunks, shape (chunks, rows, 8)."""
-    for b in range(3 * BINS):
-        bin = record.load(chunks[0], b)
-        for i in range(1, len(chunks)):
-            bin = record.join_bins(bin, record.load(chunks[i], b))
-        record.store(bins, b, bin)
-
-
-@entry
-def _best_bins(spatial, bins, boxes, halves, costs):
+def _best_bins(spatial, boxes, halves, costs):
     """Return (cost, axis, bin, records on the left, whether to try planes) of the best split."""
     scale = record.scales(record.load(boxes, 1), np.float32(BINS))
-    cost, axis, last, lefts = binning.best_split(bins, scale, BINS, GROUP_BITS, costs)
+    cost, axis, last, lefts = binning.best_split(spatial.bins, scale, BINS, GROUP_BITS, costs)
     if axis >= 0:
-        binning.bound_halves(bins, BINS, axis, last, halves)
+        binning.bound_halves(spatial.bins, BINS, axis, last, halves)
     return np.float64(cost), axis, last, lefts, may_cut(spatial, halves, axis)
 
 
@@ -84,33 +75,21 @@ def _best_plane(spatial, boxes, capacity, costs):
 
 
 @entry
-def _count_sides(bins, counts, axis, last):
-    """Return the numbers of records that begin up to a bin, and of those that end behind it."""
-    # Bins without counts of records in several intervals are those of centres.
-    lefts, rights = 0, 0
-    for b in range(BINS):
-        k = axis * BINS + b
-        count = np.int64(record.count_of(record.load(bins, k)))
-        if b <= last:
-            lefts += count + counts[k]
-        else:
-            rights += count + counts[3 * BINS + k]
-    return lefts, rights
+def _move_chunk(spatial, records, begin, end, boxes, in_space, plane, rows, sides, halves):
+    """Move the records of a chunk to both sides of a plane, from `rows` on; put the numbers there.
 
-
-@entry
-def _move_chunk(records, begin, end, boxes, axis, last, left, right, halves):
-    """Move the records of a chunk to the rows from `left` and `right` on; bound their centres."""
-    centres = record.load(boxes, 1)
-    low = record.lane_of(boxes, 1, axis)
-    split = axis, last, low, record.lane4(record.scales(centres, np.float32(BINS)), axis)
-    binning.move(records, begin, end, split, left, right, halves)
-
-
-@entry
-def _part_chunk(spatial, records, begin, end, boxes, plane, targets, halves):
-    """Move the records of a chunk to the sides of a plane; return how many are on each."""
-    return part(spatial, records, begin, end, plane, targets, record.load(boxes, 0), halves)
+    Bounds the centres of both sides, and those of parts also.
+    """
+    if in_space:
+        box = record.load(boxes, 0)
+        sides[0], sides[1] = part(
+            spatial, records, begin, end, plane, (rows[0], rows[1]), box, halves
+        )
+    else:
+        axis, last = plane[:2]
+        scale = record.scales(record.load(boxes, 1), np.float32(BINS))
+        split = axis, last, record.lane_of(boxes, 1, axis), record.lane4(scale, axis)
+        binning.move(records, begin, end, split, rows[0], rows[1], halves)
 
 
 @entry
@@ -138,112 +117,90 @@ class SharedRange:
         self.shared, self.task, self.boxes = shared, task, boxes
         here = int(task[SIDE]) * shared.half
         begin, end = here + int(task[BEGIN]), here + int(task[END])
-        self.spans = [
-            (at, min(at + shared.chunk, end)) for at in range(begin, end, shared.chunk)
-        ]  # fmt: skip
-        # By chunk: bins of centres, intervals of space, records that begin and end there.
-        shape = len(self.spans), 6 * BINS, record.WIDTH
-        self.bins = record.new(shape[0] * shape[1]).reshape(shape)
-        self.intervals = record.new(shape[0] * shape[1]).reshape(shape)
-        self.counts = np.zeros((len(self.spans), 6 * BINS), np.int32)
-        self.all = record.new(3 * BINS)
-        self.halves = record.new(4 * (len(self.spans) + 1)).reshape(-1, 4, record.WIDTH)
-        self.plane, self.tries_planes = NO_PLANE, False
-
-    def bin(self, i: int) -> None:
-        """Put the records of a chunk into bins."""
-        _bin_chunk(self.shared.records, *self.spans[i], self.boxes, self.bins[i])
-
-    def choose(self) -> None:
-        """Find the best split between bins, and whether planes are tried."""
-        shared, task = self.shared, self.task
-        count = int(task[END] - task[BEGIN])
-        self.axis, self.last, self.lefts = -1, 0, count // 2
-        if not subtrees.may_choose.py_func(count, int(task[DEPTH]), shared.deepest):
-            return
-        _join_bins(self.bins, self.all)
-        with shared.shelf.scratch() as spatial:
-            self.cost, self.axis, self.last, self.lefts, tries = _best_bins(
-                spatial, self.all, self.boxes, self.halves[-1], shared.costs
-            )
-        self.tries_planes = tries and task[LIMIT] > task[END]
+        self.spans = [(at, min(at + shared.chunk, end)) for at in range(begin, end, shared.chunk)]
+        # By chunk: bins of centres or intervals of space; of the latter the records in several.
+        chunks = len(self.spans)
+        self.bins = record.new(chunks * 6 * BINS).reshape(chunks, 6 * BINS, record.WIDTH)
+        self.counts = np.zeros((chunks, 6 * BINS), np.int32)
+        self.halves = record.new(4 * (chunks + 1)).reshape(-1, 4, record.WIDTH)
+        # The split, None if there is none, and whether it is by a plane of space.
+        self.plane: tuple[int, int, int, int] | None = None
+        self.cost, self.in_space = np.inf, False
 
     def fill(self, i: int) -> None:
-        """Put the parts of the records of a chunk into intervals."""
+        """Put the records of a chunk into bins, or their parts into intervals."""
         with self.shared.shelf.scratch() as spatial:
-            spatial = spatial._replace(bins=self.intervals[i], counts=self.counts[i])
-            _fill_chunk(spatial, self.shared.records, *self.spans[i], self.boxes)
+            spatial = spatial._replace(bins=self.bins[i], counts=self.counts[i])
+            _fill_chunk(spatial, self.shared.records, *self.spans[i], self.boxes, self.in_space)
+
+    def _join(self, spatial: Spatial) -> Spatial:
+        """Join the bins of all chunks."""
+        self.all = self.bins[:, : 3 * BINS].max(axis=0)
+        _counts(self.all)[:] = _counts(self.bins)[:, : 3 * BINS].sum(axis=0)
+        return spatial._replace(bins=self.all, counts=self.counts.sum(axis=0, dtype=np.int32))
+
+    def _split_by(self, axis: int, last: int, lefts: int, rights: int) -> None:
+        """Split by a plane; find how many records each chunk has on both sides at most."""
+        self.plane = axis, last, lefts, rights
+        some = _counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
+        more = self.counts.reshape(-1, 6, BINS)[:, axis::3]
+        left, right = (some + more[:, 0])[:, : last + 1], (some + more[:, 1])[:, last + 1 :]
+        self.sides = np.stack([left.sum(axis=1), right.sum(axis=1)], axis=1).astype(np.int64)
+
+    def choose(self) -> None:
+        """Find the best split between bins, and whether planes of space are tried."""
+        shared, task = self.shared, self.task
+        count = int(task[END] - task[BEGIN])
+        if not subtrees.may_choose.py_func(count, int(task[DEPTH]), shared.deepest):
+            return
+        with shared.shelf.scratch() as spatial:
+            self.cost, axis, last, lefts, tries = _best_bins(
+                self._join(spatial), self.boxes, self.halves[-1], shared.costs
+            )
+        if axis >= 0:
+            self._split_by(axis, last, lefts, count - lefts)
+        self.in_space = bool(tries and task[LIMIT] > task[END])
 
     def choose_plane(self) -> None:
-        """Take the best plane if it is cheaper; find the rows that chunks move records to."""
+        """Take the best plane of space if it is cheaper."""
+        shared, capacity = self.shared, int(self.task[LIMIT] - self.task[BEGIN])
+        if self.in_space:
+            with shared.shelf.scratch() as spatial:
+                cost, *plane = _best_plane(self._join(spatial), self.boxes, capacity, shared.costs)
+            self.in_space = bool(cost < self.cost)
+            if self.in_space:
+                self._split_by(*plane)
+
+    def place(self) -> None:
+        """Find the rows that chunks move records to."""
         begin, limit = self.task[[BEGIN, LIMIT]].tolist()
-        if self.tries_planes:
-            _join_bins(self.intervals, self.all)
-            with self.shared.shelf.scratch() as spatial:
-                joined = spatial._replace(
-                    bins=self.all, counts=self.counts.sum(axis=0, dtype=np.int32)
-                )
-                cost, *plane = _best_plane(joined, self.boxes, limit - begin, self.shared.costs)
-            if cost < self.cost:
-                self.plane, self.bins = tuple(plane), self.intervals
-                self.axis, self.last = plane[:2]
-        is_plane = self.plane[0] >= 0
-        self.side = 1 - int(self.task[SIDE])
-        if self.axis < 0:
-            self.middle, self.side = begin + self.lefts, 1 - self.side
-            return
-        counts = self.counts if is_plane else np.zeros_like(self.counts)
-        sides = np.array([
-            _count_sides(bins, some, self.axis, self.last)
-            for bins, some in zip(self.bins, counts, strict=True)
-        ])  # fmt: skip
-        lefts, rights = sides.sum(axis=0).tolist()
+        lefts, rights = self.sides.sum(axis=0).tolist()
         self.middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
-        there = self.side * self.shared.half
-        rows = np.cumsum(sides, axis=0) - sides + [there + begin, there + self.middle]
-        self.rows = rows.T.copy()
-        self.found = sides.T.copy()
+        there = (1 - int(self.task[SIDE])) * self.shared.half
+        begins = [there + begin, there + self.middle]
+        self.rows = np.cumsum(self.sides, axis=0) - self.sides + begins
 
     def move(self, i: int) -> None:
         """Move the records of a chunk."""
-        records, halves = self.shared.records, self.halves[i]
-        if self.axis < 0:
-            return
-        left, right = self.rows[:, i].tolist()
-        if self.plane[0] < 0:
-            _move_chunk(
-                records, *self.spans[i], self.boxes, self.axis, self.last, left, right, halves
-            )
-            return
         with self.shared.shelf.scratch() as spatial:
-            spatial = spatial._replace(bins=self.all)
-            self.found[:, i] = _part_chunk(
-                spatial, records, *self.spans[i], self.boxes, self.plane, (left, right), halves
-            )
+            _move_chunk(
+                spatial._replace(bins=self.all), self.shared.records, *self.spans[i], self.boxes,
+                self.in_space, self.plane, self.rows[i], self.sides[i], self.halves[i],
+            )  # fmt: skip
 
     def children(self, node: int) -> list[tuple[Row, Records]]:
         """Return both sides and their boxes; `node` is the row of the left one's."""
-        records, task, halves = self.shared.records, self.task, self.halves[-1]
-        begin, end, limit = task[[BEGIN, END, LIMIT]].tolist()
-        if self.axis < 0:
-            first, lefts = self.spans[0][0], self.lefts
-            for k, (at, stop) in enumerate(((0, lefts), (lefts, end - begin))):
-                boxes = record.new(2)
-                bound_chunk(records, first + at, first + stop, boxes)
-                halves[[LEFT + k, LEFT_CENTRES + k]] = boxes
-            counts = [lefts, end - begin - lefts]
-        else:
-            # Of a split between bins the boxes of both sides are there.
-            known = LEFT if self.plane[0] >= 0 else LEFT_CENTRES
-            halves[known:] = self.halves[:-1, known:].max(axis=0)
-            counts = [_close_gaps(records, self.rows[k], self.found[k]) for k in range(2)]
-        return [
-            (
-                np.array([node + k, at, at + counts[k], task[DEPTH] + 1, self.side, stop]),
-                halves[[LEFT + k, LEFT_CENTRES + k]],
-            )
-            for k, at, stop in ((0, begin, self.middle), (1, self.middle, limit))
-        ]  # fmt: skip
+        task, halves = self.task, self.halves[-1]
+        # Of a split between bins the boxes of both sides are there.
+        known = LEFT if self.in_space else LEFT_CENTRES
+        halves[known:] = self.halves[:-1, known:].max(axis=0)
+        found = []
+        for k, at, limit in ((0, task[BEGIN], self.middle), (1, self.middle, task[LIMIT])):
+            rows, counts = self.rows[:, k].copy(), self.sides[:, k].copy()
+            end = at + _close_gaps(self.shared.records, rows, counts)
+            row = np.array([node + k, at, end, task[DEPTH] + 1, 1 - task[SIDE], limit])
+            found.append((row, halves[[LEFT + k, LEFT_CENTRES + k]]))
+        return found
 
 
 def split_top(
@@ -257,12 +214,17 @@ def split_top(
         ranges = [
             SharedRange(shared, *pair) for pair in level if pair[0][END] - pair[0][BEGIN] > grain
         ]
-        _share(ranges, SharedRange.bin, shared.threads)
+        _share(ranges, SharedRange.fill, shared.threads)
         for some in ranges:
             some.choose()
-        _share([some for some in ranges if some.tries_planes], SharedRange.fill, shared.threads)
+        _share([some for some in ranges if some.in_space], SharedRange.fill, shared.threads)
         for some in ranges:
             some.choose_plane()
+        # Ranges that nothing splits stay large.
+        tasks += [(some.task, some.boxes) for some in ranges if some.plane is None]
+        ranges = [some for some in ranges if some.plane is not None]
+        for some in ranges:
+            some.place()
         _share(ranges, SharedRange.move, shared.threads)
         level = []
         for some in ranges:
