@@ -1577,93 +1577,32 @@ typedef struct {
     bvh_Limits limits;
     bvh_Tuple_2 state;
     bvh_Tuple_3 scratch;
-} bvh_build_subtree_Spatial_none_words;
-void bvh_build_subtree_Spatial_none(bvh_build_subtree_Spatial_none_words *words);
-
-typedef struct {
-    uint16_t *data;
-    int64_t shape[1];
-} bvh_u2_1d;
-
-typedef struct {
-    bvh_i4_1d order;
-    bvh_i8_2d pending;
-    bvh_f4_2d layers;
-    bvh_f4_1d costs;
-} bvh_Splitting;
-
-typedef struct {
-    bvh_u2_1d cells;
-    bvh_u2_1d numbers;
-    bvh_u2_1d codes;
-    bvh_f4_2d bins;
-    bvh_i8_2d ranges;
-    bvh_i4_1d range_of;
-    bvh_Splitting splitting;
-} bvh_Grid;
+} bvh_build_subtree_Spatial_words;
+void bvh_build_subtree_Spatial(bvh_build_subtree_Spatial_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_f4_2d records;
-    bvh_Grid grid;
     bvh_i8_1d start;
     bvh_f4_2d boxes;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
     bvh_Tuple_2 state;
     bvh_Tuple_3 scratch;
-} bvh_build_subtree_none_Grid_words;
-void bvh_build_subtree_none_Grid(bvh_build_subtree_none_Grid_words *words);
-
-/* bvh.tree.builders.cells */
-
-typedef struct {
-    bvh_f4_2d _0;
-    bvh_u2_1d _1;
-    int64_t _2;
-} bvh_Tuple_4;
-
-typedef struct {
-    bvh_f4_2d _0;
-    bvh_i4_2d _1;
-} bvh_Tuple_5;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    int64_t result_1;
-    bvh_Tuple_4 cells;
-    int64_t bits[3];
-    int64_t limits[3];
-    bvh_Tuple_5 nodes;
-    int64_t start[4];
-    bvh_i8_2d ranges;
-    bvh_i4_1d range_of;
-    bvh_Splitting splitting;
-} bvh_split_cells_words;
-void bvh_split_cells(bvh_split_cells_words *words);
+} bvh_build_subtree_none_words;
+void bvh_build_subtree_none(bvh_build_subtree_none_words *words);
 
 /* bvh.tree.builders.grid */
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_f4_2d bins;
-    bvh_f4_2d others;
+    bvh_f4_2d records;
     int64_t begin;
     int64_t end;
-} bvh_add_bins_words;
-void bvh_add_bins(bvh_add_bins_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    int64_t result_1;
-    int64_t result_2;
     bvh_f4_2d boxes;
-    int64_t count;
-} bvh_bits_of_axes_words;
-void bvh_bits_of_axes(bvh_bits_of_axes_words *words);
+} bvh_bound_chunk_words;
+void bvh_bound_chunk(bvh_bound_chunk_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1674,6 +1613,11 @@ typedef struct {
     bvh_f4_2d boxes;
 } bvh_bound_ranges_words;
 void bvh_bound_ranges(bvh_bound_ranges_words *words);
+
+typedef struct {
+    uint16_t *data;
+    int64_t shape[1];
+} bvh_u2_1d;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1691,20 +1635,11 @@ typedef struct {
     int64_t begin;
     int64_t end;
     bvh_f4_2d boxes;
-    int64_t bits[3];
+    bvh_i8_1d bits;
     bvh_u2_1d cells;
-    bvh_f4_2d bins;
+    bvh_f4_2d cell_bins;
 } bvh_fill_cells_words;
 void bvh_fill_cells(bvh_fill_cells_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_f4_2d bins;
-    bvh_u2_1d codes;
-    bvh_i4_1d order;
-} bvh_list_used_words;
-void bvh_list_used(bvh_list_used_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1719,13 +1654,25 @@ typedef struct {
 void bvh_move_to_ranges(bvh_move_to_ranges_words *words);
 
 typedef struct {
+    bvh_i4_1d _0;
+    bvh_i8_2d _1;
+    bvh_f4_2d _2;
+    bvh_f4_1d _3;
+} bvh_Tuple_4;
+
+typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_2d boxes;
-} bvh_bound_chunk_words;
-void bvh_bound_chunk(bvh_bound_chunk_words *words);
+    int64_t result_0;
+    int64_t result_1;
+    bvh_f4_2d cell_bins;
+    bvh_i8_1d bits;
+    int64_t limits[4];
+    bvh_i4_2d links;
+    bvh_i8_2d ranges;
+    bvh_i4_1d range_of;
+    bvh_Tuple_4 scratch;
+} bvh_split_cells_words;
+void bvh_split_cells(bvh_split_cells_words *words);
 
 /* bvh.tree.builders.sbvh */
 
@@ -1748,7 +1695,6 @@ typedef struct {
     int64_t result_3;
     int64_t result_4;
     bvh_Spatial spatial;
-    bvh_f4_2d bins;
     bvh_f4_2d boxes;
     bvh_f4_2d halves;
     bvh_f4_1d costs;
@@ -1771,16 +1717,6 @@ void bvh_best_plane(bvh_best_plane_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_2d boxes;
-    bvh_f4_2d bins;
-} bvh_bin_chunk_words;
-void bvh_bin_chunk(bvh_bin_chunk_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_f4_2d records;
     bvh_i8_1d begins;
@@ -1790,65 +1726,29 @@ void bvh_close_gaps(bvh_close_gaps_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    int64_t result_1;
-    bvh_f4_2d bins;
-    bvh_i4_1d counts;
-    int64_t axis;
-    int64_t last;
-} bvh_count_sides_words;
-void bvh_count_sides(bvh_count_sides_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
     bvh_Spatial spatial;
     bvh_f4_2d records;
     int64_t begin;
     int64_t end;
     bvh_f4_2d boxes;
+    int64_t in_space;
 } bvh_fill_chunk_words;
 void bvh_fill_chunk(bvh_fill_chunk_words *words);
 
 typedef struct {
-    float *data;
-    int64_t shape[3];
-} bvh_f4_3d;
-
-typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_f4_3d chunks;
-    bvh_f4_2d bins;
-} bvh_join_bins_words;
-void bvh_join_bins(bvh_join_bins_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_2d boxes;
-    int64_t axis;
-    int64_t last;
-    int64_t left;
-    int64_t right;
-    bvh_f4_2d halves;
-} bvh_move_chunk_words;
-void bvh_move_chunk(bvh_move_chunk_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    int64_t result_1;
     bvh_Spatial spatial;
     bvh_f4_2d records;
     int64_t begin;
     int64_t end;
     bvh_f4_2d boxes;
+    int64_t in_space;
     int64_t plane[4];
-    int64_t targets[2];
+    bvh_i8_1d rows;
+    bvh_i8_1d sides;
     bvh_f4_2d halves;
-} bvh_part_chunk_words;
-void bvh_part_chunk(bvh_part_chunk_words *words);
+} bvh_move_chunk_words;
+void bvh_move_chunk(bvh_move_chunk_words *words);
 
 /* bvh.tree.builders.subtrees */
 
@@ -1877,7 +1777,7 @@ typedef struct {
     bvh_f4_2d _0;
     bvh_i4_2d _1;
     bvh_i4_1d _2;
-} bvh_Tuple_6;
+} bvh_Tuple_5;
 
 typedef struct {
     bvh_f4_1d sums;
@@ -1888,12 +1788,12 @@ typedef struct {
     bvh_i8_2d _0;
     bvh_i8_1d _1;
     bvh_i8_2d _2;
-} bvh_Tuple_7;
+} bvh_Tuple_6;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
-    bvh_Tuple_6 binary;
+    bvh_Tuple_5 binary;
     bvh_Plan plan;
     bvh_i8_2d tasks;
     int64_t begin;
@@ -1902,7 +1802,7 @@ typedef struct {
     bvh_i8_2d left_over;
     bvh_f4_1d data;
     bvh_i4_2d ids;
-    bvh_Tuple_7 scratch;
+    bvh_Tuple_6 scratch;
 } bvh_collapse_words;
 void bvh_collapse(bvh_collapse_words *words);
 
