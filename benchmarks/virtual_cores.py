@@ -39,6 +39,8 @@ class VirtualCores:
         progress: Any = None, least: int = 0,
     ) -> None:  # fmt: skip
         """Run the chunks of `share`."""
+        if count == 0:
+            return
         if count <= (size if threads == 1 or not least else least):
             work(0, count)
             return

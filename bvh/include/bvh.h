@@ -1536,7 +1536,6 @@ typedef struct {
     bvh_Triangles triangles;
     bvh_f8_2d frame;
     bvh_f4 overlap;
-    bvh_f4_2d pieces;
     bvh_f4_2d bins;
     bvh_i4_1d counts;
     bvh_f8_2d corners;
@@ -1549,64 +1548,48 @@ typedef struct {
 } bvh_SubtreeNodes;
 
 typedef struct {
-    int64_t grain;
     int64_t deepest;
     int64_t group_bits;
     int64_t max_leaf;
 } bvh_Limits;
 
 typedef struct {
-    float *data;
-    int64_t shape[3];
-} bvh_f4_3d;
-
-typedef struct {
-    bvh_i8_2d _0;
-    bvh_f4_3d _1;
-} bvh_Tuple_2;
-
-typedef struct {
     bvh_i4_1d _0;
     bvh_i8_1d _1;
-} bvh_Tuple_3;
+} bvh_Tuple_2;
 
 typedef struct {
     bvh_i8_2d _0;
     bvh_f4_2d _1;
     bvh_f4_2d _2;
     bvh_f4_2d _3;
-    bvh_i4_1d _4;
-    bvh_f4_1d _5;
-} bvh_Tuple_4;
+    bvh_f4_1d _4;
+} bvh_Tuple_3;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
-    int64_t result_1;
     bvh_f4_2d records;
     bvh_Spatial spatial;
     bvh_i8_1d start;
     bvh_f4_2d boxes;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
-    bvh_Tuple_2 left_over;
-    bvh_Tuple_3 state;
-    bvh_Tuple_4 scratch;
+    bvh_Tuple_2 state;
+    bvh_Tuple_3 scratch;
 } bvh_build_subtree_Spatial_words;
 void bvh_build_subtree_Spatial(bvh_build_subtree_Spatial_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
-    int64_t result_1;
     bvh_f4_2d records;
     bvh_i8_1d start;
     bvh_f4_2d boxes;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
-    bvh_Tuple_2 left_over;
-    bvh_Tuple_3 state;
-    bvh_Tuple_4 scratch;
+    bvh_Tuple_2 state;
+    bvh_Tuple_3 scratch;
 } bvh_build_subtree_none_words;
 void bvh_build_subtree_none(bvh_build_subtree_none_words *words);
 
@@ -1654,8 +1637,7 @@ typedef struct {
     bvh_f4_2d boxes;
     bvh_i8_1d bits;
     bvh_u2_1d cells;
-    bvh_f4_2d cell_boxes;
-    bvh_i4_1d counts;
+    bvh_f4_2d cell_bins;
 } bvh_fill_cells_words;
 void bvh_fill_cells(bvh_fill_cells_words *words);
 
@@ -1675,22 +1657,20 @@ typedef struct {
     bvh_i4_1d _0;
     bvh_i8_2d _1;
     bvh_f4_2d _2;
-    bvh_i8_1d _3;
-    bvh_f4_1d _4;
-} bvh_Tuple_5;
+    bvh_f4_1d _3;
+} bvh_Tuple_4;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     int64_t result_1;
-    bvh_f4_2d boxes;
-    bvh_i4_1d counts;
+    bvh_f4_2d cell_bins;
     bvh_i8_1d bits;
     int64_t limits[4];
     bvh_i4_2d links;
     bvh_i8_2d ranges;
     bvh_i4_1d range_of;
-    bvh_Tuple_5 scratch;
+    bvh_Tuple_4 scratch;
 } bvh_split_cells_words;
 void bvh_split_cells(bvh_split_cells_words *words);
 
@@ -1704,6 +1684,71 @@ typedef struct {
     bvh_i4_1d out;
 } bvh_merge_words;
 void bvh_merge(bvh_merge_words *words);
+
+/* bvh.tree.builders.shared_splits */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    double result_0;
+    int64_t result_1;
+    int64_t result_2;
+    int64_t result_3;
+    int64_t result_4;
+    bvh_Spatial spatial;
+    bvh_f4_2d boxes;
+    bvh_f4_2d halves;
+    bvh_f4_1d costs;
+} bvh_best_bins_words;
+void bvh_best_bins(bvh_best_bins_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    double result_0;
+    int64_t result_1;
+    int64_t result_2;
+    int64_t result_3;
+    int64_t result_4;
+    bvh_Spatial spatial;
+    bvh_f4_2d boxes;
+    int64_t capacity;
+    bvh_f4_1d costs;
+} bvh_best_plane_words;
+void bvh_best_plane(bvh_best_plane_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_f4_2d records;
+    bvh_i8_1d begins;
+    bvh_i8_1d counts;
+} bvh_close_gaps_words;
+void bvh_close_gaps(bvh_close_gaps_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_Spatial spatial;
+    bvh_f4_2d records;
+    int64_t begin;
+    int64_t end;
+    bvh_f4_2d boxes;
+    int64_t in_space;
+} bvh_fill_chunk_words;
+void bvh_fill_chunk(bvh_fill_chunk_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_Spatial spatial;
+    bvh_f4_2d records;
+    int64_t begin;
+    int64_t end;
+    bvh_f4_2d boxes;
+    int64_t in_space;
+    int64_t plane[4];
+    bvh_i8_1d rows;
+    bvh_i8_1d sides;
+    bvh_f4_2d halves;
+} bvh_move_chunk_words;
+void bvh_move_chunk(bvh_move_chunk_words *words);
 
 /* bvh.tree.builders.subtrees */
 
@@ -1732,7 +1777,7 @@ typedef struct {
     bvh_f4_2d _0;
     bvh_i4_2d _1;
     bvh_i4_1d _2;
-} bvh_Tuple_6;
+} bvh_Tuple_5;
 
 typedef struct {
     bvh_f4_1d sums;
@@ -1743,12 +1788,12 @@ typedef struct {
     bvh_i8_2d _0;
     bvh_i8_1d _1;
     bvh_i8_2d _2;
-} bvh_Tuple_7;
+} bvh_Tuple_6;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
-    bvh_Tuple_6 binary;
+    bvh_Tuple_5 binary;
     bvh_Plan plan;
     bvh_i8_2d tasks;
     int64_t begin;
@@ -1757,7 +1802,7 @@ typedef struct {
     bvh_i8_2d left_over;
     bvh_f4_1d data;
     bvh_i4_2d ids;
-    bvh_Tuple_7 scratch;
+    bvh_Tuple_6 scratch;
 } bvh_collapse_words;
 void bvh_collapse(bvh_collapse_words *words);
 

@@ -257,6 +257,8 @@ def _warm() -> None:
     count = 2 * SMALLEST_TASK
     points = np.random.default_rng(0).random((3 * count, 3))
     points[: 2 * count] *= 1e-3
+    # Needles across space, which planes cut.
+    points[2 * count + 4 :: 3] = points[2 * count + 2 : -2 : 3] + 1e-3
     faces = np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
     triangles = frozen_primitives(Triangles(points, faces))
     for quality in QUALITIES:

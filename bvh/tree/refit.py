@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
+from bvh.runtime import simd
 from bvh.runtime.arguments import aligned, kernel_input, owned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH, peek
@@ -98,20 +99,27 @@ def _order_nodes(begin, end, data):
 @entry
 def _cost(data, frame):
     """Return the SAH cost of nodes (see `stats.wide_cost`)."""
-    total, visits = 0.0, 0.0
-    for number in range(wide_nodes.node_count(data) * WIDTH):
-        at = wide_nodes.child_at(number)
-        code = wide_nodes.child_code(data, at)
-        if code == 0:
-            continue
-        count = 1
-        if code < 0:
-            _, count = wide_nodes.leaf_rows(code)
-        low, high = wide_nodes.child_box(data, at)
-        total += count * wide_nodes.half_area_of(low, high)
-        visits += count
+    zeros, ones = simd.splat(np.int32(0), WIDTH), simd.splat(np.int32(1), WIDTH)
+    totals, visits, none = simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH)
+    for node in range(wide_nodes.node_count(data)):
+        at = wide_nodes.node_at(node)
+        codes = wide_nodes.child_codes(data, at, WIDTH)
+        rows = simd.select(codes < zeros, wide_nodes.rows_in(codes), ones)
+        counts = simd.convert(simd.select(codes == zeros, zeros, rows), 0.0)
+        low, high = wide_nodes.child_boxes(data, at)
+        x = simd.convert(high[0], 0.0) - simd.convert(low[0], 0.0)
+        y = simd.convert(high[1], 0.0) - simd.convert(low[1], 0.0)
+        z = simd.convert(high[2], 0.0) - simd.convert(low[2], 0.0)
+        # Boxes of unused lanes are infinite.
+        areas = counts * (x * y + y * z + z * x)
+        totals = totals + simd.select(counts > none, areas, none)
+        visits = visits + counts
+    total, visited = 0.0, 0.0
+    for lane in range(WIDTH):
+        total += simd.lane(totals, np.int32(lane))
+        visited += simd.lane(visits, np.int32(lane))
     whole = wide_nodes.half_area_of(frames.lower_corner(frame), frames.upper_corner(frame))
-    return 1.0 + (total / whole if whole > 0.0 else visits)
+    return 1.0 + (total / whole if whole > 0.0 else visited)
 
 
 def cost_of(arrays: TreeArrays) -> float:

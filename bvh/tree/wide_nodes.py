@@ -141,6 +141,13 @@ def half_area_of(low, high):
 # The code of a leaf of `count` rows from `first` on, and its first row.
 leaf_code = inlined(lambda first, count: ~(first * MAX_LEAF_ROWS + count - 1))
 first_row = inlined(lambda code: ~code >> LEAF_BITS)
+# The numbers of rows of leaves, by their codes in lanes.
+rows_in = inlined(
+    lambda codes: (
+        (simd.splat(np.int32(-1), WIDTH) - codes & simd.splat(np.int32(MAX_LEAF_ROWS - 1), WIDTH))
+        + simd.splat(np.int32(1), WIDTH)
+    )
+)
 
 
 @inlined

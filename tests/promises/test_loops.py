@@ -35,6 +35,7 @@ BOUNDS = {
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
         meeting_pairs.find_contacts polygons._sort python_calls.read_numbers
         python_calls.words_of ray_batch.row_length region_search.search_regions
+        shared_splits._close_gaps
         streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
         winding_moments._widen""",
     "insertion into a sorted list, from its end": """

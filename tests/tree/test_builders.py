@@ -245,6 +245,18 @@ def test_progress_and_interruption(quality: str, rng: Rng) -> None:
     BVH.from_triangles(*mesh, quality=quality).validate()
 
 
+@pytest.mark.parametrize("quality", QUALITIES)
+def test_threads_share_the_top(quality: str, rng: Rng) -> None:
+    """Any number of threads builds the same tree, also where many triangles cross planes."""
+    needles, small = long_thin(rng, 9_000), random(rng, 16_000)
+    mesh = placed(np.concatenate([some[0].reshape(-1, 3, 3) for some in (needles, small)]))
+    nodes = binary_of(mesh, quality)
+    boxes, ids, _ = boxes_of(mesh)
+    check_nodes(nodes, boxes, ids)
+    for threads in (2, 3, 8, 16):
+        assert_same(binary_of(mesh, quality, threads), nodes)
+
+
 def test_memory(rng: Rng) -> None:
     """A build takes at most twice the memory of a finished tree on top of it."""
     n = 200_000

@@ -35,24 +35,17 @@ GROUP_COST = 1.0
 class Limits(NamedTuple):
     """Limits of a subtree."""
 
-    grain: int  # ranges of at most this many records are left as tasks
     deepest: int  # depth of the tree
     group_bits: int  # leaves cost one for each started group of 1 << group_bits records
     max_leaf: int  # records in a leaf
 
 
 def new_scratch() -> tuple[NDArray[np.generic], ...]:
-    """Return the scratch of one thread: ranges and their boxes, halves, bins, counts and costs."""
+    """Return the scratch of one thread: ranges and their boxes, halves, bins and costs."""
     return (
-        np.empty((128, RANGE_WIDTH), np.int64), np.empty((2 * 128, record.WIDTH), np.float32),
-        np.empty((4, record.WIDTH), np.float32), np.empty((6 * BINS, record.WIDTH), np.float32),
-        np.empty(6 * BINS, np.int32), np.empty(BINS, np.float32),
+        np.empty((128, RANGE_WIDTH), np.int64), record.new(2 * 128), record.new(4),
+        record.new(6 * BINS), np.empty(BINS, np.float32),
     )  # fmt: skip
-
-
-def no_tasks(count: int = 0) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return memory for `count` tasks, and for the box of each and that of its centres."""
-    return np.empty((count, RANGE_WIDTH), np.int64), np.empty((count, 2, record.WIDTH), np.float32)
 
 
 @inlined
@@ -64,18 +57,16 @@ def _put_leaf(records, shift, begin, end, node, links, order):
 
 
 @entry
-def build_subtree(records, spatial, start, boxes, block, limits, left_over, state, scratch):
-    """Build the subtree of one range, but leave small ranges as tasks."""
+def build_subtree(records, spatial, start, boxes, block, limits, state, scratch):
+    """Build the subtree of one range; return the number of its nodes."""
     # `start` is the range, with the columns of `subtrees`, `boxes` its box and that of its centres,
-    # `spatial` None or `space.Spatial`, `left_over` (tasks, their boxes), and `state` (cancel,
-    # done). Returns the numbers of nodes and of tasks.
-    grain, deepest, group_bits, max_leaf = limits
-    tasks, task_boxes = left_over
+    # `spatial` None or `space.Spatial`, and `state` (cancel, done).
+    deepest, group_bits, max_leaf = limits
     cancel, done = state
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
-    pending, waiting_boxes, halves, bins, counts, costs = scratch
-    used, waiting, task_count = 1, 1, 0
+    pending, waiting_boxes, halves, bins, costs = scratch
+    used, waiting = 1, 1
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
     pending[0, NODE] = 0
@@ -91,27 +82,20 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         shift = side * half
         row = 2 * waiting
         box, centres = record.load(waiting_boxes, row), record.load(waiting_boxes, row + 1)
-        if count <= grain:
-            for i in range(RANGE_WIDTH):
-                tasks[task_count, i] = pending[waiting, i]
-            record.store(task_boxes, 2 * task_count, box)
-            record.store(task_boxes, 2 * task_count + 1, centres)
-            task_count += 1
-            continue
         # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
         axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
         n = binning.bins_for(count)
         scale = record.scales(centres, np.float32(n))
         if count > group and subtrees.may_choose(count, depth, deepest):
-            binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins, counts)
-            cost, axis, last, lefts = binning.best_split(bins, counts, scale, n, group_bits, costs)
+            binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins)
+            cost, axis, last, lefts = binning.best_split(bins, scale, n, group_bits, costs)
             if axis >= 0:
                 binning.bound_halves(bins, n, axis, last, halves)
             if spatial is not None:
                 if limit > end:
                     span = shift + begin, shift + end, limit - begin
                     cost, plane = cheaper_plane(
-                        spatial, records, span, waiting_boxes, row, halves, (cost, axis), costs
+                        spatial, records, span, box, halves, (cost, axis), costs
                     )
         if count <= max_leaf:
             area = record.half_area(box)
@@ -127,7 +111,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
             lefts, rights = part(
                 spatial, records, shift + begin, shift + end, plane,
-                (other + begin, other + middle), waiting_boxes, row, halves,
+                (other + begin, other + middle), box, halves,
             )  # fmt: skip
             side = 1 - side
         elif axis >= 0:
@@ -154,7 +138,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             right = (k == 0) == (lefts <= rights)
             low = middle if right else begin
             high = low + (rights if right else lefts)
-            if grain < high - low <= group:
+            if high - low <= group:
                 _put_leaf(records, side * half, low, high, child + np.int64(right), links, order)
                 done[0] += high - low
                 continue
@@ -168,28 +152,22 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
                 waiting_boxes, 2 * waiting + 1, record.load(halves, LEFT_CENTRES + np.int64(right))
             )
             waiting += 1
-    return used, task_count
+    return used
 
 
 def subtree_builder(
     records: NDArray[np.float32], limits: Limits, new_spatial: Callable[[], object] = lambda: None
-) -> Callable[..., tuple[int, int]]:
+) -> subtrees.BuildSubtree:
     """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
-    shelf, none = Shelf(lambda: (new_spatial(), new_scratch())), no_tasks()
+    shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
     def build(
         task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
-        state: subtrees.BuildState, grain: int = 0,
-        left_over: tuple[NDArray[np.int64], NDArray[np.float32]] = none,
-    ) -> tuple[int, int]:  # fmt: skip
+        state: subtrees.BuildState,
+    ) -> int:  # fmt: skip
         """Build the subtree of a task into a block of nodes."""
-        # Ranges of at most `grain` records are not built, but stored in `left_over` as tasks.
         with shelf.scratch() as (spatial, scratch):
-            built: tuple[int, int] = build_subtree(
-                records, spatial, task, box, block, limits._replace(grain=grain), left_over, state,
-                scratch,
-            )  # fmt: skip
-        return built
+            return int(build_subtree(records, spatial, task, box, block, limits, state, scratch))
 
     return build
 
@@ -210,5 +188,5 @@ def build(
     boxes = bound_all(records, count, threads) if boxes is None else boxes
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
     order = aligned(count, np.int32)
-    subtree = subtree_builder(records, Limits(0, deepest, group_bits, max_leaf))
+    subtree = subtree_builder(records, Limits(deepest, group_bits, max_leaf))
     return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)

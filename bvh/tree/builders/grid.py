@@ -57,8 +57,8 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 
 
 @entry
-def _fill_cells(records, begin, end, boxes, bits, cells, cell_boxes, counts):
-    """Write the cell of each record of a range, and add them to the counts and boxes of cells."""
+def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
+    """Write the cell of each record of a range, and put it into the bin of the cell."""
     box = record.load(boxes, 1)
     scale = record.scales(box, np.float32(LAYERS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
@@ -67,8 +67,14 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_boxes, counts):
         x, y, z = record.bins_of(record.centre(r), box, scale, LAYERS - 1)
         cell = (x >> shifts[0] << bits[1] | y >> shifts[1]) << bits[2] | z >> shifts[2]
         cells[i] = cell
-        counts[cell] += 1
-        record.add(cell_boxes, cell, r)
+        record.put(cell_bins, cell, r)
+
+
+@entry
+def _add_bins(bins, others):
+    """Add the records of other bins to bins."""
+    for i in range(len(bins)):
+        record.store(bins, i, record.join_bins(record.load(bins, i), record.load(others, i)))
 
 
 @inlined
@@ -82,19 +88,20 @@ def _layer(cell, axis, bits):
 
 
 @entry
-def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
+def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
     """Split cells into ranges of up to `grain` records, or one cell; return (nodes, ranges)."""
     # `limits` are (grain, depth of the root, deepest level, group bits); `range_of` gets the range
     # of each cell. The pending BEGIN..END are positions in `order`, the cells that have records;
     # LIMIT, as END in `ranges`, is a number of records.
     grain, level, deepest, group_bits = limits
-    order, pending, layers, layer_counts, costs = scratch
+    order, pending, layers, costs = scratch
     used_cells, total = 0, 0
-    for cell in range(len(counts)):
-        if counts[cell] > 0:
+    for cell in range(len(cell_bins)):
+        count = record.count_of(record.load(cell_bins, cell))
+        if count > 0:
             order[used_cells] = cell
             used_cells += 1
-            total += counts[cell]
+            total += count
     pending[0, NODE], pending[0, BEGIN], pending[0, END] = 0, 0, used_cells
     pending[0, DEPTH], pending[0, LIMIT] = level, total
     waiting, used, n = 1, 1, 0
@@ -107,14 +114,13 @@ def _split_cells(boxes, counts, bits, limits, links, ranges, range_of, scratch):
             for axis in range(3):
                 size = 1 << bits[axis]
                 for k in range(size):
-                    layer_counts[k] = 0
-                    record.store(layers, k, record.nothing())
+                    record.store(layers, k, record.empty_bin())
                 for i in range(begin, end):
                     cell = np.int64(order[i])
                     k = _layer(cell, axis, bits)
-                    layer_counts[k] += counts[cell]
-                    record.add(layers, k, record.load(boxes, cell))
-                cost, k, count = sweep(layers, layer_counts, 0, size, group_bits, costs)
+                    both = record.join_bins(record.load(layers, k), record.load(cell_bins, cell))
+                    record.store(layers, k, both)
+                cost, k, count = sweep(layers, 0, size, group_bits, costs)
                 if cost < best:
                     best, best_axis, best_layer, best_count = cost, axis, k, count
         if best_axis < 0:
@@ -181,26 +187,22 @@ def _split_by_cells(
     cells, shelf = aligned(n, np.uint16), Shelf(lambda: _new_cells(size))
 
     def fill(begin: int, end: int) -> None:
-        with shelf.scratch() as (cell_boxes, counts):
-            _fill_cells(records, begin, end, boxes, bits, cells, cell_boxes, counts)
+        with shelf.scratch() as cell_bins:
+            _fill_cells(records, begin, end, boxes, bits, cells, cell_bins)
 
     share(n, CHUNK, fill, threads)
-    cell_boxes, cell_counts = _new_cells(size)
-    for some_boxes, counts in shelf.pieces():
-        np.maximum(cell_boxes, some_boxes, out=cell_boxes)
-        cell_counts += counts
+    cell_bins, *others = shelf.pieces()
+    for bins in others:
+        _add_bins(cell_bins, bins)
     # On each level fewer than n / grain ranges are split, each into two.
     most = min(2 * (n // limits[0] + 1) * (limits[2] + 1), 2 * size)
     links, columns = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)
     range_of = np.empty(size, np.int32)
     scratch = (
         np.empty(size, np.int32), np.empty((128, RANGE_WIDTH), np.int64),
-        np.empty((LAYERS, record.WIDTH), np.float32), np.empty(LAYERS, np.int64),
-        np.empty(LAYERS, np.float32),
+        record.new(LAYERS), np.empty(LAYERS, np.float32),
     )  # fmt: skip
-    used, ranges = _split_cells(
-        cell_boxes, cell_counts, bits, limits, links, columns, range_of, scratch
-    )
+    used, ranges = _split_cells(cell_bins, bits, limits, links, columns, range_of, scratch)
     if ranges == 1:
         return None
     columns, range_boxes = columns[:ranges], np.empty((ranges, 2, record.WIDTH), np.float32)
@@ -225,9 +227,11 @@ def _split_by_cells(
     return links[:used], columns, range_boxes
 
 
-def _new_cells(size: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Return the boxes and counts of cells without records."""
-    return np.full((size, record.WIDTH), -np.inf, np.float32), np.zeros(size, np.int32)
+def _new_cells(size: int) -> NDArray[np.float32]:
+    """Return the bins of cells without records."""
+    bins = record.new(size)
+    bins[:, : record.COUNT], bins[:, record.COUNT] = -np.inf, 0.0
+    return bins
 
 
 def split_top(

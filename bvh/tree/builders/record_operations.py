@@ -14,7 +14,7 @@ from bvh.runtime.compiler.code_generator import host_features
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import llvm_operation
 from bvh.runtime.simd.vectors import Vec, declare, indices, spread
-from bvh.tree.builders.record_layout import ID, NARROWEST, WIDTH
+from bvh.tree.builders.record_layout import COUNT, ID, NARROWEST, UPPER, WIDTH
 from bvh.tree.nodes import SMALLEST_PLANE
 
 F32, F64, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
@@ -113,11 +113,52 @@ def join(builder: Builder, a: Value, b: Value) -> Value:
     return _extreme(builder, "max", a, b)
 
 
+def _with_count(builder: Builder, box: Value, count: Value) -> Value:
+    """Return the bin of a box whose last lane is that of integers."""
+    return _shuffle(builder, box, builder.bitcast(count, V8), [*range(COUNT), WIDTH + COUNT])
+
+
 @operation(types.void, ARRAY, i8, v8)
 def add(builder: Builder, array: Value, row: Value, value: Value) -> None:
-    """Extend the box in a row of an (n, 8) array to contain another."""
+    """Extend the bin in a row of an (n, 8) array to contain a box, which does not count."""
     at = _row(builder, array, row)
-    builder.store(_extreme(builder, "max", builder.load(at, align=4), value), at, align=4)
+    bin = builder.load(at, align=4)
+    box = _extreme(builder, "max", bin, value)
+    builder.store(_with_count(builder, box, builder.bitcast(bin, INTS8)), at, align=4)
+
+
+def _put(builder: Builder, address: Value, r: Value) -> None:
+    """Extend the bin at an address to contain a record, and count it."""
+    one = ir.Constant(INTS8, [0] * COUNT + [1])
+    bin = builder.load(address, align=4)
+    count = builder.add(builder.bitcast(bin, INTS8), one)
+    box = _extreme(builder, "max", bin, r)
+    builder.store(_with_count(builder, box, count), address, align=4)
+
+
+@operation(types.void, ARRAY, i8, v8)
+def put(builder: Builder, array: Value, row: Value, r: Value) -> None:
+    """Extend the bin in a row of an (n, 8) array to contain a record, and count it."""
+    _put(builder, _row(builder, array, row), r)
+
+
+@operation(v8, v8, v8)
+def join_bins(builder: Builder, a: Value, b: Value) -> Value:
+    """Return the bin of the records of two bins."""
+    count = builder.add(builder.bitcast(a, INTS8), builder.bitcast(b, INTS8))
+    return _with_count(builder, _extreme(builder, "max", a, b), count)
+
+
+@operation(v8)
+def empty_bin(builder: Builder) -> Value:
+    """Return the bin of no records."""
+    return ir.Constant(V8, [-np.inf] * COUNT + [0.0])
+
+
+@operation(i4, v8)
+def count_of(builder: Builder, bin: Value) -> Value:
+    """Return the number of records of a bin."""
+    return builder.extract_element(builder.bitcast(bin, INTS8), I32(COUNT))
 
 
 @operation(v8, v8, v8)
@@ -142,18 +183,16 @@ def nothing(builder: Builder) -> Value:
     return _constant(V8, -np.inf)
 
 
-@operation(v8, types.boolean, v8)
-def only_if(builder: Builder, condition: Value, v: Value) -> Value:
-    """Return a box if the condition holds, the empty box if not."""
-    return builder.select(spread(builder, condition, 8), v, _constant(V8, -np.inf))
+def _centre(builder: Builder, v: Value) -> Value:
+    low, high = _halves(builder, v)
+    # Rounding is symmetric, so one half is exactly minus the other.
+    return _shuffle(builder, builder.fsub(low, high), builder.fsub(high, low), range(8))
 
 
 @operation(v8, v8)
 def centre(builder: Builder, v: Value) -> Value:
     """Return the box that is twice the centre of a box (a point)."""
-    low, high = _halves(builder, v)
-    # Rounding is symmetric, so one half is exactly minus the other.
-    return _shuffle(builder, builder.fsub(low, high), builder.fsub(high, low), range(8))
+    return _centre(builder, v)
 
 
 @operation(v4, v8, f4)
@@ -165,15 +204,54 @@ def scales(builder: Builder, box: Value, count: Value) -> Value:
     return builder.select(wide, scale, _constant(V4, 0.0))
 
 
-@operation(types.UniTuple(i8, 3), v8, v8, v4, i4)
-def bins_of(builder: Builder, point: Value, box: Value, scale: Value, last: Value) -> Value:
-    """Return on each axis the bin, from 0 to `last`, of a point (doubled, as a box) in a box."""
+def _bins(builder: Builder, point: Value, box: Value, scale: Value, last: Value) -> Value:
+    """Return what `bins_of` does, in lanes."""
     _, at = _halves(builder, point)
     low, _ = _halves(builder, box)
     b = builder.fptosi(builder.fmul(builder.fadd(at, low), scale), INTS4)
     last = spread(builder, last, 4)
-    b = builder.select(builder.icmp_signed("<", b, last), b, last)
+    return builder.select(builder.icmp_signed("<", b, last), b, last)
+
+
+@operation(types.void, ARRAY, i8, v8, v8, v4, i4, i4)
+def drop(
+    builder: Builder, bins: Value, first: Value, r: Value, box: Value, scale: Value, last: Value,
+    stride: Value,
+) -> None:  # fmt: skip
+    """Put a record into its bin of each axis (see `bins_of`); bins of an axis are `stride` rows."""
+    # Where the bins are is computed in lanes.
+    b = _bins(builder, _centre(builder, r), box, scale, last)
+    steps = builder.mul(ir.Constant(INTS4, [0, 1, 2, 0]), spread(builder, stride, 4))
+    numbers = builder.shl(builder.add(b, steps), ir.Constant(INTS4, [WIDTH.bit_length() - 1] * 4))
+    begin = _number(builder, bins, first, I64(0))
+    for number in _lanes(builder, numbers):
+        address = builder.gep(begin, [builder.zext(number, I64)])
+        _put(builder, builder.bitcast(address, V8.as_pointer()), r)
+
+
+@operation(types.UniTuple(i8, 3), v8, v8, v4, i4)
+def bins_of(builder: Builder, point: Value, box: Value, scale: Value, last: Value) -> Value:
+    """Return on each axis the bin, from 0 to `last`, of a point (doubled, as a box) in a box."""
+    b = _bins(builder, point, box, scale, last)
     return cgutils.pack_array(builder, [builder.zext(bin, I64) for bin in _lanes(builder, b)])
+
+
+@operation(types.UniTuple(i8, 6), v8, v8, v4, i4)
+def spans_of(builder: Builder, r: Value, box: Value, scale: Value, last: Value) -> Value:
+    """Return on each axis the first bin of a box, from 0 to `last`, that a record is in; the last.
+
+    Bins of `scale` begin at the lower corner of the box. The last bin is not before the first one.
+    """
+    low, high = _halves(builder, r)
+    begin, _ = _halves(builder, box)
+    last, found = spread(builder, last, 4), []
+    least = _constant(INTS4, 0)
+    for at in (builder.fsub(begin, low), builder.fadd(begin, high)):
+        b = builder.fptosi(builder.fmul(at, scale), INTS4)
+        b = builder.select(builder.icmp_signed("<", b, least), least, b)
+        least = builder.select(builder.icmp_signed("<", b, last), b, last)
+        found += _lanes(builder, least)
+    return cgutils.pack_array(builder, [builder.zext(bin, I64) for bin in found])
 
 
 @operation(f4, v8)
@@ -261,6 +339,20 @@ def store_bounds(builder: Builder, bounds: Value, node: Value, v: Value) -> None
         value = builder.extract_element(v, I32(lane))
         value = builder.fneg(value) if column < 3 else value
         builder.store(value, _number(builder, bounds, node, I64(column), 6))
+
+
+@operation(i4, v8)
+def id_in(builder: Builder, r: Value) -> Value:
+    """Return the id of a record."""
+    return builder.extract_element(builder.bitcast(r, INTS8), I32(ID))
+
+
+@operation(v8, i4, f4, f4)
+def slab(builder: Builder, axis: Value, low: Value, high: Value) -> Value:
+    """Return the box of the space between two planes across an axis, by minus the lower one."""
+    out = _constant(V8, np.inf)
+    out = builder.insert_element(out, low, axis)
+    return builder.insert_element(out, high, builder.add(axis, I32(UPPER)))
 
 
 @operation(v8, ARRAY, i8)

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.threads import Progress, watch
+from bvh.runtime.threads import Progress, Shelf
+from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
-from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, no_tasks, subtree_builder
+from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, subtree_builder
 from bvh.tree.builders.bins import BINS, GROUP_BITS
 from bvh.tree.builders.grid import bound_all
-from bvh.tree.builders.records import UPPER, WIDTH
+from bvh.tree.builders.shared_splits import LEAST_CHUNK, Shared, split_top
 from bvh.tree.builders.space import Spatial
 from bvh.tree.nodes import Nodes, is_leaf, link_leaf
 from bvh.tree.primitives import Triangles
@@ -64,35 +65,28 @@ def build(
     deepest, grain = subtrees.deepest_level(count), subtrees.task_size(count)
     box = bound_all(records, count, threads) if boxes is None else boxes
     # The size of the root's box: records store minus the lower corner.
-    x, y, z = (box[0, UPPER : UPPER + 3] + box[0, :3]).tolist()
+    x, y, z = (box[0, record.UPPER : record.UPPER + 3] + box[0, :3]).tolist()
     overlap = np.float32(OVERLAP * (x * y + y * z + z * x))
     order = aligned(capacity, np.int32)
 
     def new_spatial() -> Spatial:
         return Spatial(
-            triangles, frame, overlap, np.empty((2, WIDTH), np.float32),
-            np.empty((3 * BINS + 1, WIDTH), np.float32), np.empty(6 * BINS, np.int32),
+            triangles, frame, overlap, record.new(3 * BINS), np.empty(6 * BINS, np.int32),
             np.empty((3, 3)),
         )  # fmt: skip
 
-    subtree = subtree_builder(records, Limits(0, deepest, GROUP_BITS, MAX_LEAF), new_spatial)
-
-    def build_top() -> tuple[int, int]:
-        root = np.array([0, 0, count, 0, 0, capacity], np.int64)
-        state = cancel, np.zeros(1, np.int64)
-        return subtree(root, box, block, state, grain, (tasks, task_boxes))
+    subtree = subtree_builder(records, Limits(deepest, GROUP_BITS, MAX_LEAF), new_spatial)
 
     def report(done: int, _: int) -> None:
         # `done` counts pieces, of which there may be more than triangles.
         if progress is not None:
             progress(min(done, count), count)
 
-    # On each level at most capacity / grain ranges are split, each into two.
-    tasks, task_boxes = no_tasks(2 * (capacity // grain + 1) * (deepest + 1))
-    block, cancel = subtrees.new_subtrees(len(tasks), order), np.zeros(1, np.int32)
-    [(top, task_count)] = watch([build_top], 1, cancel)
-    tasks, task_boxes = tasks[:task_count].copy(), task_boxes[:task_count]
-    links = block.links[:top].copy()
-    nodes = subtrees.build_tasks(links, tasks, task_boxes, order, records, subtree, threads, report)
+    shared = Shared(
+        records, capacity, Shelf(new_spatial), deepest, max(grain, LEAST_CHUNK), threads,
+        np.empty(BINS, np.float32),
+    )  # fmt: skip
+    links, tasks, boxes = split_top(shared, count, box, grain)
+    nodes = subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, report)
     merged = aligned(len(order), np.int32)
     return nodes._replace(order=merged[: _merge(nodes.links, order, merged)].copy())

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
 from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
@@ -37,8 +38,7 @@ class Spatial(NamedTuple):
     triangles: Triangles
     frame: NDArray[np.float64]  # of the records
     overlap: np.float32  # half the surface of an overlap of halves for which planes are tried
-    pieces: NDArray[np.float32]  # scratch from here on: records of two pieces
-    bins: NDArray[np.float32]  # the intervals of each axis, and a record
+    bins: NDArray[np.float32]  # scratch from here on: the intervals of each axis
     counts: NDArray[np.int32]  # of records that begin in each interval, then of those that end
     corners: NDArray[np.float64]  # of a triangle in the local frame
 
@@ -51,47 +51,45 @@ def local_triangle(triangles, i, frame, out):
         out[k, 0], out[k, 1], out[k, 2] = into_frame(frame, vertices[k])
 
 
+@inlined
+def _with(lower, upper, p, is_inside):
+    """Extend a box of four lanes to contain a point that is inside."""
+    mask = simd.splat(is_inside, 4)
+    return (
+        simd.select(mask, simd.lesser(lower, p), lower),
+        simd.select(mask, simd.greater(upper, p), upper),
+    )
+
+
 @kernel
-def _clip(v, records, row, axis, low, high, out, target):
-    """Write the record of the part of a record's triangle between two planes across an axis."""
-    # `v` are the local vertices of the triangle. The planes are float32. Returns whether the part
-    # is not empty.
+def _clip(v, r, axis, low, high):
+    """Return the record of the part of a record's triangle between two planes across an axis."""
+    # `v` are the local vertices of the triangle. The planes are float32. The record of an empty
+    # part overlaps nothing.
     begin, end = low - SLACK, high + SLACK
-    lower, upper = (INF, INF, INF), (-INF, -INF, -INF)
+    lower, upper = simd.splat(INF, 4), simd.splat(-INF, 4)
     for k in range(3):
-        a, b = v[k], v[(k + 1) % 3]
+        after = k + 1 if k < 2 else 0
+        a, b = record.corner(v, k), record.corner(v, after)
+        at, to = v[k, axis], v[after, axis]
+        least, most = min(at, to), max(at, to)
         # A corner of the part is a vertex, or the crossing of an edge with a plane.
-        for part in range(3):
-            t = 0.0
-            if part == 0:
-                inside = begin <= a[axis] <= end
-            else:
-                plane = begin if part == 1 else end
-                inside = min(a[axis], b[axis]) < plane < max(a[axis], b[axis])
-                if inside:
-                    t = (plane - a[axis]) / (b[axis] - a[axis])
-            if inside:
-                p = (a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1]), a[2] + t * (b[2] - a[2]))
-                lower, upper = lower_of(lower, p), upper_of(upper, p)
-    box = record.record(
-        np.float32(lower[0] - SLACK), np.float32(lower[1] - SLACK), np.float32(lower[2] - SLACK),
-        record.id_of(records, row),
-        np.float32(upper[0] + SLACK), np.float32(upper[1] + SLACK), np.float32(upper[2] + SLACK),
+        lower, upper = _with(lower, upper, a, begin <= at <= end)
+        if least < begin < most:
+            p = a + (b - a) * simd.splat((begin - at) / (to - at), 4)
+            lower, upper = _with(lower, upper, p, True)
+        if least < end < most:
+            p = a + (b - a) * simd.splat((end - at) / (to - at), 4)
+            lower, upper = _with(lower, upper, p, True)
+    slack = simd.splat(SLACK, 4)
+    lower, upper = lower - slack, upper + slack
+    box = record.box_record(
+        simd.convert(lower, np.float32(0.0)), simd.convert(upper, np.float32(0.0)),
+        record.id_in(r),
     )  # fmt: skip
     # Never beyond what is clipped, nor beyond the planes.
-    record.store(out, target, record.meet(record.outward(box), record.load(records, row)))
-    out[target, axis] = min(out[target, axis], np.float32(-low))
-    out[target, axis + record.UPPER] = min(out[target, axis + record.UPPER], np.float32(high))
-    return record.overlaps(record.load(out, target))
-
-
-@inlined
-def _span(records, i, axis, low, scale):
-    """Return the first and the last of the BINS intervals of space that a record overlaps."""
-    first = np.int64((-record.lane_of(records, i, axis) - low) * scale)
-    last = np.int64((record.lane_of(records, i, axis + record.UPPER) - low) * scale)
-    first = min(max(first, 0), BINS - 1)
-    return first, min(max(last, first), BINS - 1)
+    planes = record.slab(np.int32(axis), np.float32(-low), np.float32(high))
+    return record.meet(record.outward(box), record.meet(r, planes))
 
 
 # Where interval b of space begins.
@@ -99,40 +97,44 @@ _plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b)
 
 
 @kernel
-def _fill(spatial, records, begin, end, boxes, row, scale):
-    """Bound the parts of records in each interval of each axis; count the ends of records there."""
-    triangles, frame, _, _, bins, counts, v = spatial
-    spare = len(bins) - 1
+def fill_intervals(spatial, records, begin, end, box):
+    """Bound the parts of records in each interval of a box; count them where they begin and end."""
+    # Bins count the records that are in one interval, `counts` the others.
+    triangles, frame, _, bins, counts, v = spatial
+    scale = record.scales(box, np.float32(BINS))
     for b in range(3 * BINS):
-        record.store(bins, b, record.nothing())
+        record.store(bins, b, record.empty_bin())
         counts[b] = 0
         counts[3 * BINS + b] = 0
     for i in range(begin, end):
         r = record.load(records, i)
+        spans = record.spans_of(r, box, scale, np.int32(BINS - 1))
+        if spans[:3] == spans[3:]:
+            record.put(bins, spans[0], r)
+            record.put(bins, BINS + spans[1], r)
+            record.put(bins, 2 * BINS + spans[2], r)
+            continue
         is_known = False
         for axis in range(3):
-            times = record.lane4(scale, axis)
-            if times == 0.0:
+            first, last, base = spans[axis], spans[axis + 3], axis * BINS
+            if first == last:
+                record.put(bins, base + first, r)
                 continue
-            low = -record.lane_of(boxes, row, axis)
-            first, last = _span(records, i, axis, low, times)
-            base = axis * BINS
             counts[base + first] += 1
             counts[3 * BINS + base + last] += 1
-            if first == last:
-                record.add(bins, base + first, r)
-                continue
             if not is_known:
                 local_triangle(triangles, np.int64(record.id_of(records, i)), frame, v)
                 is_known = True
+            low, times = -simd.lane(box, np.int32(axis)), record.lane4(scale, axis)
             for b in range(first, last + 1):
                 start, stop = _plane(low, times, b), _plane(low, times, b + 1)
-                if _clip(v, records, i, axis, start, stop, bins, spare):
-                    record.add(bins, base + b, record.load(bins, spare))
+                piece = _clip(v, r, axis, start, stop)
+                if record.overlaps(piece):
+                    record.add(bins, base + b, piece)
 
 
 @kernel
-def _best_plane(spatial, scale, capacity, costs):
+def best_plane(spatial, scale, capacity, costs):
     """Return (cost, plane) for the cheapest plane of at most `capacity` pieces."""
     bins, counts = spatial.bins, spatial.counts
     best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
@@ -141,16 +143,17 @@ def _best_plane(spatial, scale, capacity, costs):
             continue
         first = axis * BINS
         box, right = record.nothing(), 0
-        for b in range(BINS - 1, 0, -1):
-            box = record.join(box, record.load(bins, first + b))
-            right += counts[3 * BINS + first + b]
+        for b in range(BINS - 1, -1, -1):
+            bin = record.load(bins, first + b)
+            box = record.join(box, bin)
+            right += record.count_of(bin) + counts[3 * BINS + first + b]
             costs[b] = record.half_area(box) * binning.groups(right, GROUP_BITS)
-        all_of = right + counts[3 * BINS + first]
-        box, left, right = record.nothing(), 0, all_of
+        box, left, all_of = record.nothing(), 0, right
         for b in range(BINS - 1):
-            box = record.join(box, record.load(bins, first + b))
-            left += counts[first + b]
-            right -= counts[3 * BINS + first + b]
+            bin = record.load(bins, first + b)
+            box = record.join(box, bin)
+            left += record.count_of(bin) + counts[first + b]
+            right -= record.count_of(bin) + counts[3 * BINS + first + b]
             one_sided = min(left, right) == 0 or max(left, right) == all_of
             if one_sided or left + right > capacity:
                 continue
@@ -161,34 +164,41 @@ def _best_plane(spatial, scale, capacity, costs):
 
 
 @kernel
-def cheaper_plane(spatial, records, span, boxes, row, halves, split, costs):
-    """Return (cost, plane) of the cheapest plane for a range whose box is in `row`."""
+def may_cut(spatial, halves, axis):
+    """Return whether planes are tried: the halves of the best split, if any, overlap enough."""
+    if axis < 0:
+        return True
+    shared = record.meet(record.load(halves, LEFT), record.load(halves, RIGHT))
+    return record.overlaps(shared) and record.half_area(shared) > spatial.overlap
+
+
+@kernel
+def cheaper_plane(spatial, records, span, box, halves, split, costs):
+    """Return (cost, plane) of the cheapest plane for a range with a box."""
     # `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins,
     # with the axis -1 for none. If no plane is cheaper, or the halves of that split hardly overlap,
     # this returns its cost and NO_PLANE.
     begin, end, capacity = span
     cost, axis = split
-    if axis >= 0:
-        shared = record.meet(record.load(halves, LEFT), record.load(halves, RIGHT))
-        if not (record.overlaps(shared) and record.half_area(shared) > spatial.overlap):
-            return cost, NO_PLANE
-    scale = record.scales(record.load(boxes, row), np.float32(BINS))
-    _fill(spatial, records, begin, end, boxes, row, scale)
-    plane_cost, plane = _best_plane(spatial, scale, capacity, costs)
+    if not may_cut(spatial, halves, axis):
+        return cost, NO_PLANE
+    fill_intervals(spatial, records, begin, end, box)
+    scale = record.scales(box, np.float32(BINS))
+    plane_cost, plane = best_plane(spatial, scale, capacity, costs)
     return (plane_cost, plane) if plane_cost < cost else (cost, NO_PLANE)
 
 
 @kernel
-def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
+def part(spatial, records, begin, end, plane, targets, box, halves):
     """Move records to the side of a plane that they are on, and pieces of them to both."""
     # `targets` are the first rows of the left and the right side. Bounds both sides, and returns
     # the number of records on each. A record that crosses the plane is not cut where that is
     # cheaper.
-    triangles, frame, _, pieces, bins, _, v = spatial
+    triangles, frame, _, bins, _, v = spatial
     axis, last, lefts, rights = plane
     binning.bound_halves(bins, BINS, axis, last, halves)
-    times = record.lane4(record.scales(record.load(boxes, row), np.float32(BINS)), axis)
-    low = -record.lane_of(boxes, row, axis)
+    scale = record.scales(box, np.float32(BINS))
+    low, times = -simd.lane(box, np.int32(axis)), record.lane4(scale, axis)
     border = _plane(low, times, last + 1)
     whole_left, whole_right = record.load(halves, LEFT), record.load(halves, RIGHT)
     left_box, right_box = record.nothing(), record.nothing()
@@ -196,15 +206,17 @@ def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
     left_at, right_at = targets
     for i in range(begin, end):
         r = record.load(records, i)
-        from_bin, to_bin = _span(records, i, axis, low, times)
+        spans = record.spans_of(r, box, scale, np.int32(BINS - 1))
+        from_bin, to_bin = spans[axis], spans[axis + 3]
         goes_left, goes_right = from_bin <= last, to_bin > last
         left_piece, right_piece = r, r
         if goes_left and goes_right:
             local_triangle(triangles, np.int64(record.id_of(records, i)), frame, v)
             start = -np.float64(record.lane_of(records, i, axis))
             stop = np.float64(record.lane_of(records, i, axis + record.UPPER))
-            has_left = _clip(v, records, i, axis, start, border, pieces, 0)
-            has_right = _clip(v, records, i, axis, border, stop, pieces, 1)
+            left_piece = _clip(v, r, axis, start, border)
+            right_piece = _clip(v, r, axis, border, stop)
+            has_left, has_right = record.overlaps(left_piece), record.overlaps(right_piece)
             area_left, area_right = record.half_area(whole_left), record.half_area(whole_right)
             # The costs of cutting the record, and of keeping all of it on one side.
             cut = area_left * lefts + area_right * rights
@@ -213,15 +225,13 @@ def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
             keep_left = longer_left * lefts + area_right * (rights - 1)
             keep_right = area_left * (lefts - 1) + longer_right * rights
             if not has_right or (has_left and keep_left <= min(cut, keep_right)):
-                goes_right = False
+                goes_right, left_piece = False, r
                 whole_left = record.join(whole_left, r)
                 rights -= 1
             elif not has_left or keep_right <= cut:
-                goes_left = False
+                goes_left, right_piece = False, r
                 whole_right = record.join(whole_right, r)
                 lefts -= 1
-            else:
-                left_piece, right_piece = record.load(pieces, 0), record.load(pieces, 1)
         if goes_left:
             record.store(records, left_at, left_piece)
             left_box = record.join(left_box, left_piece)

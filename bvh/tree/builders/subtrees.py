@@ -115,7 +115,7 @@ def batches_of(sizes: NDArray[np.integer], count: int) -> list[tuple[int, int]]:
 # Arrays of one number: whether all threads shall stop, and how many records are done.
 BuildState: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64]]
 BuildSubtree: TypeAlias = Callable[
-    [NDArray[np.int64], NDArray[np.float32], SubtreeNodes, BuildState], tuple[int, int]
+    [NDArray[np.int64], NDArray[np.float32], SubtreeNodes, BuildState], int
 ]
 
 
@@ -125,8 +125,8 @@ def build_tasks(
     progress: Progress | None,
 ) -> Nodes:  # fmt: skip
     """Return the tree whose top has the given links, with a subtree for each task below it."""
-    # build(task, its boxes, block, (cancel, done)) builds one in a block and returns (number of
-    # nodes, number of tasks left over). The records are discarded when all are built.
+    # build(task, its boxes, block, (cancel, done)) builds one in a block and returns the number of
+    # its nodes. The records are discarded when all are built.
     built: list[Any] = [None] * len(tasks)
     largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
     shelf = Shelf(lambda: new_subtrees(largest, order))
@@ -136,7 +136,7 @@ def build_tasks(
 
     def work(i: int) -> None:
         with shelf.scratch() as block:
-            used, _ = build(tasks[i], boxes[i], block, (cancel, done[i]))
+            used = build(tasks[i], boxes[i], block, (cancel, done[i]))
             built[i] = block.bounds[:used].copy(), block.links[:used].copy()
 
     def report() -> None:

@@ -67,11 +67,10 @@ static bvh_TriangleRow build(bvh_Triangles mesh, int64_t *row) {
     bvh_build_subtree_none_words subtree = {
         .records = record.records, .start = I8(RANGE_WIDTH), .boxes = record.boxes,
         .block = {F4S(2 * used, 6), I4S(2 * used, 2), I4(used)},
-        .limits = {0, DEEPEST_LEVEL(used), GROUP_BITS, MAX_LEAF},
-        .left_over = {I8S(0, RANGE_WIDTH), {memory(0), {0, 2, RECORD}}}, .state = {I4(1), I8(8)},
+        .limits = {DEEPEST_LEVEL(used), GROUP_BITS, MAX_LEAF}, .state = {I4(1), I8(8)},
         .scratch = {
             I8S(128, RANGE_WIDTH), F4S(256, RECORD), F4S(4, RECORD), F4S(6 * BINS, RECORD),
-            I4(6 * BINS), F4(BINS),
+            F4(BINS),
         },
     };
     subtree.start.data[END] = subtree.start.data[LIMIT] = used;

@@ -1,0 +1,243 @@
+"""The top of a tree with spatial splits, split level by level; threads share the passes.
+
+Chunks of all ranges of a level are binned at once, and then moved. The bins of chunks say how many
+records each may have on both sides at most, so that all have rows to move them to. Where a chunk
+has fewer, as records that cross a plane were not cut, the last records of the side fill its rows.
+Chunks do not depend on the number of threads.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.threads import Shelf, share
+from bvh.tree.builders import bins as binning
+from bvh.tree.builders import records as record
+from bvh.tree.builders import subtrees
+from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES
+from bvh.tree.builders.space import Spatial, best_plane, fill_intervals, may_cut, part
+from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, SIDE
+
+# Records that a thread takes at a time, at least.
+LEAST_CHUNK = 8192
+
+Row = NDArray[np.int64]
+Records = NDArray[np.float32]
+
+
+class Shared(NamedTuple):
+    """What the splits of all ranges have in common."""
+
+    records: Records
+    half: int  # rows of records of each side
+    shelf: Shelf[Spatial]
+    deepest: int  # depth of the tree
+    chunk: int  # records that a thread takes at a time
+    threads: int
+    costs: NDArray[np.float32]  # scratch
+
+
+def _counts(bins: Records) -> NDArray[np.int32]:
+    """Return the view of how many records are in bins, of any shape."""
+    return bins.view(np.int32)[..., record.COUNT]
+
+
+@entry
+def _fill_chunk(spatial, records, begin, end, boxes, in_space):
+    """Put the records of a chunk into the bins of their centres, or its parts into intervals."""
+    if in_space:
+        fill_intervals(spatial, records, begin, end, record.load(boxes, 0))
+    else:
+        centres = record.load(boxes, 1)
+        scale = record.scales(centres, np.float32(BINS))
+        binning.fill_bins(records, begin, end, centres, scale, BINS, spatial.bins)
+
+
+@entry
+def _best_bins(spatial, boxes, halves, costs):
+    """Return (cost, axis, bin, records on the left, whether to try planes) of the best split."""
+    scale = record.scales(record.load(boxes, 1), np.float32(BINS))
+    cost, axis, last, lefts = binning.best_split(spatial.bins, scale, BINS, GROUP_BITS, costs)
+    if axis >= 0:
+        binning.bound_halves(spatial.bins, BINS, axis, last, halves)
+    return np.float64(cost), axis, last, lefts, may_cut(spatial, halves, axis)
+
+
+@entry
+def _best_plane(spatial, boxes, capacity, costs):
+    """Return the cost and the parts of the best plane for joined intervals."""
+    scale = record.scales(record.load(boxes, 0), np.float32(BINS))
+    cost, (axis, last, lefts, rights) = best_plane(spatial, scale, capacity, costs)
+    return np.float64(cost), axis, last, lefts, rights
+
+
+@entry
+def _move_chunk(spatial, records, begin, end, boxes, in_space, plane, rows, sides, halves):
+    """Move the records of a chunk to both sides of a plane, from `rows` on; put the numbers there.
+
+    Bounds the centres of both sides, and those of parts also.
+    """
+    if in_space:
+        box = record.load(boxes, 0)
+        sides[0], sides[1] = part(
+            spatial, records, begin, end, plane, (rows[0], rows[1]), box, halves
+        )
+    else:
+        axis, last = plane[:2]
+        scale = record.scales(record.load(boxes, 1), np.float32(BINS))
+        split = axis, last, record.lane_of(boxes, 1, axis), record.lane4(scale, axis)
+        binning.move(records, begin, end, split, rows[0], rows[1], halves)
+
+
+@entry
+def _close_gaps(records, begins, counts):
+    """Move the last records of runs into the gaps behind earlier ones; return the number of all."""
+    last = len(begins) - 1
+    for i in range(len(begins)):
+        row, end = begins[i] + counts[i], begins[i + 1] if i + 1 < len(begins) else 0
+        while i < last and row < end:
+            if counts[last] == 0:
+                last -= 1
+                continue
+            counts[last] -= 1
+            record.store(records, row, record.load(records, begins[last] + counts[last]))
+            row += 1
+        if i >= last:
+            break
+    return begins[last] + counts[last] - begins[0]
+
+
+class SharedRange:
+    """A range that threads split: in chunks put into bins, then moved."""
+
+    def __init__(self, shared: Shared, task: Row, boxes: Records) -> None:
+        self.shared, self.task, self.boxes = shared, task, boxes
+        here = int(task[SIDE]) * shared.half
+        begin, end = here + int(task[BEGIN]), here + int(task[END])
+        self.spans = [(at, min(at + shared.chunk, end)) for at in range(begin, end, shared.chunk)]
+        # By chunk: bins of centres or intervals of space; of the latter the records in several.
+        chunks = len(self.spans)
+        self.bins = record.new(chunks * 6 * BINS).reshape(chunks, 6 * BINS, record.WIDTH)
+        self.counts = np.zeros((chunks, 6 * BINS), np.int32)
+        self.halves = record.new(4 * (chunks + 1)).reshape(-1, 4, record.WIDTH)
+        # The split, None if there is none, and whether it is by a plane of space.
+        self.plane: tuple[int, int, int, int] | None = None
+        self.cost, self.in_space = np.inf, False
+
+    def fill(self, i: int) -> None:
+        """Put the records of a chunk into bins, or their parts into intervals."""
+        with self.shared.shelf.scratch() as spatial:
+            spatial = spatial._replace(bins=self.bins[i], counts=self.counts[i])
+            _fill_chunk(spatial, self.shared.records, *self.spans[i], self.boxes, self.in_space)
+
+    def _join(self, spatial: Spatial) -> Spatial:
+        """Join the bins of all chunks."""
+        self.all = self.bins[:, : 3 * BINS].max(axis=0)
+        _counts(self.all)[:] = _counts(self.bins)[:, : 3 * BINS].sum(axis=0)
+        return spatial._replace(bins=self.all, counts=self.counts.sum(axis=0, dtype=np.int32))
+
+    def _split_by(self, axis: int, last: int, lefts: int, rights: int) -> None:
+        """Split by a plane; find how many records each chunk has on both sides at most."""
+        self.plane = axis, last, lefts, rights
+        some = _counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
+        more = self.counts.reshape(-1, 6, BINS)[:, axis::3]
+        left, right = (some + more[:, 0])[:, : last + 1], (some + more[:, 1])[:, last + 1 :]
+        self.sides = np.stack([left.sum(axis=1), right.sum(axis=1)], axis=1).astype(np.int64)
+
+    def choose(self) -> None:
+        """Find the best split between bins, and whether planes of space are tried."""
+        shared, task = self.shared, self.task
+        count = int(task[END] - task[BEGIN])
+        if not subtrees.may_choose.py_func(count, int(task[DEPTH]), shared.deepest):
+            return
+        with shared.shelf.scratch() as spatial:
+            self.cost, axis, last, lefts, tries = _best_bins(
+                self._join(spatial), self.boxes, self.halves[-1], shared.costs
+            )
+        if axis >= 0:
+            self._split_by(axis, last, lefts, count - lefts)
+        self.in_space = bool(tries and task[LIMIT] > task[END])
+
+    def choose_plane(self) -> None:
+        """Take the best plane of space if it is cheaper."""
+        shared, capacity = self.shared, int(self.task[LIMIT] - self.task[BEGIN])
+        if self.in_space:
+            with shared.shelf.scratch() as spatial:
+                cost, *plane = _best_plane(self._join(spatial), self.boxes, capacity, shared.costs)
+            self.in_space = bool(cost < self.cost)
+            if self.in_space:
+                self._split_by(*plane)
+
+    def place(self) -> None:
+        """Find the rows that chunks move records to."""
+        begin, limit = self.task[[BEGIN, LIMIT]].tolist()
+        lefts, rights = self.sides.sum(axis=0).tolist()
+        self.middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
+        there = (1 - int(self.task[SIDE])) * self.shared.half
+        begins = [there + begin, there + self.middle]
+        self.rows = np.cumsum(self.sides, axis=0) - self.sides + begins
+
+    def move(self, i: int) -> None:
+        """Move the records of a chunk."""
+        with self.shared.shelf.scratch() as spatial:
+            _move_chunk(
+                spatial._replace(bins=self.all), self.shared.records, *self.spans[i], self.boxes,
+                self.in_space, self.plane, self.rows[i], self.sides[i], self.halves[i],
+            )  # fmt: skip
+
+    def children(self, node: int) -> list[tuple[Row, Records]]:
+        """Return both sides and their boxes; `node` is the row of the left one's."""
+        task, halves = self.task, self.halves[-1]
+        # Of a split between bins the boxes of both sides are there.
+        known = LEFT if self.in_space else LEFT_CENTRES
+        halves[known:] = self.halves[:-1, known:].max(axis=0)
+        found = []
+        for k, at, limit in ((0, task[BEGIN], self.middle), (1, self.middle, task[LIMIT])):
+            rows, counts = self.rows[:, k].copy(), self.sides[:, k].copy()
+            end = at + _close_gaps(self.shared.records, rows, counts)
+            row = np.array([node + k, at, end, task[DEPTH] + 1, 1 - task[SIDE], limit])
+            found.append((row, halves[[LEFT + k, LEFT_CENTRES + k]]))
+        return found
+
+
+def split_top(
+    shared: Shared, count: int, boxes: Records, grain: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64], Records]:
+    """Split all `count` records into ranges of up to `grain`; return what `grid.split_top` does."""
+    links, tasks = [(0, 0)], []
+    level = [(np.array([0, 0, count, 0, 0, shared.half]), boxes)]
+    while level:
+        tasks += [pair for pair in level if pair[0][END] - pair[0][BEGIN] <= grain]
+        ranges = [
+            SharedRange(shared, *pair) for pair in level if pair[0][END] - pair[0][BEGIN] > grain
+        ]
+        _share(ranges, SharedRange.fill, shared.threads)
+        for some in ranges:
+            some.choose()
+        _share([some for some in ranges if some.in_space], SharedRange.fill, shared.threads)
+        for some in ranges:
+            some.choose_plane()
+        # Ranges that nothing splits stay large.
+        tasks += [(some.task, some.boxes) for some in ranges if some.plane is None]
+        ranges = [some for some in ranges if some.plane is not None]
+        for some in ranges:
+            some.place()
+        _share(ranges, SharedRange.move, shared.threads)
+        level = []
+        for some in ranges:
+            links[int(some.task[NODE])] = len(links), 0
+            level += some.children(len(links))
+            links += [(0, 0), (0, 0)]
+    rows, found = [pair[0] for pair in tasks], [pair[1] for pair in tasks]
+    return np.array(links, np.int32), np.array(rows), np.array(found)
+
+
+def _share(
+    ranges: list[SharedRange], work: Callable[[SharedRange, int], None], threads: int
+) -> None:  # fmt: skip
+    """Call work(range, chunk) for all chunks of ranges, on threads."""
+    jobs = [(some, i) for some in ranges for i in range(len(some.spans))]
+    share(len(jobs), 1, lambda i, _: work(*jobs[i]), threads)
