@@ -21,7 +21,7 @@ from bvh.runtime.threads import share
 from bvh.traversal.rays.sight_lines import BELOW_ONE, Lines, write_lines
 
 # Lines that a thread takes at a time, at least.
-FEWEST_ROWS = 1 << 11
+FEWEST_ROWS = 1 << 13
 
 
 class SightQueries:
