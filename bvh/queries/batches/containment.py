@@ -27,7 +27,7 @@ from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced
 
 # Points that a thread takes at a time, at most and at least.
-POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 1 << 11
+POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 3 << 10
 
 # Crossings of a scene that are in memory at a time, if they are not of a single point.
 MAX_CROSSINGS = 1 << 22
@@ -66,8 +66,7 @@ def _inside_chunk(
 ) -> NDArray[np.bool_]:
     """Return the result of `inside`, for points that one thread takes."""
     arrays, options, n = search.arrays, RayOptions(sort=False), len(points)
-    points = kernel_input(points)
-    ways = kernel_input(ways_out(arrays, points))
+    points, ways = kernel_input(points), kernel_input(ways_out(arrays, points))
     batch = RayBatch(Rays(points, ways, LOW, INFINITY, masks), (n,))
     crossings = search.count_hits(batch, options, once=True)
     found, near = np.empty(n, np.bool_), np.empty(n if surface else 0, np.int64)
@@ -114,7 +113,7 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
     if len(points) == 1 and np.isfinite(points).all():
         return np.array([way_out(arrays, points[0].tolist())])
     corners, ways = np.array(_corners(arrays)), np.empty((len(points), 3))
-    write_ways_out(corners, DIRECTIONS, points, 0, len(points), ways)
+    write_ways_out(corners, DIRECTIONS, kernel_input(points), ways)
     return ways
 
 

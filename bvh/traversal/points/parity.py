@@ -35,12 +35,12 @@ def _sooner(least, way, depth, k):
 
 
 @entry
-def write_ways_out(corners, ways, points, begin, end, directions):
-    """Write for the points begin..end the way, of six, that leaves a box soonest."""
+def write_ways_out(corners, ways, points, directions):
+    """Write for each point the way, of six, that leaves a box soonest."""
     box, table = simd.pointer(corners), simd.pointer(ways)
     low, high = vector(box, 0), vector(box, 1)
     where, out = simd.pointer(points), simd.pointer(directions)
-    for i in range(begin, end):
+    for i in range(len(points)):
         x, y, z = vector(where, i)
         least, way = _sooner(INF, np.int64(0), x - low[0], np.int64(0))
         least, way = _sooner(least, way, y - low[1], np.int64(1))
