@@ -48,7 +48,8 @@ REFERENCE = [
     (
         "answers",
         "Answers",
-        "Hits AllHits ClosestPoints Clearances Intersections Overlaps Penetrations ScenePairs",
+        "Hits AllHits ClosestPoints Clearances Intersections Overlaps OverlapVolumes Penetrations "
+        "ScenePairs",
     ),
     ("scenes", "Scenes", "Scene SceneStats load_scene Instance Attributes Leaf Leaves"),
     ("cameras", "Cameras and picking", "Camera Pick Selection"),

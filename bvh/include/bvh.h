@@ -364,6 +364,91 @@ typedef struct {
 } bvh_fill_transforms_words;
 void bvh_fill_transforms(bvh_fill_transforms_words *words);
 
+/* bvh.surfaces.overlap_terms */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_3d corners;
+    bvh_i1_1d outward;
+    bvh_i8_2d names;
+    bvh_i8_1d depths;
+    bvh_i8_1d first;
+    bvh_i8_1d rows;
+    bvh_f8_2d table;
+    bvh_f8_1d origin;
+    int64_t e;
+    bvh_f8_1d sums;
+} bvh_add_faces_words;
+void bvh_add_faces(bvh_add_faces_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_3d own;
+    bvh_f8_3d other;
+    bvh_i1_1d outward;
+    bvh_i1_1d reverse;
+    bvh_i4_2d pairs;
+    bvh_f8_2d points;
+    bvh_f8_1d origin;
+    int64_t e;
+    bvh_f8_1d sums;
+} bvh_add_segments_words;
+void bvh_add_segments(bvh_add_segments_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_i8_1d rows;
+    bvh_f8_2d shares;
+    bvh_i1_1d signs;
+    bvh_f8_2d table;
+} bvh_add_shares_words;
+void bvh_add_shares(bvh_add_shares_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_3d edges;
+    bvh_f8_3d faces;
+    bvh_f8_1d origin;
+    int64_t e;
+    bvh_f8_2d shares;
+    bvh_f8_2d points;
+} bvh_find_crossings_words;
+void bvh_find_crossings(bvh_find_crossings_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_i8_2d names;
+    bvh_i8_1d first;
+    bvh_i8_1d changes;
+    bvh_i8_1d parents;
+    bvh_i8_1d steps;
+} bvh_join_points_words;
+void bvh_join_points(bvh_join_points_words *words);
+
+typedef struct {
+    int8_t *data;
+    int64_t shape[2];
+} bvh_i1_2d;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_3d own;
+    bvh_f8_3d other;
+    bvh_i4_2d pairs;
+    bvh_i8_1d axes;
+    bvh_i1_1d turns;
+    bvh_i1_2d signs;
+} bvh_move_apart_words;
+void bvh_move_apart(bvh_move_apart_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_3d corners;
+    int64_t e;
+    bvh_f8_1d sums;
+} bvh_sum_areas_words;
+void bvh_sum_areas(bvh_sum_areas_words *words);
+
 /* bvh.surfaces.pair_signs */
 
 typedef struct {
@@ -382,11 +467,6 @@ typedef struct {
     bvh_f8_2d points;
 } bvh_crossing_points_words;
 void bvh_crossing_points(bvh_crossing_points_words *words);
-
-typedef struct {
-    int8_t *data;
-    int64_t shape[2];
-} bvh_i1_2d;
 
 typedef struct {
     int64_t kernel_status, kernel_error;

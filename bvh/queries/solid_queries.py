@@ -1,17 +1,18 @@
-"""Queries of solids: how two are related, where their surfaces meet, sections, thickness."""
+"""Queries of solids: how two are related, what they share, how thick one is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.locations import normals_of
-from bvh.queries.answers.solids import Intersections, Penetrations
+from bvh.queries.answers.solids import OverlapVolumes, Penetrations
 from bvh.queries.mesh_trees import MeshTrees
+from bvh.queries.methods.section_queries import moved_vertices
 from bvh.queries.query_arguments import affine_matrices
 from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime import arguments
@@ -32,7 +33,7 @@ FEW = 4
 
 
 class SolidQueries(MeshTrees, TreeQueries):
-    """Queries of closed meshes, and of where meshes meet."""
+    """Queries of closed meshes."""
 
     __slots__ = ()
 
@@ -142,99 +143,98 @@ class SolidQueries(MeshTrees, TreeQueries):
             *(arguments.shaped(shape, np.array(flags, np.bool_))[0] for flags in (ours, pierces)),
         )  # fmt: skip
 
-    def intersections(
-        self, other: Any = None, transform: ArrayLike | None = None, *,
-        threads: int | None = None,
-    ) -> Intersections:  # fmt: skip
-        """Find the curves in which this mesh and another meet, or this one meets itself.
+    def overlap_volume(
+        self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> OverlapVolumes:  # fmt: skip
+        """Measure what this solid and another share: volume, centroid, surface area and box.
 
-        Which faces meet, and which segments share an end, is decided exactly, so that no curve has
-        a crack. Coordinates are rounded. Faces that have no more than a point in common contribute
-        nothing, and faces without area are ignored.
+        The volume is within 1e-12 of itself of the real one, also where faces lie in one plane or
+        the solids overlap by a rounding error, and 0 exactly where they only touch. What counts as
+        inside is as in `relation`.
 
         Parameters
         ----------
-        other : BVH or mesh, optional
-            As in `relation`, open meshes included. By default this mesh itself: its faces that meet
-            beyond the vertices or edge they share, as `self_overlaps` finds them.
-        transform, threads
-            As in `overlap_tree`.
+        other, transform, threads, progress
+            As in `relation`.
 
         Returns
         -------
-        Intersections
+        OverlapVolumes
+            An entry a transform; of a single one numbers.
+
+        Raises
+        ------
+        ValueError
+            If a mesh has open edges, or meets itself beyond common vertices and edges (see
+            `self_overlaps`); walls that cancel, such as one that two parts share, do not count.
+
+        Notes
+        -----
+        No solid is constructed: the volume is a sum over the edges and faces that cross, with exact
+        signs, and over the faces inside. After the first call two meshes of 80 000 faces take some
+        50 milliseconds.
 
         Examples
         --------
         >>> import bvh, trimesh
-        >>> ball = bvh.BVH.from_mesh(trimesh.creation.icosphere(3))
-        >>> floor = bvh.BVH.from_triangles([[-2, -2, 0.1], [2, -2, 0.1], [0, 3, 0.1]], [[0, 1, 2]])
-        >>> found = ball.intersections(floor)
-        >>> len(found.polylines), found.closed.tolist()
-        (1, [True])
+        >>> wall = bvh.BVH.from_mesh(trimesh.creation.box(bounds=[[0, 0, 0], [4, 0.25, 3]]))
+        >>> moves = [trimesh.transformations.translation_matrix([x, 0, 0]) for x in (3, 4, 0)]
+        >>> wall.overlap_volume(wall, moves).volume.tolist()
+        [0.75, 0.0, 3.0]
         """
-        from bvh.surfaces.curves import Mesh, curves_of
-        from bvh.surfaces.surface import names_of
+        from bvh.surfaces.overlap_volumes import NOTHING, shared_volume
 
-        if other is None:
-            self._must_hold("intersections", Triangles)
-            first = tree = self._snapshot()
-            vertices, pairs = first.vertices, first.self_overlaps(threads=threads)
-        else:
-            first, tree = self._two_states("intersections", other)
-            vertices = tree.vertices
-            matrix = None if transform is None else affine_matrices(transform)
-            pairs = first.overlap_tree(tree, matrix, threads=threads)
-            vertices = vertices if matrix is None else _moved(tree.vertices, matrix)
-        # Keep only the faces in `pairs`, and number them anew. Adding 0.0 turns -0.0 into 0.0.
-        sides, used = [], []
-        for side, (places, faces) in enumerate(
-            ((first.vertices, first.faces), (vertices, tree.faces))
-        ):
-            ids, rows = np.unique(pairs[:, side], return_inverse=True)
-            pairs[:, side] = rows.reshape(-1)
-            used.append(ids)
-            sides.append((places[faces[ids]] + 0.0, faces[ids]))
-        corners = np.concatenate([sides[0][0], sides[1][0]]).reshape(-1, 3)
-        names = names_of(corners).reshape(-1, 3)
-        count = len(used[0])
-        meshes = Mesh(*sides[0], names[:count]), Mesh(*sides[1], names[count:])
-        return Intersections._of(curves_of(*meshes, pairs, used, other is None))
+        workers = arguments.thread_count(threads)
+        answers = [
+            shared_volume(*pair, workers) if pair else NOTHING
+            for pair in self._pairs("overlap_volume", other, transform, threads, progress)
+        ]
+        shape = np.shape(transform)[:-2] if transform is not None else ()
+        columns: Any = zip(*answers, strict=True) if answers else ((),) * 4
+        volume, centroid, area, bounds = (np.array(column, np.float64) for column in columns)
+        return OverlapVolumes(
+            arguments.shaped(shape, volume)[0], centroid.reshape(*shape, 3),
+            arguments.shaped(shape, area)[0], bounds.reshape(*shape, 2, 3),
+        )  # fmt: skip
 
-    def section(self, plane: ArrayLike) -> Intersections:
-        """Cut this mesh by a plane.
+    @property
+    def volume(self) -> float:
+        """Volume of the solid, rounded correctly, whichever way normals point.
 
-        Vertices in the plane count as above it, so that the section of a closed mesh consists of
-        closed polylines, without a crack, wherever the plane is: what is exactly at its height is
-        cut as just below it. Where more than two faces share an edge, as where two solids meet in
-        it, each line goes on along its own solid. Seen from where the normal points, faces whose
-        normals point outward give lines that have the solid on their left.
-
-        Parameters
-        ----------
-        plane : array_like, shape (4,)
-            (nx, ny, nz, offset): the points with n . p + offset = 0.
-
-        Returns
-        -------
-        Intersections
-            Without polygons; `faces` has one column.
-
-        Examples
-        --------
-        >>> import bvh, trimesh
-        >>> tree = bvh.BVH.from_mesh(trimesh.creation.torus(2.0, 0.5))
-        >>> cut = tree.section([1, 0, 0, 0.25])
-        >>> len(cut.polylines), cut.closed.tolist()
-        (2, [True, True])
+        A ValueError is raised as by `overlap_volume`.
         """
-        from bvh.surfaces.sections import section_of
+        return self._solid_sums("volume")[0]
 
-        self._must_hold("section", Triangles)
-        rows = arguments.reals("plane", plane)
-        if rows.shape != (4,) or not np.isfinite(rows).all() or not rows[:3].any():
-            raise ValueError(f"plane must be four finite numbers with a normal, got {plane!r}")
-        return Intersections._of(section_of(self.vertices, self.faces, rows), rows[:3])
+    @property
+    def centroid(self) -> NDArray[np.float64]:
+        """Centre of mass of the solid, shape (3,); NaN if it has no volume.
+
+        A ValueError is raised as by `overlap_volume`.
+        """
+        return self._solid_sums("centroid")[1].copy()
+
+    @property
+    def area(self) -> float:
+        """Area of all triangles, those that lie on each other included."""
+        from bvh.surfaces.volumes import area_of
+
+        self._must_hold("area", Triangles)
+        now = self._snapshot()
+        return area_of(now.vertices[now.faces])
+
+    def _solid_sums(self, query: str) -> tuple[float, NDArray[np.float64]]:
+        """Return the volume and the centroid."""
+        from bvh.surfaces.overlap_volumes import check_depths
+        from bvh.surfaces.surface import Surface
+        from bvh.surfaces.volumes import solid_sums
+
+        self._must_hold(query, Triangles)
+        now = self._snapshot()
+        must_bound_a_solid(query, "this mesh", now)
+        surface = Surface.of(now)
+        check_depths(surface)
+        return solid_sums(surface)
 
     def thickness(
         self, faces: ArrayLike | None = None, *, points_at: ArrayLike | None = None,
@@ -306,15 +306,6 @@ class SolidQueries(MeshTrees, TreeQueries):
         found[np.isnan(normals).any(axis=1)] = np.nan
         return arguments.shaped(shape, found)[0]
 
-    def _two_states(self, query: str, other: Any) -> tuple[Self, Self]:
-        """Return this tree and the other as they are now: twice the same one if they are one.
-
-        The other, if it is a mesh, is built into a tree. Errors name the `query`.
-        """
-        tree: Any = self._other_tree(query, self._tree_of(other))
-        now = self._snapshot()
-        return now, now if tree is self else tree._snapshot()
-
     def _pairs(
         self, query: str, other: Any, transform: ArrayLike | None, threads: int | None,
         progress: ProgressLike | None,
@@ -350,7 +341,7 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         with heard(progress) as report:
             for k, matrix in enumerate(matrices):
-                vertices = _moved(tree.vertices, matrix)
+                vertices = moved_vertices(tree.vertices, matrix)
                 if _boxes_meet(this.bounds, vertices):
                     second = Surface(vertices[tree.faces], partial(tree_over, vertices))
                     yield first, second, partial(find_pairs, matrix)
@@ -370,12 +361,6 @@ def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
         f"{query} needs closed meshes, but {name} has open edges: {len(edges)}, between the "
         f"vertices {listed}"
     )
-
-
-def _moved(vertices: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return vertices under a matrix, every operation rounded, as kernels compute them."""
-    x, y, z = vertices.T
-    return np.stack([((m[i, 0] * x + m[i, 1] * y) + m[i, 2] * z) + m[i, 3] for i in range(3)], 1)
 
 
 def _boxes_meet(box: NDArray[np.float64], points: NDArray[np.float64]) -> bool:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.container import replace_file
-from bvh.queries.methods.distance_queries import DistanceQueries
-from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
+from bvh.queries.methods.overlap_queries import FindPairs
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCast
+from bvh.queries.methods.section_queries import SectionQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase, counted_ids, file_of
@@ -31,11 +31,7 @@ Pairs = NDArray[np.int32]
 
 
 class TreeQueries(
-    DistanceQueries,
-    CasterQueries[tuple[float, int, float, float, bool]],
-    SightQueries,
-    PointQueries,
-    OverlapQueries[Pairs],
+    SectionQueries, CasterQueries[tuple[float, int, float, float, bool]], SightQueries, PointQueries
 ):
     """Queries of a tree."""
 

@@ -1,4 +1,4 @@
-"""Surfaces: how two solids are related, where meshes meet, sections, thickness; exact signs decide.
+"""Surfaces: how two solids are related, where meshes meet, sections, volumes; exact signs decide.
 
 Each file imports only from those above it. Trees and their queries are arguments of all of them.
 
@@ -12,5 +12,8 @@ Each file imports only from those above it. Trees and their queries are argument
 | `sections.py` | Sections of a mesh by a plane: segments of the faces that it cuts, which share their ends |
 | `relations.py` | How two solids are related: disjoint, touching, overlapping, one inside the other, or equal |
 | `penetrations.py` | How deep two solids are in each other: by points of one inside the other, and by their edges |
+| `overlap_terms.py` | Terms of the volume of a solid, or of what two share; kernels |
+| `volumes.py` | Volume, centroid and area of a solid: sums over its faces, correctly rounded |
+| `overlap_volumes.py` | The volume that two solids share: its size, centroid, surface area and box |
 | `thicknesses.py` | Thickness of a solid at points of its surface: along the normal, or by the ball that fits in |
 """

@@ -74,7 +74,7 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     """
     signs = np.empty((len(pairs), SIGNS), np.int8)
     pair_signs(kernel_input(own.corners), kernel_input(other.corners), kernel_input(pairs), signs)
-    generic, crossed = _events(signs)
+    generic, crossed = crossed_edges(signs)
     # Two crossings are the ends of a segment. Pairs that signs do not decide follow.
     which = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
     pair, event = crossed[which].nonzero()
@@ -109,7 +109,7 @@ class _Found(NamedTuple):
     ends: Whole  # (2 n, 4): the rows that identify the ends
 
 
-def _events(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def crossed_edges(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which pairs are decided by signs that are not 0, and which edges cross faces (n, 6).
 
     `signs` are those of `pair_signs`. An edge, the three of the first face before those of the

@@ -24,6 +24,10 @@ FEW = 4_000
 # Segments that are tried from a point to the outside, and the direction of the first.
 WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
 
+# Rounds of rays that find the outer sides of faces, and how far from a face they start at most, in
+# sizes of it.
+ROUNDS, REACH = 64, 2.0**-6
+
 # The most exact faces that are cached, of about 2 kB each.
 CACHED = 4096
 
@@ -34,6 +38,8 @@ class Surface:
     def __init__(self, corners: Reals, make_tree: Callable[[], Any]) -> None:
         corners = self.corners = kernel_input(corners + 0.0)  # (m, 3, 3), without -0.0
         self._make_tree = make_tree
+        # Whether its overlapping faces are known to be walls in which parts touch.
+        self.is_embedded = False
         # A face in rational numbers.
         self.face = lru_cache(CACHED)(lambda k: exact_face(corners[k].tolist()))
 
@@ -136,10 +142,73 @@ class Surface:
         return found
 
     @cached_property
+    def names(self) -> Whole:
+        """Numbers of the corners (m, 3), equal for corners at one point."""
+        return names_of(self.corners.reshape(-1, 3)).reshape(-1, 3)
+
+    @cached_property
+    def places(self) -> Reals:
+        """The points that corners are at, by their numbers."""
+        places = np.empty((self.names.max() + 1, 3))
+        places[self.names.reshape(-1)] = self.corners.reshape(-1, 3)
+        return places
+
+    @cached_property
+    def outward(self) -> NDArray[np.int8]:
+        """1 for faces whose normals point out of the solid, -1 for others, 0 if they bound nothing.
+
+        If faces meet others beyond their vertices, the solid may be on both sides of some: see
+        `overlap_volumes.check_depths`.
+        """
+        keys, order = self._edges
+        used = order[~self.cancelled[order // 3]]
+        start = np.flatnonzero(np.concatenate([[True], keys[used[1:]] != keys[used[:-1]]]))
+        start = start[np.diff([*start, len(used)]) == 2]
+        one, two = used[start], used[start + 1]
+        # Faces with the same winding run through their edge in different directions.
+        names = self.names.reshape(-1)
+        alike = names[one] != names[two]
+        part = connected(one[alike] // 3, two[alike] // 3, len(self.corners))
+        u, v = np.moveaxis(self.corners[:, 1:] - self.corners[:, :1], 1, 0)
+        clear = ~self.cancelled & np.cross(u, v).any(axis=1)
+        clear[self.own_pairs.reshape(-1)] = False
+        # Parts without a clear face bound nothing, as far as can be told.
+        faces, turns = np.flatnonzero(clear), np.zeros(len(self.corners), np.int8)
+        rng = np.random.default_rng(0)
+        for _ in range(ROUNDS):
+            # What a ray to a face hits first bounds the cell that it starts in. Of each part whose
+            # turn is not known a random face is examined.
+            faces = rng.permutation(faces[turns[part[faces]] == 0])
+            if not len(faces):
+                break
+            hit, turn = self._turns_seen(faces[np.unique(part[faces], return_index=True)[1]], rng)
+            turns[part[hit[clear[hit]]]] = turn[clear[hit]]
+        outward = turns[part]
+        outward[self.cancelled] = 0
+        return outward
+
+    def _turns_seen(self, faces: Whole, rng: np.random.Generator) -> tuple[Whole, Whole]:
+        """Return faces that rays to random points of given faces hit, and their turns, 1 or -1."""
+        a, b, c = np.moveaxis(self.corners[faces], 1, 0)
+        u, v = rng.uniform(0.2, 0.4, (2, len(faces), 1))
+        with np.errstate(all="ignore"):
+            points, normals = a + u * (b - a) + v * (c - a), np.cross(b - a, c - a)
+            size = np.abs(b - a).max(axis=1, keepdims=True)
+            least = np.abs(points).max(initial=0.0) * 2.0**-44
+            step = np.maximum(size * rng.uniform(0.0, REACH), least)
+            normals = normals / np.abs(normals).max(axis=1, keepdims=True)
+            origins = points + step * normals
+        known = np.isfinite(origins).all(axis=1)
+        origins, normals = origins[known], normals[known]
+        hits, inside = self.tree.closest_hit(origins, -normals), self.tree.contains(origins)
+        sure = np.minimum(np.minimum(hits.u, hits.v), 1.0 - hits.u - hits.v) > 2.0**-20
+        turn = np.where(hits.front == inside, -1, 1)
+        return hits.prim_id[sure].astype(np.int64), turn[sure]
+
+    @cached_property
     def _edges(self) -> tuple[Whole, Whole]:
         """Keys of the edges, equal for equal ends, and their order; edge k of face i is 3 i + k."""
-        corners = names_of(self.corners.reshape(-1, 3)).reshape(-1, 3)
-        edges = np.sort(np.stack([corners, np.roll(corners, -1, axis=1)], axis=2), axis=2)
+        edges = np.sort(np.stack([self.names, np.roll(self.names, -1, axis=1)], axis=2), axis=2)
         keys = edges[:, :, 0].ravel() << 32 | edges[:, :, 1].ravel()
         return keys, np.argsort(keys, kind="stable")
 

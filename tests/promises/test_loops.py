@@ -29,7 +29,7 @@ BOUNDS = {
         winding_number._winding""",
     "the depth of a tree, from a node to its root or to a leaf": """
         closest_pairs._descend_from invocation._take_apart moving_boxes.move_boxes
-        oriented_boxes._measure""",
+        oriented_boxes._measure overlap_terms._root""",
     "a counter that moves on, or a range that shrinks, in each round": """
         all_hits._sift closest_hit._trace_blocks closest_pairs._test_collected
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells

@@ -8,5 +8,5 @@ Each file imports only from those above it.
 | `result_bases.py` | Bases of results: one entry a query, or any number; as arrays of any library |
 | `locations.py` | Positions and normals of hits, and of points on faces; those of hits are computed on first access |
 | `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: distances and nearest points |
-| `solids.py` | `Intersections` of meshes, and of a mesh with a plane; `Penetrations` of closed meshes |
+| `solids.py` | `Intersections` of meshes and planes; `Penetrations` and `OverlapVolumes` of solids |
 """

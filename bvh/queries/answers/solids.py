@@ -1,4 +1,4 @@
-"""`Intersections` of meshes, and of a mesh with a plane; `Penetrations` of closed meshes."""
+"""`Intersections` of meshes and planes; `Penetrations` and `OverlapVolumes` of solids."""
 
 from __future__ import annotations
 
@@ -151,3 +151,45 @@ class Penetrations(PerQuery):
     def mask(self) -> TruthResult:
         """True where the depth is not 0."""
         return self.depth > 0.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OverlapVolumes(PerQuery):
+    """What two solids share; every field has the leading shape of the transforms.
+
+    Attributes
+    ----------
+    volume : ndarray of float64 or float
+        0 exactly where the solids are apart or only touch.
+    centroid : ndarray of float64, shape (..., 3)
+        The centre of mass of what they share; NaN if the volume is 0.
+    area : ndarray of float64 or float
+        The area of its surface.
+    bounds : ndarray of float64, shape (..., 2, 3)
+        Lower and upper corner of its box; NaN if the volume is 0. Where the solids also touch
+        elsewhere, the box may contain such places, too.
+
+    Examples
+    --------
+    >>> import bvh, trimesh
+    >>> a = bvh.BVH.from_mesh(trimesh.creation.box())
+    >>> found = a.overlap_volume(a, trimesh.transformations.translation_matrix([0.75, 0.5, 0]))
+    >>> found.volume, found.area, found.centroid.tolist()
+    (0.125, 1.75, [0.375, 0.25, 0.0])
+    """
+
+    volume: FloatResult
+    centroid: FloatResult
+    area: FloatResult
+    bounds: FloatResult
+
+    _noun = "overlap volumes"
+    _more_axes: ClassVar = {"centroid": 1, "bounds": 2}
+
+    def __len__(self) -> int:
+        return len(self.volume)
+
+    @property
+    def mask(self) -> TruthResult:
+        """True where the volume is not 0."""
+        return self.volume > 0.0

@@ -1,0 +1,130 @@
+"""Where meshes meet: curves in which two meet or one meets itself, and sections by planes."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.queries.answers.solids import Intersections
+from bvh.queries.methods.distance_queries import DistanceQueries
+from bvh.queries.methods.overlap_queries import OverlapQueries
+from bvh.queries.query_arguments import affine_matrices
+from bvh.runtime import arguments
+from bvh.tree.primitives import Triangles
+
+
+class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
+    """Where the mesh of a tree meets another, itself, or a plane."""
+
+    __slots__ = ()
+
+    def intersections(
+        self, other: Any = None, transform: ArrayLike | None = None, *,
+        threads: int | None = None,
+    ) -> Intersections:  # fmt: skip
+        """Find the curves in which this mesh and another meet, or this one meets itself.
+
+        Which faces meet, and which segments share an end, is decided exactly, so that no curve has
+        a crack. Coordinates are rounded. Faces that have no more than a point in common contribute
+        nothing, and faces without area are ignored.
+
+        Parameters
+        ----------
+        other : BVH or mesh, optional
+            As in `relation`, open meshes included. By default this mesh itself: its faces that meet
+            beyond the vertices or edge they share, as `self_overlaps` finds them.
+        transform, threads
+            As in `overlap_tree`.
+
+        Returns
+        -------
+        Intersections
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> ball = bvh.BVH.from_mesh(trimesh.creation.icosphere(3))
+        >>> floor = bvh.BVH.from_triangles([[-2, -2, 0.1], [2, -2, 0.1], [0, 3, 0.1]], [[0, 1, 2]])
+        >>> found = ball.intersections(floor)
+        >>> len(found.polylines), found.closed.tolist()
+        (1, [True])
+        """
+        from bvh.surfaces.curves import Mesh, curves_of
+        from bvh.surfaces.surface import names_of
+
+        if other is None:
+            self._must_hold("intersections", Triangles)
+            first = tree = self._snapshot()
+            vertices, pairs = first.vertices, first.self_overlaps(threads=threads)
+        else:
+            first, tree = self._two_states("intersections", other)
+            vertices = tree.vertices
+            matrix = None if transform is None else affine_matrices(transform)
+            pairs = first.overlap_tree(tree, matrix, threads=threads)
+            vertices = vertices if matrix is None else moved_vertices(tree.vertices, matrix)
+        # Keep only the faces in `pairs`, and number them anew. Adding 0.0 turns -0.0 into 0.0.
+        sides, used = [], []
+        for side, (places, faces) in enumerate(
+            ((first.vertices, first.faces), (vertices, tree.faces))
+        ):
+            ids, rows = np.unique(pairs[:, side], return_inverse=True)
+            pairs[:, side] = rows.reshape(-1)
+            used.append(ids)
+            sides.append((places[faces[ids]] + 0.0, faces[ids]))
+        corners = np.concatenate([sides[0][0], sides[1][0]]).reshape(-1, 3)
+        names = names_of(corners).reshape(-1, 3)
+        count = len(used[0])
+        meshes = Mesh(*sides[0], names[:count]), Mesh(*sides[1], names[count:])
+        return Intersections._of(curves_of(*meshes, pairs, used, other is None))
+
+    def section(self, plane: ArrayLike) -> Intersections:
+        """Cut this mesh by a plane.
+
+        Vertices in the plane count as above it, so that the section of a closed mesh consists of
+        closed polylines, without a crack, wherever the plane is: what is exactly at its height is
+        cut as just below it. Where more than two faces share an edge, as where two solids meet in
+        it, each line goes on along its own solid. Seen from where the normal points, faces whose
+        normals point outward give lines that have the solid on their left.
+
+        Parameters
+        ----------
+        plane : array_like, shape (4,)
+            (nx, ny, nz, offset): the points with n . p + offset = 0.
+
+        Returns
+        -------
+        Intersections
+            Without polygons; `faces` has one column.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> tree = bvh.BVH.from_mesh(trimesh.creation.torus(2.0, 0.5))
+        >>> cut = tree.section([1, 0, 0, 0.25])
+        >>> len(cut.polylines), cut.closed.tolist()
+        (2, [True, True])
+        """
+        from bvh.surfaces.sections import section_of
+
+        self._must_hold("section", Triangles)
+        rows = arguments.reals("plane", plane)
+        if rows.shape != (4,) or not np.isfinite(rows).all() or not rows[:3].any():
+            raise ValueError(f"plane must be four finite numbers with a normal, got {plane!r}")
+        return Intersections._of(section_of(self.vertices, self.faces, rows), rows[:3])
+
+    def _two_states(self, query: str, other: Any) -> tuple[Self, Self]:
+        """Return this tree and the other as they are now: twice the same one if they are one.
+
+        The other, if it is a mesh, is built into a tree. Errors name the `query`.
+        """
+        tree: Any = self._other_tree(query, self._tree_of(other))
+        now = self._snapshot()
+        return now, now if tree is self else tree._snapshot()
+
+
+def moved_vertices(vertices: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return vertices under a matrix, every operation rounded, as kernels compute them."""
+    x, y, z = vertices.T
+    return np.stack([((m[i, 0] * x + m[i, 1] * y) + m[i, 2] * z) + m[i, 3] for i in range(3)], 1)

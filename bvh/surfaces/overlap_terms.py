@@ -1,0 +1,324 @@
+"""Terms of the volume that two solids share; kernels.
+
+All sums are of double-doubles. Points are seen from an origin near the solids, and scaled.
+"""
+
+import numpy as np
+
+from bvh.geometry.arithmetic import floats
+from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
+from bvh.geometry.arithmetic.predicates import AREA_ERROR, TINY, drop_axis
+from bvh.geometry.arithmetic.vectors import cross
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
+from bvh.surfaces.pair_signs import SIDES
+
+# A double-double in two columns of an array.
+_read = inlined(lambda row, k: (row[k], row[k + 1]))
+_corner = inlined(lambda faces, i, k: (faces[i, k, 0], faces[i, k, 1], faces[i, k, 2]))
+# The sums of `add_faces` and `add_segments`, in double-doubles but for the last two: six times the
+# volume, 24 times its first moment, the sum of the sizes of the volume's terms, twice the area.
+SUMS, SIZE, AREA = 10, 8, 9
+# Rounding of a sum, as a share of the sizes of its terms, at most: those of a term and of adding to
+# up to 2**16 partial sums as large as all terms are less.
+ROUNDING = 2.0**-84
+# Of an edge: by how many sheets of the other solid it is inside, times its length, from 0 to 1; and
+# the same of twice its parameter.
+SHARES = 4
+
+
+@kernel
+def _cross_sign(p, q, r, s, axis):
+    """Return the sign of a component of (q - p) x (s - r)."""
+    stay_outlined()
+    p, q, r, s = drop_axis(p, axis), drop_axis(q, axis), drop_axis(r, axis), drop_axis(s, axis)
+    left, right = (q[0] - p[0]) * (s[1] - r[1]), (q[1] - p[1]) * (s[0] - r[0])
+    value = left - right
+    if abs(value) > AREA_ERROR * (abs(left) + abs(right)) + TINY:
+        return 1 if value > 0.0 else -1
+    if left == right == 0.0 and abs(q[0] - p[0]) + abs(q[1] - p[1]) == 0.0:
+        return 0
+    total = new_sum()
+    for factor, f, g in ((1.0, q, s), (-1.0, q, r), (-1.0, p, s), (1.0, p, r)):
+        add_product(total, factor, f[0], g[1], 1.0, 1.0)
+        add_product(total, -factor, f[1], g[0], 1.0, 1.0)
+    return take_sign(total)
+
+
+@inlined
+def _direction_sign(p, q, r, s, axes, turns):
+    """Return the sign of (q - p) x (s - r) along an infinitesimal direction."""
+    # Each component of the direction is infinitely smaller than the one before.
+    for k in range(3):
+        sign = _cross_sign(p, q, r, s, axes[k])
+        if sign != 0:
+            return sign * turns[k]
+    return 0
+
+
+@entry
+def move_apart(own, other, pairs, axes, turns, signs):
+    """Replace signs of pairs that are 0 by those after the second mesh moves infinitesimally.
+
+    The mesh moves along axis axes[0] by an infinitesimal amount of sign turns[0], and by amounts of
+    higher orders along the other two. Signs stay 0 of faces without area and of parallel edges.
+    """
+    for n in range(len(pairs)):
+        i, j = pairs[n, 0], pairs[n, 1]
+        for k in range(3):
+            if signs[n, k] == 0:
+                p, q, r = _corner(other, j, 0), _corner(other, j, 1), _corner(other, j, 2)
+                signs[n, k] = -_direction_sign(p, q, p, r, axes, turns)
+            if signs[n, 3 + k] == 0:
+                p, q, r = _corner(own, i, 0), _corner(own, i, 1), _corner(own, i, 2)
+                signs[n, 3 + k] = _direction_sign(p, q, p, r, axes, turns)
+            for m in range(3):
+                if signs[n, SIDES + 3 * k + m] == 0:
+                    p, q = _corner(own, i, k), _corner(own, i, (k + 1) % 3)
+                    r, s = _corner(other, j, m), _corner(other, j, (m + 1) % 3)
+                    signs[n, SIDES + 3 * k + m] = _direction_sign(r, s, p, q, axes, turns)
+
+
+@kernel
+def _root(parents, steps, k):
+    """Return the root of a point and how much deeper the point is; shorten the path to the root."""
+    depth = 0
+    while parents[k] != k:
+        above = parents[k]
+        steps[k] += steps[above]
+        parents[k] = parents[above]
+        depth += steps[k]
+        k = parents[k]
+    return k, depth
+
+
+@entry
+def join_points(names, first, changes, parents, steps):
+    """Join the points that edges connect, and find how their depths differ.
+
+    The depth of a point is the number of sheets of the other solid around it. `changes` (3 m,) says
+    of the edges that are in `first` how it changes along them. `parents` (n,) become the roots of
+    the points, and `steps` how much deeper than these they are.
+    """
+    for k in range(len(parents)):
+        parents[k], steps[k] = k, 0
+    for edge in range(len(first)):
+        if first[edge] == edge:
+            i, k = edge // 3, edge % 3
+            a, up = _root(parents, steps, names[i, k])
+            b, down = _root(parents, steps, names[i, (k + 1) % 3])
+            if a != b:
+                # The depth of the end is that of the start and `changes`.
+                parents[b] = a
+                steps[b] = up + changes[edge] - down
+    for k in range(len(parents)):
+        root, depth = _root(parents, steps, k)
+        parents[k], steps[k] = root, depth
+
+
+@kernel
+def _height(face, p, e):
+    """Return the height of a point over a face, times twice its area, in units of 2**(3 e)."""
+    stay_outlined()
+    u, v = floats.difference(face[1], face[0], -e), floats.difference(face[2], face[0], -e)
+    return floats.dd_dot(floats.dd_cross(u, v), floats.difference(p, face[0], -e))
+
+
+@entry
+def find_crossings(edges, faces, origin, e, shares, points):
+    """Write where edges (n, 2, 3) cross faces (n, 3, 3): shares (n, 2) and points (n, 6).
+
+    The share is 0 at the start of an edge, 1 at its end. Where an edge is so near the plane that
+    it is inaccurate, the volume does not depend on it by more than on the rounding of a term.
+    """
+    origin = origin[0], origin[1], origin[2]
+    for n in range(len(edges)):
+        face = _corner(faces, n, 0), _corner(faces, n, 1), _corner(faces, n, 2)
+        p, q = _corner(edges, n, 0), _corner(edges, n, 1)
+        f, g = _height(face, p, e), _height(face, q, e)
+        share = floats.dd_div(f, floats.dd_sub(f, g))
+        if not (0.0 <= share[0] <= 1.0):
+            share = (0.5 if np.isnan(share[0]) else min(max(share[0], 0.0), 1.0)), 0.0
+        start, along = floats.difference(p, origin, -e), floats.difference(q, p, -e)
+        shares[n, 0], shares[n, 1] = share
+        for k in range(3):
+            x = floats.dd_add(start[k], floats.dd_mul(share, along[k]))
+            points[n, 2 * k], points[n, 2 * k + 1] = x
+
+
+@entry
+def add_shares(rows, shares, signs, table):
+    """Subtract crossings, of signs 1 where edges enter, from rows of edges, see SHARES."""
+    for n in range(len(rows)):
+        row, t = table[rows[n]], _read(shares[n], 0)
+        for k in range(2):
+            x = floats.dd_add(_read(row, 2 * k), (-signs[n] * t[0], -signs[n] * t[1]))
+            row[2 * k], row[2 * k + 1] = x
+            t = floats.dd_mul(t, t)
+
+
+@inlined
+def _sum3(a, b):
+    """Return the sum of two vectors of double-doubles."""
+    return (
+        floats.dd_add(a[0], b[0]), floats.dd_add(a[1], b[1]), floats.dd_add(a[2], b[2])
+    )  # fmt: skip
+
+
+@inlined
+def _scaled(a, factor):
+    """Return a vector of double-doubles times a double-double."""
+    return (
+        floats.dd_mul(a[0], factor), floats.dd_mul(a[1], factor), floats.dd_mul(a[2], factor)
+    )  # fmt: skip
+
+
+@inlined
+def _negative(a):
+    """Return the negative of a double-double."""
+    return -a[0], -a[1]
+
+
+@kernel
+def _volume(a, b, c):
+    """Return a . (b x c) of vectors of double-doubles, and the size of its terms."""
+    stay_outlined()
+    sizes = floats.cross_size(floats.high(b), floats.high(c))
+    return floats.dd_dot(floats.dd_cross(b, c), a), floats.dot_size(floats.high(a), sizes)
+
+
+@kernel
+def _add(sums, volume, moment, size, area):
+    """Add a term to the sums."""
+    stay_outlined()
+    x = floats.dd_add(_read(sums, 0), volume)
+    sums[0], sums[1] = x
+    for k in range(3):
+        x = floats.dd_add(_read(sums, 2 + 2 * k), moment[k])
+        sums[2 + 2 * k], sums[3 + 2 * k] = x
+    sums[SIZE] += size
+    sums[AREA] += area
+
+
+@inlined
+def _length(v):
+    """Return the length of a vector."""
+    return np.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
+
+
+@entry
+def add_faces(corners, outward, names, depths, first, rows, table, origin, e, sums):
+    """Add the terms of faces, as far as they are inside the other solid.
+
+    outward : (m,) 1 if the winding of a face is that of its solid, -1 if it is reversed, or 0.
+    names, depths : numbers of the corners (m, 3), and the depth of each of these points.
+    first : (3 m,) the first edge with the same ends, edge k of face i being 3 i + k.
+    rows, table : of each of these the row of its shares (see SHARES); -1 if it crosses no face.
+    """
+    origin = origin[0], origin[1], origin[2]
+    for i in range(len(corners)):
+        # The face is a fan around its first corner, so that only the edge across counts.
+        edge = first[3 * i + 1]
+        row, end = rows[edge], depths[names[i, 2]]
+        if outward[i] == 0 or (row < 0 and end == 0):
+            continue
+        share = twice = np.float64(end), 0.0
+        if row >= 0:
+            share, twice = _read(table[row], 0), _read(table[row], 2)
+            if names[edge // 3, edge % 3] != names[i, 1]:
+                twice = floats.dd_sub((2.0 * share[0], 2.0 * share[1]), twice)
+        a = floats.difference(_corner(corners, i, 0), origin, -e)
+        b = floats.difference(_corner(corners, i, 1), origin, -e)
+        c = floats.difference(_corner(corners, i, 2), origin, -e)
+        volume, size = _volume(a, b, c)
+        volume = volume[0] * outward[i], volume[1] * outward[i]
+        moment = _sum3(_scaled(_sum3(a, _sum3(b, b)), share), _scaled(
+            floats.difference(_corner(corners, i, 2), _corner(corners, i, 1), -e), twice
+        ))  # fmt: skip
+        u = floats.high(floats.difference(_corner(corners, i, 1), _corner(corners, i, 0), -e))
+        v = floats.high(floats.difference(_corner(corners, i, 2), _corner(corners, i, 0), -e))
+        area = _length(cross(u, v)) * share[0]
+        _add(sums, floats.dd_mul(volume, share), _scaled(moment, volume), size, area)
+
+
+@inlined
+def _point(points, n):
+    """Read a point of double-doubles."""
+    return _read(points[n], 0), _read(points[n], 2), _read(points[n], 4)
+
+
+@inlined
+def _double_area(a, b, c, outward, p, q):
+    """Return twice the area of the triangle between a corner of a face and a segment in it."""
+    u, v = floats.high(floats.difference(b, a, 0)), floats.high(floats.difference(c, a, 0))
+    size = max(floats.largest(u), floats.largest(v))
+    if size == 0.0:
+        return 0.0
+    n = cross((u[0] / size, u[1] / size, u[2] / size), (v[0] / size, v[1] / size, v[2] / size))
+    w = cross(p, q)
+    length = _length(n)
+    return outward * (n[0] * w[0] + n[1] * w[1] + n[2] * w[2]) / length if length > 0.0 else 0.0
+
+
+@inlined
+def _offset(p, r):
+    """Return the difference of two vectors of double-doubles, rounded."""
+    return (
+        floats.dd_sub(p[0], r[0])[0], floats.dd_sub(p[1], r[1])[0], floats.dd_sub(p[2], r[2])[0]
+    )  # fmt: skip
+
+
+@entry
+def add_segments(own, other, outward, reverse, pairs, points, origin, e, sums):
+    """Add the terms of segments in which faces meet, given by two points each: (2 n, 6).
+
+    Seen from outside, the shared part of the face of the first solid is on the left of its segment.
+    outward, reverse : see `add_faces`, of the first solid and of the second.
+    """
+    origin = origin[0], origin[1], origin[2]
+    for n in range(len(pairs)):
+        i, j = pairs[n, 0], pairs[n, 1]
+        p, q = _point(points, 2 * n), _point(points, 2 * n + 1)
+        a, b = _corner(own, i, 0), _corner(other, j, 0)
+        r, s = floats.difference(a, origin, -e), floats.difference(b, origin, -e)
+        volume, size = _volume(floats.difference(a, b, -e), p, q)
+        first, size1 = _volume(r, p, q)
+        second, size2 = _volume(s, p, q)
+        ends = _sum3(p, q)
+        moment = _sum3(_scaled(_sum3(r, ends), first), _scaled(_sum3(s, ends), _negative(second)))
+        area = _double_area(
+            a, _corner(own, i, 1), _corner(own, i, 2), outward[i], _offset(p, r), _offset(q, r)
+        ) - _double_area(
+            b, _corner(other, j, 1), _corner(other, j, 2), reverse[j], _offset(p, s), _offset(q, s)
+        )
+        _add(sums, volume, moment, size + size1 + size2, area)
+
+
+@entry
+def sum_areas(corners, e, sums):
+    """Add twice the areas of faces, in units of 2**(2 e), to a double-double."""
+    for i in range(len(corners)):
+        a = _corner(corners, i, 0)
+        u = floats.difference(_corner(corners, i, 1), a, -e)
+        v = floats.difference(_corner(corners, i, 2), a, -e)
+        n = floats.dd_cross(u, v)
+        square = floats.dd_dot(n, n)
+        if square[0] > 0.0:
+            sums[0], sums[1] = floats.dd_add(_read(sums, 0), floats.dd_sqrt(square))
+
+
+@warms("volumes of solids")
+def _warm() -> None:
+    """Compile what the volume that two solids share needs besides signs of faces."""
+    faces, pairs, three = np.zeros((1, 3, 3)), np.zeros((1, 2), np.int32), np.zeros(3)
+    signs, outward = np.zeros((1, 15), np.int8), np.zeros(1, np.int8)
+    whole, sums = np.zeros(3, np.int64), np.zeros(SUMS)
+    move_apart(faces, faces, pairs, np.arange(3), np.ones(3, np.int8), signs)
+    names = np.zeros((1, 3), np.int64)
+    join_points(names, whole, whole.copy(), whole.copy(), whole.copy())
+    shares, points = np.zeros((2, 2)), np.zeros((2, 6))
+    find_crossings(np.zeros((1, 2, 3)), faces, three, 0, shares, points)
+    add_shares(np.zeros(1, np.int64), shares, outward, np.zeros((1, SHARES)))
+    add_faces(faces, outward, names, whole, whole, whole, np.zeros((1, SHARES)), three, 0, sums)
+    sum_areas(faces, 0, sums)
+    add_segments(faces, faces, outward, outward, pairs, points, three, 0, sums)

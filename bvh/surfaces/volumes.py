@@ -1,0 +1,83 @@
+"""Volume, centroid and area of a solid: sums over its faces, correctly rounded."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.rational import cross, dot, scaled
+from bvh.surfaces import overlap_terms
+from bvh.surfaces.overlap_terms import ROUNDING, SHARES, SIZE, SUMS
+from bvh.surfaces.surface import Reals, Surface
+
+
+def solid_sums(surface: Surface) -> tuple[float, Reals]:
+    """Return the volume and the centroid of a solid, (0, NaN) if it has no volume."""
+    faces = np.flatnonzero(surface.outward)
+    corners, outward = surface.corners[faces], surface.outward[faces]
+    low, high = surface.bounds
+    origin, e = frame_of(low, high, surface.bounds)
+    sums = np.zeros(SUMS)
+    names = np.arange(3 * len(faces)).reshape(-1, 3)
+    every = names.reshape(-1)
+    overlap_terms.add_faces(
+        corners, outward, names, np.ones_like(every), every, np.full_like(every, -1),
+        np.zeros((1, SHARES)), origin, e, sums,
+    )  # fmt: skip
+    # Both ends of the interval that holds the sum have the same nearest double, or the sum is
+    # repeated in integers.
+    total, error = Fraction(sums[0]) + Fraction(sums[1]), Fraction(sums[SIZE]) * Fraction(ROUNDING)
+    unit = Fraction(2) ** (3 * e) / 6
+    volume = rounded((total - error) * unit)
+    if total <= error or volume != rounded((total + error) * unit):
+        return _exact_solid_sums(corners, outward)
+    return volume, origin + np.ldexp(sums[2:8:2] / (4.0 * sums[0]), e)
+
+
+def _exact_solid_sums(corners: Reals, outward: NDArray[np.int8]) -> tuple[float, Reals]:
+    """Return the volume and the centroid by sums in integers."""
+    if not len(corners):
+        return 0.0, np.full(3, np.nan)
+    rows, scale = scaled(corners.reshape(-1, 3).tolist())
+    volume, moment = 0, [0, 0, 0]
+    for a, b, c, turn in zip(rows[::3], rows[1::3], rows[2::3], outward.tolist(), strict=True):
+        weight = turn * dot(a, cross(b, c))
+        volume += weight
+        for k in range(3):
+            moment[k] += weight * (a[k] + b[k] + c[k])
+    if volume == 0:
+        return 0.0, np.full(3, np.nan)
+    centroid = [rounded(Fraction(m, 4 * volume * scale)) for m in moment]
+    return rounded(Fraction(volume, 6 * scale**3)), np.array(centroid)
+
+
+def area_of(corners: Reals) -> float:
+    """Return the area of faces with corners (m, 3, 3)."""
+    corners = np.ascontiguousarray(corners[np.isfinite(corners).all(axis=(1, 2))])
+    if not len(corners):
+        return 0.0
+    sizes = np.ptp(corners / 2.0, axis=1)
+    sums, e = np.zeros(2), exponent_of(2.0 * sizes)
+    overlap_terms.sum_areas(corners, e, sums)
+    return float(np.ldexp(sums[0] / 2.0, 2 * e))
+
+
+def rounded(x: Fraction) -> float:
+    """Return the nearest double; infinity beyond the largest."""
+    try:
+        return float(x)
+    except OverflowError:
+        return np.inf if x > 0 else -np.inf
+
+
+def exponent_of(sizes: Reals) -> int:
+    """Return a power of two that is larger than all sizes."""
+    return int(np.clip(np.frexp(sizes.max(initial=0.0))[1] + 1, -1000, 1000))
+
+
+def frame_of(low: Reals, high: Reals, corners: Reals) -> tuple[Reals, int]:
+    """Return the middle of a box, and the power of two that is larger than offsets from there."""
+    origin = low / 2.0 + high / 2.0
+    return origin, exponent_of(np.abs(corners / 2.0 - origin / 2.0)) + 1
