@@ -140,6 +140,14 @@ QUERIES: dict[str, list[Ask]] = {
         lambda t: OTHER.penetration(t, TURN),
         lambda t: t.penetration(t, TURN),
     ],
+    "overlap_volume": [
+        lambda t: t.overlap_volume(OTHER),
+        lambda t: OTHER.overlap_volume(t, TURN),
+        lambda t: t.overlap_volume(t, TURN),
+    ],
+    "volume": [lambda t: t.volume],
+    "centroid": [lambda t: t.centroid],
+    "area": [lambda t: t.area],
     "intersections": [
         lambda t: t.intersections(OTHER).segments,
         lambda t: t.intersections(t, TURN).segments,

@@ -83,6 +83,7 @@ def questions(tmp_path: Path) -> dict[str, Ask]:
         "from_heightfield": lambda p: BVH.from_heightfield(np.zeros((5, 5)), progress=p),
         "relation": lambda p: tree.relation(tree, np.eye(4)[None], progress=p),
         "penetration": lambda p: tree.penetration(tree, np.diag([2.0, 2, 2, 1])[None], progress=p),
+        "overlap_volume": lambda p: tree.overlap_volume(tree, np.eye(4)[None], progress=p),
         "relations": lambda p: pair_of_boxes().relations(progress=p),
         "refit": lambda p: tree.refit(vertices, progress=p),
         "from_trimesh": lambda p: Scene.from_trimesh(read, progress=p),
