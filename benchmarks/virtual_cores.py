@@ -85,10 +85,10 @@ class VirtualCores:
             began = time.thread_time()
             results.append(call())
             costs.append(time.thread_time() - began)
-        self.serial += time.thread_time() - begun
         if called is not None:
             costs = [max(cost - called, 0.0) for cost in costs]
         self.parallel += makespan(costs, cores, LOCKED if called is None else 0.0, called or 0.0)
+        self.serial += time.thread_time() - begun
         return results
 
     @contextlib.contextmanager

@@ -677,6 +677,41 @@ typedef struct {
 } bvh_nearest_shapes_SphereRow_words;
 void bvh_nearest_shapes_SphereRow(bvh_nearest_shapes_SphereRow_words *words);
 
+/* bvh.traversal.points.parity */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_SceneRow tree_row;
+    bvh_f8_2d points;
+    bvh_i8_1d crossings;
+    int64_t surface;
+    bvh_u1_1d found;
+    bvh_i8_1d near;
+} bvh_decide_parity_SceneRow_words;
+void bvh_decide_parity_SceneRow(bvh_decide_parity_SceneRow_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_TriangleRow tree_row;
+    bvh_f8_2d points;
+    bvh_i8_1d crossings;
+    int64_t surface;
+    bvh_u1_1d found;
+    bvh_i8_1d near;
+} bvh_decide_parity_TriangleRow_words;
+void bvh_decide_parity_TriangleRow(bvh_decide_parity_TriangleRow_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_1d corners;
+    bvh_f8_2d ways;
+    bvh_f8_2d points;
+    bvh_f8_2d directions;
+} bvh_write_ways_out_words;
+void bvh_write_ways_out(bvh_write_ways_out_words *words);
+
 /* bvh.traversal.points.winding_number */
 
 typedef struct {
@@ -1375,6 +1410,26 @@ typedef struct {
     bvh_f8_2d directions;
 } bvh_row_length_words;
 void bvh_row_length(bvh_row_length_words *words);
+
+/* bvh.traversal.rays.sight_lines */
+
+typedef struct {
+    bvh_f8_2d directions;
+    bvh_f8_1d t_min;
+    bvh_f8_1d t_max;
+    bvh_u1_1d finite;
+} bvh_Lines;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_2d p;
+    bvh_f8_2d q;
+    double margin;
+    int64_t begin;
+    int64_t end;
+    bvh_Lines lines;
+} bvh_write_lines_words;
+void bvh_write_lines(bvh_write_lines_words *words);
 
 /* bvh.traversal.regions.region_search */
 

@@ -295,6 +295,7 @@ def _warm() -> None:
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
     # So many rays are tested for the rows of an image, by another kernel.
     tree.any_hit(rays[0][0], np.ones((5000, 3)))
+    tree.visible(*rays)
 
 
 @warms("point queries")
@@ -305,7 +306,7 @@ def _warm_points() -> None:
     for count in (None, 1):
         tree.closest_point(points, k=count)
     tree.distance(points[0])
-    tree.contains(points)
+    tree.contains(np.zeros((2, 3)))
     tree.winding_number(points)
     for tree in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
         tree.closest_point(points)

@@ -22,8 +22,8 @@ BOUNDS = {
         binned_sah.build_subtree collapse._collapse collapse._open
         grid._split_cells
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
-        pair_walk.walk point_walks._walk_float32 point_walks._walk_float64 points.closest_to
-        points.closest_to rays._search rays._search
+        pair_walk.walk parity._near_face point_walks._walk_float32 point_walks._walk_float64
+        points.closest_to points.closest_to rays._search rays._search
         region_search.search_regions single_rays._next_entry_in_tree single_rays.trace
         streams.advance streams.trace visits._visit winding_moments._widen
         winding_number._winding""",

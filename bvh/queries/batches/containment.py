@@ -20,13 +20,14 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import INFINITY, RayBatch, RayOptions
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress, share
+from bvh.traversal.points.parity import decide_parity, write_ways_out
 from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced
 
 # Points that a thread takes at a time, at most and at least.
-POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 1 << 11
+POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 3 << 10
 
 # Crossings of a scene that are in memory at a time, if they are not of a single point.
 MAX_CROSSINGS = 1 << 22
@@ -64,16 +65,17 @@ def _inside_chunk(
     search: RaySearch, masks: NDArray[np.int32], points: NDArray[np.float64], surface: bool
 ) -> NDArray[np.bool_]:
     """Return the result of `inside`, for points that one thread takes."""
-    arrays, options = search.arrays, RayOptions(sort=False)
-    batch = RayBatch(Rays(points, ways_out(arrays, points), LOW, INFINITY, masks), (len(points),))
+    arrays, options, n = search.arrays, RayOptions(sort=False), len(points)
+    points, ways = kernel_input(points), kernel_input(ways_out(arrays, points))
+    batch = RayBatch(Rays(points, ways, LOW, INFINITY, masks), (n,))
     crossings = search.count_hits(batch, options, once=True)
-    found = np.asarray(crossings & 1 == 1)
+    found, near = np.empty(n, np.bool_), np.empty(n if surface else 0, np.int64)
+    count = decide_parity(arrays.row, points, crossings, surface, found.view(np.uint8), near)
     if isinstance(arrays.primitives, Instanced):
         _add_inside_leaves(search, batch, crossings, options, found)
-    if surface and not found.all():
-        outside = np.flatnonzero(~found)
-        others = batch if len(outside) == len(points) else _some(batch, outside)
-        found[outside] = _on_surface(search, others, options)
+    if count:
+        near = near[:count]
+        found[near] |= _on_surface(search, _some(batch, near), options)
     return found
 
 
@@ -110,11 +112,9 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
     """Return for each point the direction, of six, that leaves the box of the mesh soonest."""
     if len(points) == 1 and np.isfinite(points).all():
         return np.array([way_out(arrays, points[0].tolist())])
-    lower, upper = np.reshape(_corners(arrays), (2, 3))
-    with np.errstate(all="ignore"):
-        depths = np.hstack([points - lower, upper - points])
-        soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
-    return np.asarray(DIRECTIONS.take(soonest, axis=0))
+    corners, ways = np.array(_corners(arrays)), np.empty((len(points), 3))
+    write_ways_out(corners, DIRECTIONS, kernel_input(points), ways)
+    return ways
 
 
 def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:

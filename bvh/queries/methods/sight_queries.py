@@ -18,11 +18,10 @@ from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, poin
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.threads import share
+from bvh.traversal.rays.sight_lines import BELOW_ONE, Lines, write_lines
 
-Floats = NDArray[np.float64]
-
-# The largest number below 1.
-BELOW_ONE = float(np.nextafter(1.0, 0.0))
+# Lines that a thread takes at a time, at least.
+FEWEST_ROWS = 1 << 13
 
 
 class SightQueries:
@@ -97,7 +96,9 @@ class SightQueries:
         )  # fmt: skip
         if not isinstance(hidden, np.ndarray):
             return bool(finite) and not hidden
-        return np.asarray(finite & ~hidden)
+        # In place: new memory for the answer takes longer.
+        np.logical_not(hidden, out=hidden)
+        return np.logical_and(hidden, finite, out=hidden)
 
 
 def segments(
@@ -109,42 +110,19 @@ def segments(
     share_of_size = lengths("margin", margin, finite=True)
     if share_of_size.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
-    starts, ends = (real_rows(rows, shape, workers, 3) for rows in (start, end))
+    p_rows, q_rows = (real_rows(rows, shape, workers, 3) for rows in (start, end))
     n = math.prod(shape)
-    along, low, high, finite = np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n, np.bool_)
+    lines = Lines(np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n, np.uint8))
 
     def work(first: int, last: int) -> None:
-        """Fill in the directions and ranges of lines first..last."""
-        a, b = (rows[first:last] if len(rows) > 1 else rows for rows in (starts, ends))
-        with np.errstate(all="ignore"):
-            step, good = along[first:last], finite[first:last]
-            np.subtract(b, a, out=step)
-            reach = np.maximum(_largest(a), _largest(b))
-            np.isfinite(reach, out=good)
-            size: Floats = _largest(step)
-            full: float | Floats = 1.0
-            # Where the difference overflows, half of it does not, and the end is at t = 2.
-            huge = good & ~np.isfinite(size)
-            if huge.any():
-                step[huge] = np.broadcast_to(0.5 * b - 0.5 * a, step.shape)[huge]
-                size, full = _largest(step), np.where(huge, 2.0, 1.0)
-            x, y, z = (step[:, axis] / size for axis in range(3))
-            # For equal points the length is NaN, and so is the range: no hit is in it.
-            gap = share_of_size * reach / (size * np.sqrt(x * x + y * y + z * z))
-            np.maximum(gap, SMALLEST, out=low[first:last])
-            np.minimum(full - gap, full * BELOW_ONE, out=high[first:last])
+        write_lines(p_rows, q_rows, float(share_of_size), first, last, lines)
 
-    share(n, ROWS_AT_ONCE, work, workers)
+    share(n, ROWS_AT_ONCE, work, workers, None, FEWEST_ROWS)
+    along, low, high, finite = lines
     if shape == ():
-        return (start, along[0], float(low[0]), float(high[0])), finite[0]
+        return (start, along[0], float(low[0]), float(high[0])), finite.view(np.bool_)[0]
     rays = along.reshape(*shape, 3), low.reshape(shape), high.reshape(shape)
-    return (start, *rays), finite.reshape(shape)
-
-
-def _largest(rows: Floats) -> Floats:
-    """Return the largest absolute coordinate of each row; NaN of rows with a NaN."""
-    x, y, z = np.abs(rows.T)
-    return np.asarray(np.maximum(np.maximum(x, y), z))
+    return (start, *rays), finite.view(np.bool_).reshape(shape)
 
 
 def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:

@@ -5,6 +5,7 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `point_bounds.py` | Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32 |
+| `parity.py` | Inside or outside of points by parity: the directions of their rays, and which are near faces |
 | `scratch.py` | Scratch memory of a thread for point queries: a stack, and candidates |
 | `winding_number.py` | Winding numbers of points: multipoles of far nodes, solid angles of near faces |
 | `world_metric.py` | The world metric of an instance, and distances from points to its boxes and triangles by it |

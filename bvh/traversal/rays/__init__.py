@@ -8,6 +8,7 @@ Each file imports only from those above it.
 | `blocks.py` | Ray blocks: the layout of BLOCK rays that one thread traces, and its accessors |
 | `slots.py` | Slots: the layout of the memory of rays that are traced one by one, and its accessors |
 | `ray_batch.py` | Ray batch: the rays of a query inside kernels, and the order in which blocks take them |
+| `sight_lines.py` | Lines of sight: rays between pairs of points that leave out both ends, HALF side by side |
 | `ray_setup.py` | Ray setup: rays in the local frame of a tree, clipped to its box, written to a ray block |
 | `windows.py` | Windows: runs of rays that are traced in an order of their own |
 | `instance_setup.py` | Setup of rays at an instance: into the frame of its BLAS, clipped, to float32 with margins |
