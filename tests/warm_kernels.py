@@ -61,6 +61,7 @@ def compact_groups() -> None:
     tree.all_hits(*rays, max_hits=2)
     tree.closest_point(rays[0])
     tree.closest_point(rays[0], k=3)
+    tree.contains(rays[0])
     tree.refit(np.eye(3) * 2.0)
 
 
