@@ -31,7 +31,7 @@ from bvh.surfaces.curves import crossed_edges
 from bvh.surfaces.overlap_terms import AREA, ROUNDING, SHARES, SIZE, SUMS
 from bvh.surfaces.pair_signs import SIDES
 from bvh.surfaces.surface import Reals, Surface, Whole
-from bvh.surfaces.volumes import frame_of, solid_sums
+from bvh.surfaces.volumes import frame_of, nearest, scaled_back, solid_sums
 
 Signs = NDArray[np.int8]
 Vector = list[Fraction]
@@ -287,13 +287,14 @@ class _Moved:
             first.corners, second.corners, first.outward, second.outward, pairs,
             points[ends.reshape(-1)], origin, e, sums,
         )  # fmt: skip
-        area = max(float(np.ldexp(sums[AREA] / 2.0, 2 * e)) - 2.0 * self._area_in_contact(), 0.0)
-        if ROUNDING * sums[SIZE] > ACCURACY * sums[0]:
+        area = scaled_back(sums[AREA] / 2.0, 2 * e) - 2.0 * self._area_in_contact()
+        area = max(area, 0.0)
+        if ROUNDING * sums[SIZE] >= ACCURACY * sums[0]:
             volume, centroid = self._exact_sums()
             return volume, centroid, area
         volume, moment = sums[0], sums[2:8:2]
         centroid = origin + np.ldexp(moment / (4.0 * volume), e)
-        return float(np.ldexp(volume / 6.0, 3 * e)), centroid, area
+        return scaled_back(volume / 6.0, 3 * e), centroid, area
 
     def _area_in_contact(self) -> float:
         """Return the area in which solids touch from outside that are moved into each other."""
@@ -353,7 +354,7 @@ class _Moved:
                     moment[k] += weight * (a[k] + p[k] + q[k])
         if volume == 0:
             return 0.0, np.full(3, np.nan)
-        return float(volume / 6), np.array([float(m / (4 * volume)) for m in moment])
+        return nearest(volume / 6), np.array([nearest(m / (4 * volume)) for m in moment])
 
 
 def vectors(points: Reals) -> list[Vector]:

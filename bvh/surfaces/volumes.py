@@ -30,8 +30,8 @@ def solid_sums(surface: Surface) -> tuple[float, Reals]:
     # repeated in integers.
     total, error = Fraction(sums[0]) + Fraction(sums[1]), Fraction(sums[SIZE]) * Fraction(ROUNDING)
     unit = Fraction(2) ** (3 * e) / 6
-    volume = rounded((total - error) * unit)
-    if total <= error or volume != rounded((total + error) * unit):
+    volume = nearest((total - error) * unit)
+    if total <= error or volume != nearest((total + error) * unit):
         return _exact_solid_sums(corners, outward)
     return volume, origin + np.ldexp(sums[2:8:2] / (4.0 * sums[0]), e)
 
@@ -49,8 +49,8 @@ def _exact_solid_sums(corners: Reals, outward: NDArray[np.int8]) -> tuple[float,
             moment[k] += weight * (a[k] + b[k] + c[k])
     if volume == 0:
         return 0.0, np.full(3, np.nan)
-    centroid = [rounded(Fraction(m, 4 * volume * scale)) for m in moment]
-    return rounded(Fraction(volume, 6 * scale**3)), np.array(centroid)
+    centroid = [nearest(Fraction(m, 4 * volume * scale)) for m in moment]
+    return nearest(Fraction(volume, 6 * scale**3)), np.array(centroid)
 
 
 def area_of(corners: Reals) -> float:
@@ -61,15 +61,21 @@ def area_of(corners: Reals) -> float:
     sizes = np.ptp(corners / 2.0, axis=1)
     sums, e = np.zeros(2), exponent_of(2.0 * sizes)
     overlap_terms.sum_areas(corners, e, sums)
-    return float(np.ldexp(sums[0] / 2.0, 2 * e))
+    return scaled_back(sums[0] / 2.0, 2 * e)
 
 
-def rounded(x: Fraction) -> float:
+def nearest(x: Fraction) -> float:
     """Return the nearest double; infinity beyond the largest."""
     try:
         return float(x)
     except OverflowError:
         return np.inf if x > 0 else -np.inf
+
+
+def scaled_back(x: float, e: int) -> float:
+    """Return x * 2**e; infinity beyond the largest double."""
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.ldexp(x, e))
 
 
 def exponent_of(sizes: Reals) -> int:

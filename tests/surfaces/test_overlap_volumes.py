@@ -212,6 +212,19 @@ def test_volumes_are_rounded_correctly(rng: np.random.Generator) -> None:
     assert BVH.from_triangles(ball.vertices * 1e120, ball.faces).volume == np.inf
 
 
+@pytest.mark.filterwarnings("error")
+def test_terms_of_zero_and_beyond_doubles() -> None:
+    """Solids that touch at the origin, whose terms are all 0; volumes beyond doubles."""
+    for low, high in (([0, 0, 0], [1, 1, 1]), ([0, 0, -1], [1, 1, 1]), ([0, -1, -1], [1, 1, 1])):
+        assert box([-1, -1, -1], [0, 0, 0]).overlap_volume(box(low, high)).volume == 0.0
+    unit = trimesh.creation.box(bounds=[[0, 0, 0], [1, 1, 1]])
+    corners = unit.vertices * 1e110
+    large = BVH.from_triangles(corners, unit.faces)
+    for shift in ([0, 0, 0], [5e109, 5e109, 0], [np.nextafter(1e110, 0), 0, 0]):
+        found = large.overlap_volume(BVH.from_triangles(corners + shift, unit.faces))
+        assert found.volume == np.inf and np.isfinite(found.centroid).all(), shift
+
+
 def test_batches_and_errors() -> None:
     """An entry a transform; NaN for nothing; meshes that bound no solid are refused."""
     wall = box([0, 0, 0], [4, 0.25, 3])
