@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, get_args
 
 import numpy as np
-import trimesh
 from numpy.typing import NDArray
 from typer import Argument, Option
 
@@ -117,6 +116,8 @@ def _generated(name: str) -> object:
     kind, dash, size = name.partition("@")[0].partition("-")
     if kind not in GENERATED or (dash and not size.replace(".", "", 1).isdigit()):
         return None
+    import trimesh
+
     found = bundled("benchmarks.scenes").load(name)
     return trimesh.Trimesh(found.vertices, found.faces, process=False)
 
