@@ -25,12 +25,13 @@ from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
 # Meshes that commands take by name; `bvh bench --help` lists their sizes.
-GENERATED = ("organic", "interior", "terrain", "cad_part")
+GENERATED = ("organic", "interior", "terrain", "cad_part", "sculpture")
 
 ScenePath = Annotated[Path, Argument(
     metavar="SCENE", help="Any file that trimesh or meshio reads, .npz with vertices and faces, a "
     "saved tree or a saved scene. Files of positioned meshes, such as .glb, are scenes. Without a "
-    "file: organic, interior, terrain or cad_part, which are generated; organic-80 is a finer one.",
+    "file: sculpture, organic, interior, terrain or cad_part, which are generated; organic-80 is "
+    "finer.",
 )]  # fmt: skip
 PartsPath = Annotated[str, Argument(
     metavar="SCENE",
