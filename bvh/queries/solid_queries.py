@@ -249,8 +249,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         points_at : array_like, shape (..., 3), optional
             Points in place of faces: it is measured where they are nearest to the surface.
         method : {"ray", "sphere"}
-            "ray": how far a ray goes from there, against the normal, until it leaves the solid.
-            "sphere": the diameter of the largest ball inside that touches the surface there.
+            "ray": how far a ray goes from there, at right angles to the face, until it leaves the
+            solid. "sphere": the diameter of the largest ball inside that touches the surface there.
         threads
             As in `closest_hit`.
 
@@ -258,12 +258,12 @@ class SolidQueries(MeshTrees, TreeQueries):
         -------
         float or ndarray of float64
             Of the shape of `faces`, or of the points; inf where a ray leaves an open mesh, NaN for
-            faces without area.
+            faces without area, and for those that have the outside on both sides.
 
         Notes
         -----
-        Faces must be wound to point outward, those of a hollow into it. A `BVHWarning` says if some
-        of a closed mesh are not; `trimesh.repair.fix_normals` mends such meshes.
+        The inside of a closed mesh is as in `relation`, whichever way normals point; walls that two
+        parts share are ignored. Normals of open meshes must point outward.
 
         Balls shrink until nothing is inside of them: Ma, Bae, Choi 2012, "3D medial axis point
         approximation using nearest neighbors and the normal field". Where the ray is the answer,
@@ -278,8 +278,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         >>> round(plate.thickness(points_at=[2.0, 0.2, 0.0], method="sphere"), 9)
         0.5
         """
-        from bvh.surfaces.surface import Surface
-        from bvh.surfaces.thicknesses import along_normals, by_balls, warn_if_inward
+        from bvh.surfaces.thicknesses import along_normals, by_balls
 
         if is_other(faces, points_at):
             return foreign_answer(self.thickness, locals())
@@ -300,9 +299,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         ids, at = face_ids.reshape(-1).astype(np.int32), at.reshape(-1, 3)
         normals = normals_of(now.vertices[now.faces[ids]])
         measure = along_normals if method == "ray" else by_balls
-        found, _ = measure(now, at, normals, arguments.thread_count(threads))
-        if now.is_closed:
-            warn_if_inward(Surface.of(now), at, normals, found)
+        found, *_ = measure(now, at, normals, ids, arguments.thread_count(threads))
         found[np.isnan(normals).any(axis=1)] = np.nan
         return arguments.shaped(shape, found)[0]
 

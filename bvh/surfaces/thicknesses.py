@@ -7,44 +7,79 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.caller_warnings import warn_caller
 from bvh.surfaces.surface import Reals, Surface
 
-# The most points of a closed mesh that are checked for normals that point inward.
-CHECKED = 64
+Ids = NDArray[np.int32]
 
 # Balls shrink until a step changes them by less than this share, for at most this many rounds.
 SHRUNK, ROUNDS = 1e-9, 60
 
+# Hits on faces at a point are those nearer than this share of the coordinates: points are rounded.
+ROUNDING = 2.0**-44
+
 
 def along_normals(
-    tree: Any, points: Reals, normals: Reals, threads: int
-) -> tuple[Reals, NDArray[np.int32]]:
-    """Return the distances from points to where rays inward leave the solid, and the faces there.
+    tree: Any, points: Reals, normals: Reals, own: Ids, threads: int
+) -> tuple[Reals, Ids, Reals]:
+    """Return distances from points of faces `own` to where rays into the solid leave it.
 
-    The distance is inf, and the face -1, if a ray leaves it nowhere.
+    Also the faces there, and the normals that point out of the solid at the points. The inside of
+    a closed mesh is where rays cross it an odd number of times: the ray goes against the normal if
+    the solid is on that side, otherwise along it; the distance is NaN if it is on neither. Rays
+    through open meshes go against the normals, until they meet the back of a face; the distance is
+    inf, and the face -1, if they do not.
     """
-    # The ray leaves through the back of a face; faces around the point show it their fronts.
-    hits = tree.closest_hit(points, -normals, cull="front", threads=threads)
-    return hits.t.copy(), hits.prim_id.copy()
+    if not tree.is_closed:
+        hits = tree.closest_hit(points, -normals, cull="front", threads=threads)
+        return hits.t.copy(), hits.prim_id.copy(), normals
+    found, face = np.full(len(points), np.nan), np.full(len(points), -1, np.int32)
+    outward, corners = normals.copy(), tree.vertices[tree.faces]
+    noise = ROUNDING * np.abs(tree.bounds).max(initial=0.0)
+    for turn in (-1.0, 1.0):
+        rest = np.flatnonzero(np.isnan(found))
+        hits = tree.all_hits(points[rest], turn * normals[rest], edges="once", threads=threads)
+        ray, t, met = hits.ray_id, hits.t, hits.prim_id
+        # Leave out the faces that a point is on.
+        near = np.flatnonzero(t <= noise)
+        first, second = corners[own[rest[ray[near]]]], corners[met[near]]
+        shared = (first[:, :, None] == second[:, None]).all(axis=3).any(axis=(1, 2))
+        clear = np.ones(len(t), np.bool_)
+        clear[near[shared]] = False
+        ray, t, met = ray[clear], t[clear], met[clear]
+        # A ray that crosses an odd number of faces starts inside, and is outside after a hit that
+        # an even number of hits follow. Hits at one place count together.
+        follow = np.searchsorted(ray, ray, "right") - np.arange(len(ray)) - 1
+        last = np.ones(len(ray), np.bool_)
+        last[:-1] = (ray[1:] != ray[:-1]) | (t[1:] != t[:-1])
+        inside = np.bincount(ray, minlength=len(rest)) % 2 == 1
+        ends = np.flatnonzero(last & (follow % 2 == 0) & inside[ray])
+        leaving, k = np.unique(ray[ends], return_index=True)
+        found[rest[leaving]], face[rest[leaving]] = t[ends[k]], met[ends[k]]
+        outward[rest[leaving]] *= -turn
+    return found, face, outward
 
 
 def by_balls(
-    tree: Any, points: Reals, normals: Reals, threads: int
-) -> tuple[Reals, NDArray[np.int32]]:
+    tree: Any, points: Reals, normals: Reals, own: Ids, threads: int
+) -> tuple[Reals, Ids, Reals]:
     """Return the diameters of the largest balls that touch a surface at points, from inside.
 
-    The second result are the faces that they touch on the other side, -1 for an infinite diameter.
+    The second result are the faces that they touch on the other side, -1 for an infinite diameter;
+    the third is that of `along_normals`.
 
     Shrinking balls: Ma, Bae, Choi 2012, "3D medial axis point approximation using nearest neighbors
     and the normal field".
     """
-    far, face = along_normals(tree, points, normals, threads)
-    radius, active = 0.5 * far, np.flatnonzero(np.isfinite(far))
+    far, face, outward = along_normals(tree, points, normals, own, threads)
+    radius, active, ids = 0.5 * far, np.flatnonzero(np.isfinite(far)), np.arange(len(tree))
+    if tree.is_closed and (cancelled := Surface.of(tree).cancelled).any():
+        # Walls that two parts share are no surface.
+        ids = np.flatnonzero(~cancelled)
+        tree = type(tree).from_triangles(tree.vertices, tree.faces[ids], warn=False)
     for _ in range(ROUNDS):
         if len(active) == 0:
             break
-        p, n, r = points[active], normals[active], radius[active]
+        p, n, r = points[active], outward[active], radius[active]
         near = tree.closest_point(p - n * r[:, None], threads=threads)
         chord = p - near.position
         # The ball through p and the point that is too near, with its centre on the normal.
@@ -52,23 +87,5 @@ def by_balls(
             smaller = (chord * chord).sum(axis=1) / (2.0 * (chord * n).sum(axis=1))
         shrinks = (near.distance < r * (1.0 - SHRUNK)) & (smaller < r) & (smaller > 0.0)
         active = active[shrinks]
-        radius[active], face[active] = smaller[shrinks], near.prim_id[shrinks]
-    return 2.0 * radius, face
-
-
-def warn_if_inward(surface: Surface, points: Reals, normals: Reals, found: Reals) -> None:
-    """Warn if normals of a closed mesh point inward; `found` are the thicknesses at the points.
-
-    They do where a thickness is infinite, or where its middle is outside.
-    """
-    valid = np.flatnonzero((found > 0.0) & np.isfinite(normals).all(axis=1))
-    valid = valid[np.unique(np.linspace(0, len(valid) - 1, CHECKED).astype(np.int64))[: len(valid)]]
-    inward = 0
-    for p, n, size in zip(points[valid], normals[valid], found[valid], strict=True):
-        inward += bool(np.isinf(size)) or surface.is_inside(p - 0.5 * size * n) is False
-    if inward:
-        warn_caller(
-            f"thickness is measured against the normals, but they point inward at {inward} of "
-            f"{len(valid)} places of this closed mesh that were checked: wind its faces to point "
-            "outward, as trimesh.repair.fix_normals does"
-        )
+        radius[active], face[active] = smaller[shrinks], ids[near.prim_id[shrinks]]
+    return 2.0 * radius, face, outward

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 import trimesh
 
-from bvh import BVH, BVHWarning, Intersections
+from bvh import BVH, Intersections
 from meshes.organic import organic
 from tests.cases.libraries import NAMES, library, plain
 from tests.cases.scans import SCANS
@@ -248,19 +249,30 @@ def test_thickness(rng: np.random.Generator) -> None:
             sheet.thickness(**wrong)
 
 
-def test_thickness_of_meshes_with_normals_inward() -> None:
-    """Inverted meshes, and a hollow whose faces point out of it: a warning; not if wound right."""
+@pytest.mark.parametrize("method", ["ray", "sphere"])
+def test_thickness_whichever_way_normals_point(method: Any, rng: np.random.Generator) -> None:
+    """An inverted ball, balls in balls, faces turned at random, a wall that two boxes share."""
     outer, inner = (trimesh.creation.icosphere(3, radius=r) for r in (1.0, 0.9))
-    wrong = [outer.copy(), trimesh.util.concatenate([outer, inner])]
-    wrong[0].invert()
-    for mesh in wrong:
-        tree = BVH.from_mesh(mesh)
-        for method in ("ray", "sphere"):
-            with pytest.warns(BVHWarning, match="they point inward at"):
-                tree.thickness(method=method)
-    inner.invert()
-    shell = BVH.from_mesh(trimesh.util.concatenate([outer, inner]))
-    assert shell.thickness() == pytest.approx(0.1, rel=0.05)
+    ball = BVH.from_mesh(outer).thickness(method=method)
+    turned = outer.faces.copy()
+    some = rng.random(len(turned)) < 0.5
+    turned[some] = turned[some, ::-1]
+    for faces in (outer.faces[:, ::-1], turned):
+        tree = BVH.from_triangles(outer.vertices, faces, warn=False)
+        assert tree.thickness(method=method) == pytest.approx(ball, rel=1e-12)
+    for core in (inner, inner.copy()):
+        found = BVH.from_mesh(trimesh.util.concatenate([outer, core])).thickness(method=method)
+        assert found == pytest.approx(0.1, rel=0.1)
+        inner.invert()
+    cubes = [trimesh.creation.box(bounds=[[k, 0, 0], [k + 1, 1, 1]]) for k in range(2)]
+    both = BVH.from_mesh(trimesh.util.concatenate(cubes))
+    points = [[0, 0.5, 0.5], [0.9, 0, 0.5], [2, 0.5, 0.5]]
+    found = both.thickness(points_at=points, method=method)
+    assert found == pytest.approx([2, 1, 2] if method == "ray" else [1, 1, 1])
+    assert set(both.thickness().round(12)) == {1.0, 2.0}
+    # Each cube twice: nothing is inside.
+    none = BVH.from_mesh(trimesh.util.concatenate(cubes * 2))
+    assert np.isnan(none.thickness(method=method)).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
