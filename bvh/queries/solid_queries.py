@@ -262,8 +262,9 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         Notes
         -----
-        The inside of a closed mesh is as in `relation`, whichever way normals point; walls that two
-        parts share are ignored. Normals of open meshes must point outward.
+        The inside of a closed mesh is as in `relation`, whichever way normals point. Walls that two
+        parts share are ignored, by balls only if their faces are equal. Normals of open meshes must
+        point outward.
 
         Balls shrink until nothing is inside of them: Ma, Bae, Choi 2012, "3D medial axis point
         approximation using nearest neighbors and the normal field". Where the ray is the answer,

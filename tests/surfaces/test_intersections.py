@@ -264,7 +264,10 @@ def test_thickness_whichever_way_normals_point(method: Any, rng: np.random.Gener
         found = BVH.from_mesh(trimesh.util.concatenate([outer, core])).thickness(method=method)
         assert found == pytest.approx(0.1, rel=0.1)
         inner.invert()
-    cubes = [trimesh.creation.box(bounds=[[k, 0, 0], [k + 1, 1, 1]]) for k in range(2)]
+    # The wall has equal faces in a cube and its mirror image.
+    cubes = [trimesh.creation.box(bounds=[[0, 0, 0], [1, 1, 1]]) for _ in range(2)]
+    cubes[1].vertices *= -1.0, 1.0, 1.0
+    cubes[1].apply_translation([2.0, 0.0, 0.0])
     both = BVH.from_mesh(trimesh.util.concatenate(cubes))
     points = [[0, 0.5, 0.5], [0.9, 0, 0.5], [2, 0.5, 0.5]]
     found = both.thickness(points_at=points, method=method)
