@@ -49,7 +49,7 @@ REFERENCE = [
         "answers",
         "Answers",
         "Hits AllHits ClosestPoints Clearances Intersections Overlaps OverlapVolumes Penetrations "
-        "ScenePairs",
+        "ScenePairs Section Sections",
     ),
     ("scenes", "Scenes", "Scene SceneStats load_scene Instance Attributes Leaf Leaves"),
     ("cameras", "Cameras and picking", "Camera Pick Selection"),

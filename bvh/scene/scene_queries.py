@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
 from bvh.queries.answers.clearances import Clearances
+from bvh.queries.answers.sections import sections_by
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
@@ -134,9 +135,7 @@ class SceneQueries(
         if not count.all():
             faces, leaf_id = faces[count], leaf_id[count]
         if reorient:
-            leaves = self._current_leaves()
-            inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
-            flipped = (view.flipped ^ inward[leaves.tree_of])[leaf_id]
+            flipped = self._reversed_leaves()[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
         if len(cached) >= WINDINGS:
             cached.clear()
@@ -345,6 +344,44 @@ class SceneQueries(
         view, workers = self._over_triangles("relations"), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
         return reported(find_relations, progress, view, ignored, workers)
+
+    def section(self, planes: ArrayLike) -> Any:
+        """Cut the scene's visible meshes by a plane, or by many.
+
+        As `BVH.section` for the mesh of the scene as `flattened` returns it.
+
+        Parameters
+        ----------
+        planes : array_like, shape (..., 4)
+            As in `BVH.section`.
+
+        Returns
+        -------
+        Section, or Sections of many planes
+            With `instance_id`; the vertices in `edges` are those that `flattened` returns.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np, trimesh
+        >>> scene, maps = bvh.Scene(), np.tile(np.eye(4), (2, 1, 1))
+        >>> maps[:, 0, 3] = [0.0, 3.0]
+        >>> ids = scene.add_many(trimesh.creation.box(), maps)
+        >>> cut = scene.section([0, 0, 1, 0])
+        >>> cut.areas.round(9).tolist(), np.unique(cut.instance_id).tolist()
+        ([1.0, 1.0], [0, 1])
+        """
+        self._over_triangles("section")
+        vertices, faces, leaf_id, prim_id = self.flattened()
+        flipped = self._reversed_leaves()[leaf_id]
+        faces[flipped] = faces[flipped][:, ::-1]
+        instances = self._current_leaves().instance_id[leaf_id]
+        return sections_by(vertices, faces, planes, lambda met: (prim_id[met], instances[met]))
+
+    def _reversed_leaves(self) -> NDArray[np.bool_]:
+        """Return which leaves either are reflected or have a reversed mesh, but not both."""
+        leaves = self._current_leaves()
+        inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
+        return np.asarray(self._current().flipped ^ inward[leaves.tree_of])
 
     def _over_triangles(self, query: str) -> SceneView:
         """Return the view, if all visible leaves are over triangles."""

@@ -7,6 +7,8 @@ wound alike, as seen from outside, segments run with the inside on their left.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,6 +41,31 @@ def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]
         # A quotient that underflows to 0 must keep its sign.
         heights[k] = exact / (scale * point[3]) or ((exact > 0) - (exact < 0)) * 2.0**-1000
     return heights, heights >= 0.0
+
+
+def sections_of(vertices: Reals, faces: Ids, planes: Reals) -> Iterator[Curves]:
+    """Yield the section of a mesh by each plane; those of one normal follow each other fastest."""
+    normal: Reals | None = None
+    for plane in planes:
+        if len(planes) == 1:
+            yield section_of(vertices, faces, plane)
+            return
+        if normal is None or (plane[:3] != normal).any():
+            # Bounds of n . p on each face.
+            normal = plane[:3]
+            with np.errstate(all="ignore"):
+                terms = vertices * normal
+                sizes = np.abs(terms).sum(axis=1) * HEIGHT_ERROR + 2.0**-1000
+                low = (terms.sum(axis=1) - sizes)[faces].min(axis=1)
+                high = (terms.sum(axis=1) + sizes)[faces].max(axis=1)
+        slack = abs(plane[3]) * HEIGHT_ERROR
+        near = np.flatnonzero(~((low > slack - plane[3]) | (high < -slack - plane[3])))
+        used, rows = np.unique(faces[near], return_inverse=True)
+        found = section_of(vertices[used], rows.reshape(-1, 3).astype(np.int32), plane)
+        edges = found.edges.copy()
+        edges[:, :, 1:] = used[found.edges[:, :, 1:]]
+        faces_cut = near[found.faces].astype(np.int32)
+        yield found._replace(faces=faces_cut, edges=edges)
 
 
 def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:

@@ -154,7 +154,10 @@ QUERIES: dict[str, list[Ask]] = {
         lambda t: OTHER.intersections(t).segments,
         lambda t: t.intersections(),
     ],
-    "section": [lambda t: t.section([0, 0, 1.0, -0.5]).segments],
+    "section": [
+        lambda t: t.section([0, 0, 1.0, -0.5]).segments,
+        lambda t: t.section([[0, 0, 1.0, -0.5], [0, 0, 1.0, 0.0]]).segments,
+    ],
     "thickness": [
         lambda t: t.thickness(),
         lambda t: t.thickness(method="sphere"),

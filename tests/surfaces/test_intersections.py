@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import trimesh
 
-from bvh import BVH, Intersections
+from bvh import BVH, Intersections, Scene
 from meshes.organic import organic
 from tests.cases.libraries import NAMES, library, plain
 from tests.cases.scans import SCANS
@@ -224,6 +224,82 @@ def test_sections_where_an_edge_has_four_faces(rng: np.random.Generator) -> None
             cut = BVH.from_triangles(vertices, mixed).section(plane)
             assert cut.closed.all()
             check(cut)
+
+
+def test_sections_by_many_planes(rng: np.random.Generator) -> None:
+    """Bit for bit those of each plane, in any shape; for parallel planes and others."""
+    tree = BVH.from_triangles(*organic(32))
+    planes = np.tile(np.append(rng.normal(size=3), 0.0), (6, 1))
+    planes[:, 3] = [0.0, 0.1, -0.2, 9.0, -0.1, 1e300]
+    planes[3:5, :3] = rng.normal(size=3)
+    cuts = tree.section(planes.reshape(2, 3, 4))
+    assert cuts.shape == (2, 3) and cuts.counts.shape == (2, 3) and len(cuts) == 6
+    assert cuts.offsets[-1] == len(cuts.segments) == len(cuts.faces) > 0
+    for k, (plane, cut) in enumerate(zip(planes, cuts, strict=True)):
+        alone = tree.section(plane)
+        assert cut.plane.tolist() == plane.tolist()
+        for name in ("segments", "faces", "edges"):
+            assert getattr(cut, name).tobytes() == getattr(alone, name).tobytes(), name
+        some = slice(*cuts.offsets[k : k + 2].tolist())
+        assert (cuts.segments[some] == alone.segments).all()
+        assert cut.area == alone.area
+    assert len(tree.section(np.empty((0, 4)))) == 0
+    for wrong in ([[0, 0, 1, 0], [0, 0, 0, 1]], [[0, 0, 1]], [[0, 0, np.nan, 1]]):
+        with pytest.raises(ValueError, match="planes must be"):
+            tree.section(wrong)
+
+
+def test_loops_of_sections(rng: np.random.Generator, tmp_path: Any) -> None:
+    """Areas, holes and what is in them, whichever way faces and planes point; drawings."""
+    shells = [trimesh.creation.icosphere(4, radius=r) for r in (1.0, 0.75, 0.5)]
+    apart = trimesh.creation.box(bounds=[[2, 0, -1], [3, 2, 1]])
+    mesh = trimesh.util.concatenate([*shells, apart])
+    faces = np.where(rng.random(len(mesh.faces))[:, None] < 0.5, mesh.faces[:, ::-1], mesh.faces)
+    tree = BVH.from_triangles(mesh.vertices, faces, warn=False)
+    for plane in ([0, 0, 1, 0.0], [0, 0, -3, 0.0], [0.0, 1e-3, 5.0, 0.0]):
+        cut = tree.section(plane)
+        rings = np.pi * np.array([1.0, 0.75**2, 0.5**2])
+        assert sorted(cut.areas) == pytest.approx(sorted([2, *(rings * [1, -1, 1])]), rel=5e-3)
+        assert cut.area == cut.areas.sum()
+        order = np.argsort(-np.abs(cut.areas))
+        ball, box_, hollow, core = (order[k] for k in (0, 1, 2, 3))
+        assert cut.parents[[ball, box_, hollow, core]].tolist() == [-1, -1, ball, hollow]
+        assert cut.axes @ cut.axes.T == pytest.approx(np.eye(2))
+        normal = np.array(plane[:3]) / np.linalg.norm(plane[:3])
+        assert np.cross(*cut.axes) == pytest.approx(normal)
+        assert cut.to_svg(tmp_path / "cut.svg") == (tmp_path / "cut.svg").read_text()
+        assert cut.to_svg().count("M ") == 4
+        cut.to_dxf(tmp_path / "cut.dxf")
+        drawing = trimesh.load_path(tmp_path / "cut.dxf")
+        assert sorted(str(e.layer).lower() for e in drawing.entities) == ["holes", "outer", "outer", "outer"]
+        flat = np.concatenate(cut.loops) @ cut.axes.T
+        assert drawing.bounds == pytest.approx(np.stack([flat.min(axis=0), flat.max(axis=0)]))
+    sheet = BVH.from_triangles([[0, 0, -1], [1, 0, 1], [0, 1, 1]], [[0, 1, 2]]).section(
+        [0, 0, 1, 0]
+    )
+    assert sheet.loops == [] and sheet.area == 0.0 and 'fill="none"' in sheet.to_svg()
+    assert "open" in sheet.to_dxf()
+    assert tree.section([0, 0, 1, 9]).to_svg().count("path") == 0
+
+
+def test_sections_of_scenes(rng: np.random.Generator) -> None:
+    """Those of one mesh, with the faces and instances that are cut; reflected instances, too."""
+    scene, mesh = Scene(), trimesh.creation.icosphere(2)
+    maps = np.tile(np.eye(4), (3, 1, 1))
+    maps[:, 0, 3] = [0.0, 3.0, 6.0]
+    maps[1, :3, :3] = np.diag([1.0, -2.0, 1.0])
+    ids = scene.add_many(mesh, maps)
+    cuts = scene.section([[0, 0, 1, -0.1], [1, 0, 0, -3.2]])
+    assert set(cuts[0].instance_id.tolist()) == set(ids) and set(cuts[1].instance_id) == {ids[1]}
+    assert len(cuts[0].loops) == 3 and (cuts[0].areas > 0).all()
+    assert cuts.instance_id.tolist() == [i for cut in cuts for i in cut.instance_id.tolist()]
+    for loop in cuts[0].loops:
+        # The solid is on the left.
+        assert 0.5 * np.cross(loop[:-1], loop[1:])[:, 2].sum() > 0.0
+    heights = mesh.vertices[mesh.faces[cuts[0].faces[:, 0]], 2]
+    assert (heights.min(axis=1) < 0.1).all() and (heights.max(axis=1) >= 0.1).all()
+    scene.set_visible(ids[0], False)
+    assert set(scene.section([0, 0, 1, -0.1]).instance_id) == set(ids[1:])
 
 
 def test_thickness(rng: np.random.Generator) -> None:

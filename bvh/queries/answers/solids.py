@@ -101,7 +101,7 @@ class Intersections:
             f"{np.count_nonzero(self.closed)} closed",
         ]  # fmt: skip
         parts += [number_of(len(self.polygons), "polygons")] if self.polygons else []
-        return f"Intersections({', '.join(parts)})"
+        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

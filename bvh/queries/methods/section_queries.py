@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.queries.answers.sections import sections_by
 from bvh.queries.answers.solids import Intersections
 from bvh.queries.methods.distance_queries import DistanceQueries
 from bvh.queries.methods.overlap_queries import OverlapQueries
 from bvh.queries.query_arguments import affine_matrices
-from bvh.runtime import arguments
 from bvh.tree.primitives import Triangles
 
 
@@ -79,8 +79,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         meshes = Mesh(*sides[0], names[:count]), Mesh(*sides[1], names[count:])
         return Intersections._of(curves_of(*meshes, pairs, used, other is None))
 
-    def section(self, plane: ArrayLike) -> Intersections:
-        """Cut this mesh by a plane.
+    def section(self, planes: ArrayLike) -> Any:
+        """Cut this mesh by a plane, or by many.
 
         Vertices in the plane count as above it, so that the section of a closed mesh consists of
         closed polylines, without a crack, wherever the plane is: what is exactly at its height is
@@ -90,29 +90,33 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
 
         Parameters
         ----------
-        plane : array_like, shape (4,)
-            (nx, ny, nz, offset): the points with n . p + offset = 0.
+        planes : array_like, shape (..., 4)
+            (nx, ny, nz, offset) each: the points with n . p + offset = 0, above which n . p +
+            offset > 0, as in `overlap_frustum`. Normals need not be normalised.
 
         Returns
         -------
-        Intersections
-            Without polygons; `faces` has one column.
+        Section, or Sections of many planes
+            With loops, areas and holes.
+
+        Notes
+        -----
+        Consecutive planes with the same normal share work: cuts of a stack are each found by the
+        faces that they meet.
 
         Examples
         --------
         >>> import bvh, trimesh
         >>> tree = bvh.BVH.from_mesh(trimesh.creation.torus(2.0, 0.5))
         >>> cut = tree.section([1, 0, 0, 0.25])
-        >>> len(cut.polylines), cut.closed.tolist()
+        >>> len(cut.loops), cut.closed.tolist()
         (2, [True, True])
+        >>> tree.section([[0, 0, 1, -0.1], [0, 0, 1, 0.1]])
+        Sections(256 segments by 2 planes)
         """
-        from bvh.surfaces.sections import section_of
-
         self._must_hold("section", Triangles)
-        rows = arguments.reals("plane", plane)
-        if rows.shape != (4,) or not np.isfinite(rows).all() or not rows[:3].any():
-            raise ValueError(f"plane must be four finite numbers with a normal, got {plane!r}")
-        return Intersections._of(section_of(self.vertices, self.faces, rows), rows[:3])
+        now = self._snapshot()
+        return sections_by(now.vertices, now.faces, planes, None)
 
     def _two_states(self, query: str, other: Any) -> tuple[Self, Self]:
         """Return this tree and the other as they are now: twice the same one if they are one.

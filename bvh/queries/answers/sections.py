@@ -1,0 +1,257 @@
+"""`Section` of meshes by a plane, with its loops and areas, as SVG and DXF; `Sections` by many."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.queries.answers.result_bases import Ragged
+from bvh.queries.answers.solids import Ids, Intersections, Reals
+from bvh.runtime.arguments import IdResult, number_of, reals
+
+# The most points of a loop that are tested against another one, in which it is or is not.
+TESTED = 63
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Section(Intersections):
+    """The section of a mesh, or of a scene, by a plane.
+
+    Has the attributes of `Intersections`, without polygons; `faces` has one column. The plane's
+    coordinates are along `axes`: of a horizontal plane the first axis is x, of another one the
+    second is the steepest way up, and both are as seen from where the normal points.
+
+    Attributes
+    ----------
+    plane : ndarray of float64, shape (4,)
+        (nx, ny, nz, offset): the points with n . p + offset = 0.
+    instance_id : ndarray of int32, shape (n,), or None
+        Of a scene, the instance of each segment's face.
+
+    Examples
+    --------
+    >>> import bvh, trimesh
+    >>> pipe = bvh.BVH.from_mesh(trimesh.creation.annulus(1.0, 2.0, 4.0, sections=64))
+    >>> cut = pipe.section([0, 0, 1, 0])
+    >>> cut, cut.parents.tolist(), cut.areas.round(3).tolist(), round(cut.area, 3)
+    (Section(256 segments, 2 polylines, 2 closed), [-1, 0], [12.546, -3.137], 9.41)
+    """
+
+    plane: Any = None
+    instance_id: IdResult = None
+
+    @property
+    def loops(self) -> list[Reals]:
+        """The closed polylines: points (k, 3) of each, the first again at the end."""
+        return [line for line, closed in zip(self.polylines, self.closed, strict=True) if closed]
+
+    @cached_property
+    def axes(self) -> Reals:
+        """Two axes of length 1 in the plane, shape (2, 3): ``loop @ axes.T`` are coordinates."""
+        n = self.plane[:3] / np.abs(self.plane[:3]).max()
+        first = np.array([-n[1], n[0], 0.0]) if n[:2].any() else np.array([1.0, 0.0, 0.0])
+        both = np.stack([first, np.cross(n, first)])
+        found: Reals = both / np.linalg.norm(both, axis=1, keepdims=True)
+        return found
+
+    @cached_property
+    def _nesting(self) -> tuple[Ids, Reals]:
+        """The parent of each loop, -1 if there is none, and the signed areas."""
+        loops = [loop @ self.axes.T for loop in self.loops]
+        # Shifts to a vertex keep digits of loops that are far from the origin.
+        sizes = np.array([abs(_area(loop - loop[0])) for loop in loops])
+        parents, depth = np.full(len(loops), -1, np.int32), np.zeros(len(loops), np.int64)
+        if loops:
+            low, high = (np.array([f(loop, axis=0) for loop in loops]) for f in (np.min, np.max))
+        # Those around a loop are larger: of equal ones the first.
+        order = np.argsort(-sizes, kind="stable")
+        for rank, i in enumerate(order.tolist()):
+            larger = order[:rank]
+            near = ((low[larger] <= low[i]) & (high[larger] >= high[i])).all(axis=1)
+            around = [int(j) for j in larger[near] if _is_within(loops[i], loops[j])]
+            depth[i] = len(around)
+            parents[i] = around[-1] if around else -1
+        return parents, np.where(depth % 2 == 0, sizes, -sizes)
+
+    @property
+    def parents(self) -> Ids:
+        """The smallest loop around each loop, -1 for those with none, shape (number of loops,)."""
+        return self._nesting[0]
+
+    @property
+    def areas(self) -> Reals:
+        """Areas of the loops: of holes negative, those of loops in an odd number of others."""
+        return self._nesting[1]
+
+    @property
+    def area(self) -> float:
+        """Area of the section: the sum of `areas`."""
+        return float(self.areas.sum())
+
+    def to_svg(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the section as a drawing in SVG, holes left free; also write it to a file.
+
+        Coordinates are those along `axes`, the second one reversed, as SVG's point down.
+        """
+        lines = [line @ self.axes.T * (1.0, -1.0) for line in self.polylines]
+        points = np.concatenate([*lines, np.zeros((0, 2))])
+        low, size = np.zeros(2), np.ones(2)
+        if len(points):
+            low, size = points.min(axis=0), np.ptp(points, axis=0)
+        room = 0.02 * (float(size.max()) or 1.0)
+        box = " ".join(f"{x!r}" for x in [*(low - room).tolist(), *(size + 2 * room).tolist()])
+        drawn = []
+        for closed, fill in ((True, "#d9d9d9"), (False, "none")):
+            some = [line for line, ends in zip(lines, self.closed, strict=True) if ends == closed]
+            texts = [" ".join(f"{x!r},{y!r}" for x, y in line.tolist()) for line in some]
+            steps = " ".join(f"M {text}{' Z' if closed else ''}" for text in texts)
+            if steps:
+                drawn.append(
+                    f'<path d="{steps}" fill="{fill}" fill-rule="evenodd" stroke="black" '
+                    f'stroke-width="{room / 10!r}"/>\n'
+                )
+        text = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n{"".join(drawn)}</svg>\n'
+        return _written(path, text)
+
+    def to_dxf(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the section as a drawing in DXF; also write it to a file.
+
+        Layers are "outer", "holes" and "open"; coordinates are those along `axes`.
+        """
+        from trimesh.path import Path2D
+        from trimesh.path.entities import Line
+
+        make: Any = Line
+        layers = iter(["outer" if area >= 0.0 else "holes" for area in self.areas])
+        lines, entities, first = [np.zeros((0, 2))], [], 0
+        for line, closed in zip(self.polylines, self.closed, strict=True):
+            ids = np.arange(first, first + len(line))
+            if closed:
+                ids[-1] = first
+            entities.append(make(ids, layer=next(layers) if closed else "open"))
+            lines.append(line @ self.axes.T)
+            first += len(line)
+        drawing: Any = Path2D(entities=entities, vertices=np.concatenate(lines), process=False)
+        return _written(path, drawing.export(file_type="dxf"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sections(Ragged):
+    """Sections by many planes: ``sections[k]`` is the `Section` by plane k, counted flat.
+
+    Attributes
+    ----------
+    segments : ndarray of float64, shape (m, 2, 3)
+        Those of plane k are ``segments[offsets[k] : offsets[k + 1]]``; as in `Intersections`.
+    faces : ndarray of int32, shape (m, 1)
+    offsets : ndarray of int64, shape (n + 1,)
+    shape : tuple of int
+        Leading shape of the planes.
+    planes : ndarray of float64, shape (n, 4)
+    instance_id : ndarray of int32, shape (m,), or None
+        As in `Section`.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np, trimesh
+    >>> ball = bvh.BVH.from_mesh(trimesh.creation.icosphere(4))
+    >>> cuts = ball.section([[0, 0, 1, -z] for z in (0.0, 0.6, 2.0)])
+    >>> cuts, [round(cut.area / np.pi, 2) for cut in cuts]
+    (Sections(338 segments by 3 planes), [1.0, 0.64, 0.0])
+    """
+
+    segments: Reals
+    faces: Ids
+    offsets: NDArray[np.int64]
+    shape: tuple[int, ...]
+    planes: Reals
+    _each: list[Section]
+    instance_id: IdResult = None
+
+    @classmethod
+    def _of(cls, each: list[Section], planes: Reals, shape: tuple[int, ...]) -> Sections:
+        offsets = np.cumsum([0, *map(len, each)]).astype(np.int64)
+        ids = [cut.instance_id for cut in each]
+        return cls(
+            np.concatenate([np.empty((0, 2, 3)), *(cut.segments for cut in each)]),
+            np.concatenate([np.empty((0, 1), np.int32), *(cut.faces for cut in each)]),
+            offsets, shape, planes, each,
+            np.concatenate(ids) if ids and ids[0] is not None else None,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        """Return the number of planes."""
+        return len(self._each)
+
+    def __getitem__(self, k: int) -> Section:
+        return self._each[k]
+
+    def __iter__(self) -> Iterator[Section]:
+        return iter(self._each)
+
+    def __repr__(self) -> str:
+        counts = number_of(len(self.segments), "segments"), number_of(len(self), "planes")
+        return f"Sections({' by '.join(counts)})"
+
+
+def sections_by(
+    vertices: Reals, faces: Ids, planes: ArrayLike, owners: Callable[[Ids], tuple[Ids, Ids]] | None
+) -> Section | Sections:
+    """Return the section of a mesh by a plane, or those by many; planes are checked.
+
+    Of a scene, `owners` returns the prim_id and the instances of faces.
+    """
+    from bvh.surfaces.sections import sections_of
+
+    rows = reals("planes", planes)
+    shape = rows.shape[:-1]
+    valid = np.isfinite(rows).all() and rows.shape[-1:] == (4,) and rows[..., :3].any(axis=-1).all()
+    if not valid:
+        raise ValueError(
+            f"planes must be rows of four finite numbers with normals, got {planes!r}"
+            if rows.ndim != 1
+            else f"plane must be four finite numbers with a normal, got {planes!r}"
+        )
+    rows = rows.reshape(-1, 4)
+    each = []
+    for plane, curves in zip(rows, sections_of(vertices, faces, rows), strict=True):
+        segments, met, edges, ends, polygons, none = curves
+        instances: Any = None
+        if owners is not None:
+            prim_id, instances = owners(met[:, 0])
+            met = prim_id.reshape(-1, 1)
+        each.append(
+            Section(segments, met, edges, polygons, none, ends, plane[:3], plane, instances)
+        )
+    return Sections._of(each, rows, shape) if shape else each[0]
+
+
+def _area(loop: Reals) -> float:
+    x, y = loop.T
+    return 0.5 * float((x[:-1] * y[1:] - x[1:] * y[:-1]).sum())
+
+
+def _is_within(inner: Reals, outer: Reals) -> bool:
+    """Return whether most of the middles of a loop's segments are inside another loop."""
+    middles = 0.5 * (inner[:-1] + inner[1:])
+    x, y = middles[:: len(middles) // TESTED + 1, :, None].transpose(1, 0, 2)
+    (px, py), (qx, qy) = outer[:-1].T, outer[1:].T
+    spans = (py > y) != (qy > y)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = x < px + (y - py) / (qy - py) * (qx - px)
+    inside = np.count_nonzero(spans & left, axis=1) % 2
+    return bool(2 * inside.sum() > len(inside))
+
+
+def _written(path: str | os.PathLike[str] | None, text: str) -> str:
+    """Return a text, and write it to a file if a path is given."""
+    if path is not None:
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    return text
