@@ -17,7 +17,7 @@ from bvh.apps.viewer.html_export import write_page
 from tests.commands import Run
 
 pytest.importorskip("viser")
-from tests.apps.page_client import PageClient  # noqa: E402
+from tests.apps.page_client import PageClient
 
 
 def test_moons_go_round() -> None:
