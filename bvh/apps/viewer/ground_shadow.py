@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from trimesh.transformations import quaternion_from_matrix
 
 from bvh.apps.viewer.drawing import Floats, PageFrame
 from bvh.camera.placement import oblique
@@ -36,6 +35,8 @@ class GroundShadow(NamedTuple):
 
     def show(self, scene: Any, frame: PageFrame, name: str = "/shadow") -> Any:
         """Draw the shadow on a page; `scene` is viser's, as is the handle that is returned."""
+        from trimesh.transformations import quaternion_from_matrix
+
         turn = np.eye(4)
         turn[:3, :3] = np.stack([*self.across, np.cross(*self.across)], axis=1)
         width, height = (self.size * frame.scale).tolist()
