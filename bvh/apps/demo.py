@@ -69,7 +69,7 @@ class Motion:
                 button.on_click(lambda event, trial=trial: self._try(event.client_id, trial))
             self._moves = gui.add_checkbox("Moons move", False)
         self._moves.on_update(lambda _: self._move())
-        viewer.dress(self._dress)
+        viewer._dress(self._dress)
         threading.Thread(target=self._run, name="demo", daemon=True).start()
 
     def _dress(self, session: Session) -> None:
@@ -78,14 +78,14 @@ class Motion:
         session.shade("clay")
 
     def _try(self, client_id: int, trial: Any) -> None:
-        session = self._viewer.session(client_id)
+        session = self._viewer._sessions.get(client_id)
         if session is not None:
             trial(session)
 
     def _move(self) -> None:
         """Draw meshes while the moons move, as a picture is cast anew at each step."""
         if self._moves.value:
-            for session in self._viewer.sessions:
+            for session in list(self._viewer._sessions.values()):
                 session.shade(MESH)
 
     def _run(self) -> None:

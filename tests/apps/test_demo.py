@@ -57,7 +57,7 @@ def test_things_to_try() -> None:
     with bvh.view(scene, port=0) as viewer:
         Motion(viewer, ids)
         client = PageClient(viewer.url)
-        session = client.until(lambda: viewer.sessions and viewer.sessions[0], "the page")
+        session = client.until(lambda: next(iter(viewer._sessions.values()), None), "the page")
         client.until(lambda: session._picture.value == "clay", "clay")
         client.until(lambda: "/shadow" in client.nodes, "the shadow")
         for name, trial in TRIALS.items():

@@ -70,7 +70,7 @@ class Viewer(Page):
         self.scene, self._copy = scene, SceneCopy(scene)
         self._title, self._up, self._max_faces, self._threads = title, up, max_faces, threads
         self._sessions: dict[int, Session] = {}
-        self._dress: Callable[[Session], None] | None = None
+        self._begin: Callable[[Session], None] | None = None
         self._last: Session | None = None
         # Set while there is a page, so that the thread sleeps without one, and at the end.
         self._has_pages = threading.Event()
@@ -135,21 +135,12 @@ class Viewer(Page):
                 self.pick,
             )  # fmt: skip
 
-    def dress(self, begin: Callable[[Session], None]) -> None:
-        """Have a function called with each page that is opened, and the open ones: the demo's."""
+    def _dress(self, begin: Callable[[Session], None]) -> None:
+        """Have a function called with each page that is opened, and with the open ones."""
         with self._copy.lock:
-            self._dress = begin
-            for session in self.sessions:
+            self._begin = begin
+            for session in list(self._sessions.values()):
                 begin(session)
-
-    @property
-    def sessions(self) -> list[Session]:
-        """The open pages."""
-        return list(self._sessions.values())
-
-    def session(self, client_id: int) -> Session | None:
-        """Return the page of a client, if it is open."""
-        return self._sessions.get(client_id)
 
     def _leave(self) -> None:
         self._has_pages.set()
@@ -169,8 +160,8 @@ class Viewer(Page):
             )
             self._sessions[client.client_id] = self._last
             self._has_pages.set()
-            if self._dress is not None:
-                self._dress(self._last)
+            if self._begin is not None:
+                self._begin(self._last)
         # If it disconnected before this call, the event for that has passed.
         if client.client_id not in self._server.get_clients():
             self._remove(client)

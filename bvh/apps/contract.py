@@ -1,4 +1,4 @@
-"""Guide: the contract of the package on one page, as text."""
+"""Contract: what the package promises, on one page, as text."""
 
 from importlib.resources import files
 
