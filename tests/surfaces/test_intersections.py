@@ -271,7 +271,8 @@ def test_loops_of_sections(rng: np.random.Generator, tmp_path: Any) -> None:
         assert cut.to_svg().count("M ") == 4
         cut.to_dxf(tmp_path / "cut.dxf")
         drawing = trimesh.load_path(tmp_path / "cut.dxf")
-        assert sorted(str(e.layer).lower() for e in drawing.entities) == ["holes", "outer", "outer", "outer"]
+        layers = sorted(str(entity.layer).lower() for entity in drawing.entities)
+        assert layers == ["holes", "outer", "outer", "outer"]
         flat = np.concatenate(cut.loops) @ cut.axes.T
         assert drawing.bounds == pytest.approx(np.stack([flat.min(axis=0), flat.max(axis=0)]))
     sheet = BVH.from_triangles([[0, 0, -1], [1, 0, 1], [0, 1, 1]], [[0, 1, 2]]).section(
