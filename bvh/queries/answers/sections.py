@@ -95,7 +95,7 @@ class Section(Intersections):
         return float(self.areas.sum())
 
     def to_svg(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the section as a drawing in SVG, holes left free; also write it to a file.
+        """Return the section as a drawing in SVG, holes left free; written to `path`, if given.
 
         Coordinates are those along `axes`, the second one reversed, as SVG's point down.
         """
@@ -120,7 +120,7 @@ class Section(Intersections):
         return _written(path, text)
 
     def to_dxf(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the section as a drawing in DXF; also write it to a file.
+        """Return the section as a drawing in DXF; written to `path`, if given.
 
         Layers are "outer", "holes" and "open"; coordinates are those along `axes`.
         """
