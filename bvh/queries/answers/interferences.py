@@ -35,7 +35,7 @@ class Interferences(PerQuery):
     volume : ndarray of float64, shape (m,)
         What they share, as of `BVH.overlap_volume`; NaN where it is unknown.
     depth : ndarray of float64, shape (m,)
-        As of `BVH.penetration`; 0 where they only touch, NaN where it is unknown.
+        As of `BVH.penetration`; 0 where they only touch, NaN where it is unknown or they are equal.
     distance : ndarray of float64, shape (m,)
         Distance of the surfaces of those that are "touching" within a margin, or unknown; 0 for
         others, and NaN where an instance is not over triangles.
@@ -51,7 +51,7 @@ class Interferences(PerQuery):
     oriented : ndarray of bool, shape (m, 2)
         Whether the faces of each are wound alike (see `BVH.is_oriented`).
     note : ndarray of str, shape (m,)
-        Why something is unknown; empty if nothing is.
+        Why something is unknown, or that both are the same; otherwise empty.
 
     Examples
     --------
@@ -101,7 +101,17 @@ class Interferences(PerQuery):
         return np.ones(len(self), np.bool_)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows as dictionaries of plain values, for JSON: None in place of NaN."""
+        """Return the rows as dictionaries of plain values, for JSON: None in place of NaN.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> scene, box = bvh.Scene(), trimesh.creation.box()
+        >>> ids = scene.add(box), scene.add(box)
+        >>> row = scene.interferences().records()[0]
+        >>> row["instances"], row["names"], row["relation"], row["volume"]
+        ([0, 1], [None, None], 'equal', 1.0)
+        """
         rows = []
         for k in range(len(self)):
             row: dict[str, Any] = {

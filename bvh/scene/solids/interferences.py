@@ -106,12 +106,18 @@ def _row_of(
     if relation == "touching":
         near = first.distance_to(second, max_distance=margin, threads=threads)
         return _Row(relation, 0.0, 0.0, float(near.distance), near.position)
-    deep, volume, note = first.penetration(second, threads=threads), nan, ""
+    volume, note = nan, ""
     try:
         volume = float(first.overlap_volume(second, threads=threads).volume)
     except ValueError as error:
         # A mesh that crosses itself is related to others, but has no volume.
         note = str(error)
+    if relation == "equal":
+        # No vertex of one is inside the other.
+        return _Row(
+            relation, volume, nan, 0.0, NOWHERE, f"the same solid twice; {note}".strip("; ")
+        )
+    deep = first.penetration(second, threads=threads)
     ends = deep.point, deep.point + deep.depth * deep.direction
     position = np.array(ends if deep.own else ends[::-1])
     return _Row(str(relation), volume, float(deep.depth), 0.0, position, note)
