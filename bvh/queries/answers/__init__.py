@@ -10,4 +10,5 @@ Each file imports only from those above it.
 | `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: distances and nearest points |
 | `solids.py` | `Intersections` of meshes and planes; `Penetrations` and `OverlapVolumes` of solids |
 | `sections.py` | `Section` of meshes by a plane, with its loops and areas, as SVG and DXF; `Sections` by many |
+| `interferences.py` | `Interferences` of the instances of a scene: relation, shared volume, depth, where they meet |
 """

@@ -98,6 +98,13 @@ class Section(Intersections):
         """Return the section as a drawing in SVG, holes left free; written to `path`, if given.
 
         Coordinates are those along `axes`, the second one reversed, as SVG's point down.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> cut = bvh.BVH.from_mesh(trimesh.creation.box()).section([0, 0, 1, 0])
+        >>> cut.to_svg()[:4], cut.to_svg().count("path")
+        ('<svg', 1)
         """
         lines = [line @ self.axes.T * (1.0, -1.0) for line in self.polylines]
         points = np.concatenate([*lines, np.zeros((0, 2))])
@@ -123,6 +130,13 @@ class Section(Intersections):
         """Return the section as a drawing in DXF; written to `path`, if given.
 
         Layers are "outer", "holes" and "open"; coordinates are those along `axes`.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> cut = bvh.BVH.from_mesh(trimesh.creation.box()).section([0, 0, 1, 0])
+        >>> "LWPOLYLINE" in cut.to_dxf(), "outer" in cut.to_dxf().lower()
+        (True, True)
         """
         from trimesh.path import Path2D
         from trimesh.path.entities import Line
