@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -63,6 +64,54 @@ class TreeQueries(
         (True, 0)
         """
         return enrolled("picks in trees")(self._snapshot(), camera, x, y, radius, mask=mask)
+
+    def picker(
+        self, camera: Any, *, radius: float = 0.0, mask: int | None = None
+    ) -> Callable[[float, float], Any]:
+        """Return a function that picks under a hovering cursor; arguments are as in `Scene.picker`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> tree.picker(camera)(55, 40)
+        Pick(prim_id=0, t=9, position=[0.2, 0.4, 0])
+        """
+        return partial(self.pick, camera, radius=radius, mask=mask)
+
+    def pick_rect(
+        self, camera: Any, x0: float, y0: float, x1: float, y1: float, **options: Any
+    ) -> Any:
+        """Select what a rectangle in the picture touches or contains.
+
+        Arguments and result are those of `Scene.pick_rect`, without instances.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> tree.pick_rect(camera, 40, 40, 60, 60).ids
+        array([0], dtype=int32)
+        """
+        corners = [[x0, y0], [x1, y1]]
+        return enrolled("selections in trees")(self._snapshot(), camera, corners, **options)
+
+    def pick_lasso(self, camera: Any, polygon: ArrayLike, **options: Any) -> Any:
+        """Select what a closed polygon in the picture touches or contains.
+
+        Arguments and result are those of `Scene.pick_lasso`, without instances.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> tree.pick_lasso(camera, [[49, 51], [80, 51], [49, 20]], mode="inside").ids
+        array([0], dtype=int32)
+        """
+        return enrolled("selections in trees")(self._snapshot(), camera, polygon, True, **options)
 
     @property
     def nbytes(self) -> int:
