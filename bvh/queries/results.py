@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bvh.queries.answers.locations import Located, LocatedPerQuery, SourcedPerQuery, face_normals
 from bvh.queries.answers.other_libraries import given_like, in_numpy
-from bvh.queries.answers.result_bases import PerQuery, Ragged, Record, Table, filler
+from bvh.queries.answers.result_bases import Ragged, Record, Table, filler
 from bvh.queries.verbs import COSTS, OF_SCENES
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 

@@ -75,7 +75,8 @@ class PointSearch(NamedTuple):
     def source(self) -> Any:
         """Return what normals of closest points follow from."""
         target = self.rays()
-        primitives, owner = target.arrays.primitives, target.owner
+        primitives = target.arrays.primitives
+        owner: Any = target.owner
         if isinstance(primitives, Triangles):
             return primitives, 0, None
         return owner, owner.moves, None
