@@ -81,11 +81,16 @@ class TreeQueries(
         return partial(self.pick, camera, radius=radius, mask=mask)
 
     def pick_rect(
-        self, camera: Any, x0: float, y0: float, x1: float, y1: float, **options: Any
-    ) -> Any:
-        """Select what a rectangle in the picture touches or contains.
+        self, camera: Any, x0: float, y0: float, x1: float, y1: float, *,
+        what: str = "faces", mode: str = "touching", visible_only: bool = False,
+        samples: int = 1, mask: int | None = None, threads: int | None = None,
+    ) -> Any:  # fmt: skip
+        """Select what a rectangle in the picture touches or contains, as in `Scene.pick_rect`.
 
-        Arguments and result are those of `Scene.pick_rect`, without instances.
+        Returns
+        -------
+        Selection
+            Without instances: `instance_id` is -1.
 
         Examples
         --------
@@ -95,13 +100,22 @@ class TreeQueries(
         >>> tree.pick_rect(camera, 40, 40, 60, 60).ids
         array([0], dtype=int32)
         """
-        corners = [[x0, y0], [x1, y1]]
-        return enrolled("selections in trees")(self._snapshot(), camera, corners, **options)
+        return enrolled("selections in trees")(
+            self._snapshot(), camera, [[x0, y0], [x1, y1]], what=what, mode=mode,
+            visible_only=visible_only, samples=samples, mask=mask, threads=threads,
+        )  # fmt: skip
 
-    def pick_lasso(self, camera: Any, polygon: ArrayLike, **options: Any) -> Any:
-        """Select what a closed polygon in the picture touches or contains.
+    def pick_lasso(
+        self, camera: Any, polygon: ArrayLike, *, what: str = "faces", mode: str = "touching",
+        visible_only: bool = False, samples: int = 1, mask: int | None = None,
+        threads: int | None = None,
+    ) -> Any:  # fmt: skip
+        """Select what a closed polygon touches or contains, as in `Scene.pick_lasso`.
 
-        Arguments and result are those of `Scene.pick_lasso`, without instances.
+        Returns
+        -------
+        Selection
+            Without instances: `instance_id` is -1.
 
         Examples
         --------
@@ -111,7 +125,10 @@ class TreeQueries(
         >>> tree.pick_lasso(camera, [[49, 51], [80, 51], [49, 20]], mode="inside").ids
         array([0], dtype=int32)
         """
-        return enrolled("selections in trees")(self._snapshot(), camera, polygon, True, **options)
+        return enrolled("selections in trees")(
+            self._snapshot(), camera, polygon, True, what=what, mode=mode,
+            visible_only=visible_only, samples=samples, mask=mask, threads=threads,
+        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:

@@ -54,6 +54,7 @@ def test_normals_in_scenes_and_of_shapes(tree: bvh.BVH, rng: np.random.Generator
     assert np.array_equal(scene.closest_point(points[0]).normal, near.normal[0])
     late = scene.closest_point(points + [0.0, 0.0, 9.0])
     scene.set_transform(number, np.eye(4))
+    assert scene.any_hit([0, 0, 5], [0, 0, -1])
     with pytest.raises(RuntimeError, match="has moved since"):
         _ = late.normal
     ball = bvh.BVH.from_spheres([[0.0, 0.0, 0.0]], 1.0)
