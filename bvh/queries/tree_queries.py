@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,9 @@ from bvh.tree.primitives import arrays_of
 from bvh.tree.stats import TreeStats, check, stats_of
 
 Pairs = NDArray[np.int32]
+# As in `picking/options.py`, whose folder is above this one.
+Selected = Literal["faces", "vertices", "instances"]
+RegionMode = Literal["touching", "inside"]
 
 
 class TreeQueries(
@@ -82,7 +85,7 @@ class TreeQueries(
 
     def pick_rect(
         self, camera: Any, x0: float, y0: float, x1: float, y1: float, *,
-        what: str = "faces", mode: str = "touching", visible_only: bool = False,
+        what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
         samples: int = 1, mask: int | None = None, threads: int | None = None,
     ) -> Any:  # fmt: skip
         """Select what a rectangle in the picture touches or contains, as in `Scene.pick_rect`.
@@ -106,9 +109,9 @@ class TreeQueries(
         )  # fmt: skip
 
     def pick_lasso(
-        self, camera: Any, polygon: ArrayLike, *, what: str = "faces", mode: str = "touching",
-        visible_only: bool = False, samples: int = 1, mask: int | None = None,
-        threads: int | None = None,
+        self, camera: Any, polygon: ArrayLike, *, what: Selected = "faces",
+        mode: RegionMode = "touching", visible_only: bool = False, samples: int = 1,
+        mask: int | None = None, threads: int | None = None,
     ) -> Any:  # fmt: skip
         """Select what a closed polygon touches or contains, as in `Scene.pick_lasso`.
 
