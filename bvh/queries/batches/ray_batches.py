@@ -146,6 +146,20 @@ class RaySearch(NamedTuple):
         whole = self.split or options.accept is not None
         return shaped(batch.shape, _gather(arrays, batch, options, once, None, whole, None))[0]
 
+    def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
+        """Return how many more faces each ray crosses from their back than from their front.
+
+        A ray of a range from 0 on is that with its origin moved as in `edge_rule`.
+        """
+        arrays, batch, _ = self._chosen(batch, options)
+        if not self.split:
+            return _gather(arrays, batch, options, True, None, False, None, signed=True)
+        parts: dict[int, list[Columns]] = {}
+        counts = _gather(arrays, batch, options, True, None, True, parts, signed=True)
+        hits = _listed(arrays, batch, counts, parts, options.threads)
+        sums = np.concatenate([[0], np.cumsum(np.where(hits.front, -1, 1))])
+        return np.asarray(np.diff(sums[hits.offsets]))
+
     def _chosen(
         self, batch: RayBatch, options: RayOptions, mergeable: bool = False
     ) -> tuple[TreeArrays, RayBatch, MergedTree | None]:
@@ -342,7 +356,7 @@ def _listed(
 
 def _gather(
     arrays: TreeArrays, batch: RayBatch, options: RayOptions, once: bool, limit: int | None,
-    whole: bool, parts: dict[int, list[Columns]] | None,
+    whole: bool, parts: dict[int, list[Columns]] | None, signed: bool = False,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return how many hits each ray has; collect them in `parts`, by the first block of a chunk."""
     # `whole`: hits are listed, not only counted. Without `parts` they are not stored.
@@ -365,7 +379,9 @@ def _gather(
         first, pieces = begin, []
         with SHELF.scratch() as kept, shelf.scratch() as memory:
             while begin < end:
-                goal: FirstGoal | AllGoal = AllGoal(cull, once, whole, memory.found, memory.visits)
+                goal: FirstGoal | AllGoal = AllGoal(
+                    cull, once, signed, whole, memory.found, memory.visits
+                )
                 if ranked:
                     given = filtered.function, filtered.data, memory.nearest
                     goal = FirstGoal(False, cull, once, ranked, *given)

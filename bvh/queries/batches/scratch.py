@@ -82,7 +82,7 @@ class OneRay:
         # All arguments but the first, the row of a tree, for each mode.
         self.kept = []
         for once, listed, kept in WAYS:
-            goal = AllGoal(0, once, listed, memory.found, memory.visits)
+            goal = AllGoal(0, once, False, listed, memory.found, memory.visits)
             wanted = Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept)
             self.kept.append(Others(numbers, 1, rays, order, scratch, goal, wanted, gathered, 0, 1))
         self.addresses = [kept.address for kept in self.kept]
