@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -29,8 +28,6 @@ from bvh.tree.triangle_groups import GROUP_SIZE
 # Many kernels, imported by the first query that needs them.
 if TYPE_CHECKING:
     from bvh.queries.batches.overlap_batches import RegionSearch
-    from bvh.tree.boundary import Loops
-    from bvh.tree.winding_moments import WindingTerms
 
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
@@ -206,19 +203,14 @@ class TreeBase:
     def _point_target(self, query: str, mask: int | None) -> Any:
         """Return the target of points; raise a TypeError if the primitives do not fit the query."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
-        from bvh.queries.batches.winding import Wound
+        from bvh.queries.batches.winding import wound
 
         bits, now = one_mask(mask), self._snapshot()
         if query in ("closest_point", "distance") and now.kind in ("spheres", "capsules"):
             return ShapeSearch(now._arrays_for(bits))
         now._must_hold(query, Triangles)
         rays = RaySearch(now._arrays_for(bits), now._quality == "high", now)
-
-        def wound(_: bool) -> Wound:
-            moments = partial(now._winding_terms, bits)
-            return Wound(rays, bits, now._boundary(bits), moments)
-
-        return PointSearch(lambda: rays, bits, wound)
+        return PointSearch(lambda: rays, bits, lambda _: wound(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
         """Return this tree's description for a warning, or None if no warning is due.
@@ -256,26 +248,14 @@ class TreeBase:
             lambda found: found._only(counted_ids(now._groups, found.prim_id, bits)),
         )  # fmt: skip
 
-    def _boundary(self, mask: int) -> Loops:
-        """Return the boundary of the faces that a mask selects."""
-        from bvh.tree.boundary import boundary_of
-
-        return self._by_mask("_boundary", mask, boundary_of)
-
-    def _winding_terms(self, mask: int, threads: int) -> WindingTerms:
-        """Return the multipole moments of the faces that a mask selects."""
-        from bvh.tree.winding_moments import winding_terms
-
-        return self._by_mask("_winding", mask, partial(winding_terms, threads=threads))
-
-    def _by_mask(self, name: str, mask: int, of: Callable[[Triangles], Any]) -> Any:
-        """Return what a function computes of the faces that a mask selects, cached."""
+    def _by_mask(self, of: Callable[..., Any], mask: int, *rest: Any) -> Any:
+        """Return what a function computes of the faces that a mask selects, cached by its name."""
         # Two threads may both compute it, with equal results.
         arrays = self._arrays
-        cached: dict[int, Any] = vars(arrays).setdefault(name, {})
+        cached: dict[int, Any] = vars(arrays).setdefault(f"_{of.__name__}", {})
         found = cached.get(mask)
         if found is None:
-            found = of(self._counted_triangles(arrays, mask))
+            found = of(self._counted_triangles(arrays, mask), *rest)
             if len(cached) >= WINDINGS:
                 cached.clear()
             cached[mask] = found

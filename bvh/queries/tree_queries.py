@@ -78,7 +78,7 @@ class TreeQueries(
         trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
         # Frames, and the data of a user's primitives, are not counted.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
-        tables = cached.get("_winding"), origin and origin.members
+        tables = cached.get("_winding_terms"), cached.get("_boundary_of"), origin and origin.members
         tables_of_trees = [kept_tables(arrays) for arrays in trees]
         return bytes_of(stored, self._groups, self._face_ids, tables, tables_of_trees)
 
@@ -195,6 +195,32 @@ class TreeQueries(
             cached["_is_closed"] = is_closed(triangles)
         closed: bool = cached["_is_closed"]
         return closed
+
+    @property
+    def is_oriented(self) -> bool:
+        """Whether a tree over triangles has integers as its winding numbers.
+
+        As many finite faces run through each edge in one direction as in the other, by the
+        positions of its ends: the mesh is closed, and neighbours are turned alike. Computed at the
+        first use, in some 40 ms for each million faces, and cached until a refit.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> box = trimesh.creation.box()
+        >>> bvh.BVH.from_mesh(box).is_oriented
+        True
+        >>> box.faces[0] = box.faces[0, ::-1]
+        >>> tree = bvh.BVH.from_mesh(box)
+        >>> tree.is_closed, tree.is_oriented
+        (True, False)
+        """
+        from bvh.tree.boundary import boundary_of
+
+        now = self._snapshot()
+        now._triangles()
+        oriented: bool = now._by_mask(boundary_of, -1).size == 0
+        return oriented
 
     def open_edges(self) -> NDArray[np.int32]:
         """Return the edges of a tree over triangles that an odd number of finite faces share.

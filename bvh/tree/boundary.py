@@ -29,7 +29,7 @@ class Loops(NamedTuple):
     frame: NDArray[np.float64]
     box: NDArray[np.float64]  # the lower and the upper corner, (2, 3)
     around: NDArray[np.float64]  # those of the whole surface
-    count: int
+    size: int  # how many points
 
 
 def boundary_of(triangles: Triangles) -> Loops:

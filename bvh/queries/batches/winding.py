@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,8 @@ from bvh.traversal.points.boundary_angles import WAYS, add_boundary
 from bvh.traversal.points.parity import write_ways_out
 from bvh.traversal.points.winding_number import winding_numbers
 from bvh.traversal.rays.ray_batch import Rays
-from bvh.tree.boundary import Loops
-from bvh.tree.winding_moments import WindingTerms
+from bvh.tree.boundary import Loops, boundary_of
+from bvh.tree.winding_moments import WindingTerms, winding_terms
 
 # Edges of the boundary, times points, that a thread takes at a time.
 PAIRS_AT_ONCE, FEWEST_AT_ONCE = 1 << 20, 16
@@ -45,7 +46,7 @@ class Wound(NamedTuple):
 
         They are exact but for rounding if `accuracy` is infinite, or the boundary short.
         """
-        if accuracy < np.inf and self.loops.count > FEW:
+        if accuracy < np.inf and self.loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
         masks, found = np.array([self.mask], np.int32), np.empty(len(points))
         box = corners_of(self.search.arrays)
@@ -57,19 +58,14 @@ class Wound(NamedTuple):
             found[begin:end] = self.search.signed_hits(rays, RayOptions(sort=False))
             add_boundary(self.loops, some, ways, 0, len(some), found[begin:end])
 
-        most = max(min(PAIRS_AT_ONCE // (self.loops.count + 1), POINTS_AT_ONCE), FEWEST_AT_ONCE)
-        share(len(points), most, work, threads, progress, min(FEWEST_POINTS, most))
+        _share(self.loops, len(points), work, threads, progress)
         return found
 
     def inside(
         self, points: NDArray[np.float64], threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
         """Return which of the points (n, 3) have a winding number above a half."""
-        found = self.numbers(points, ACCURACY, threads, progress)
-        if self.loops.count > FEW:
-            near = np.flatnonzero(np.abs(found - 0.5) <= ERROR)
-            found[near] = self.numbers(points[near], np.inf, threads)
-        return np.asarray(found > 0.5)
+        return above_half(self.numbers, self.loops, points, threads, progress)
 
     def _approximate(
         self, points: NDArray[np.float64], accuracy: float, threads: int,
@@ -85,6 +81,45 @@ class Wound(NamedTuple):
         return found
 
 
+def wound(of: Any, search: RaySearch, mask: int) -> Wound:
+    """Return the surface of the faces of a tree that count for a mask, an int32."""
+    loops = of._by_mask(boundary_of, mask)
+    return Wound(search, mask, loops, partial(of._by_mask, winding_terms, mask))
+
+
+def above_half(
+    numbers: Callable[..., NDArray[np.float64]], loops: Loops, points: NDArray[np.float64],
+    threads: int, progress: Progress | None,
+) -> NDArray[np.bool_]:  # fmt: skip
+    """Return which points have a winding number above a half; `numbers` computes these."""
+    found = numbers(points, ACCURACY, threads, progress)
+    if loops.size > FEW:
+        near = np.flatnonzero(np.abs(found - 0.5) <= ERROR)
+        found[near] = numbers(points[near], np.inf, threads)
+    return np.asarray(found > 0.5)
+
+
+def add_angles(
+    loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
+    found: NDArray[np.float64], threads: int,
+) -> None:  # fmt: skip
+    """Make winding numbers of the signed crossings of points along their ways."""
+
+    def work(begin: int, end: int) -> None:
+        add_boundary(loops, points, ways, begin, end, found)
+
+    _share(loops, len(points), work, threads, None)
+
+
+def _share(
+    loops: Loops, count: int, work: Callable[[int, int], object], threads: int,
+    progress: Progress | None,
+) -> None:  # fmt: skip
+    """Call work(begin, end) on chunks of points, smaller ones with a longer boundary."""
+    most = max(min(PAIRS_AT_ONCE // (loops.size + 1), POINTS_AT_ONCE), FEWEST_AT_ONCE)
+    share(count, most, work, threads, progress, min(FEWEST_POINTS, most))
+
+
 def ways_of(
     points: NDArray[np.float64], loops: Loops, box: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -92,5 +127,5 @@ def ways_of(
     # To leave the box of all is fastest. With a boundary, results depend on the direction by their
     # last bits, and so on the boundary alone.
     ways = np.empty((len(points), 3))
-    write_ways_out(loops.box if loops.count else box, WAYS, points, ways)
+    write_ways_out(loops.box if loops.size else box, WAYS, points, ways)
     return ways

@@ -202,7 +202,7 @@ def _arguments(loops, s, points, directions, which, used, q, first, second, way)
     memory = simd.pointer_to(stack_memory(EXACT_BYTES), 0.0)
     turns, re, im = none, (one, none), (none, none)
     before = (one, none), (none, none), (none, none), none, none, used != used
-    for i in range(loops.count):
+    for i in range(loops.size):
         v = vector(loops.points, i)
         v = simd.splat(v[0] * s, WIDTH), simd.splat(v[1] * s, WIDTH), simd.splat(v[2] * s, WIDTH)
         now = _projected(_permuted(v, first, second, way), q)
@@ -440,7 +440,7 @@ def _far_number(loops, s, q):
     c = (c[0][0] * p, c[0][1] * p), (c[1][0] * p, c[1][1] * p), (c[2][0] * p, c[2][1] * p)
     lc, total = dd_sqrt(_dot(c, c)), (0.0, 0.0)
     before = c, c, lc
-    for i in range(loops.count):
+    for i in range(loops.size):
         v = vector(loops.points, i)
         u = two_sum(v[0] * s, -m[0] * s), two_sum(v[1] * s, -m[1] * s), two_sum(v[2] * s, -m[2] * s)
         a = dd_add(c[0], times(u[0], p)), dd_add(c[1], times(u[1], p)), dd_add(c[2], times(u[2], p))
@@ -498,7 +498,7 @@ def add_boundary(loops, points, directions, begin, end, found):
             x = (p[0] - m[0]) * s, (p[1] - m[1]) * s, (p[2] - m[2]) * s
             if not finite(p):
                 simd.poke(numbers, i + min(k, size - 1), NAN)
-            if k < size and lines.count > 0 and finite(p):
+            if k < size and lines.size > 0 and finite(p):
                 beside = p[0] < low[0] or p[1] < low[1] or p[2] < low[2]
                 beside = beside or p[0] > high[0] or p[1] > high[1] or p[2] > high[2]
                 if beside and not largest(x) <= FAR:
