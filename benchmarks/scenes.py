@@ -21,7 +21,7 @@ def generator(module: str, name: str) -> Callable[..., Any]:
 
 
 # Those of the first line are rounded to float32, as their files are.
-SINGLE = ("organic", "interior")
+SINGLE = ("organic", "interior", "sculpture")
 GENERATORS = (*SINGLE, "terrain", "cad_part")
 
 QUICK = ["organic-16"]
@@ -29,7 +29,7 @@ DEFAULT = ["organic"]
 LARGE = ["interior-16", "organic-224"]
 
 NAMES = (
-    "FILE (of any format that trimesh reads), organic, interior, terrain, cad_part, "
+    "FILE (of any format that trimesh reads), organic, interior, terrain, cad_part, sculpture, "
     "organic-FREQUENCY, interior-DETAIL, and any of these with @COUNT: subdivided until it has "
     "more triangles than that"
 )
@@ -49,7 +49,7 @@ def load(name: str) -> Scene:
     source, _, count = name.partition("@")
     kind, _, size = Path(source).stem.partition("-")
     if kind in GENERATORS and source in (kind, f"{kind}-{size}") and (not size or kind in SINGLE):
-        sizes = (int(size) if kind == "organic" else float(size),) if size else ()
+        sizes = (float(size) if kind == "interior" else int(size),) if size else ()
         vertices, faces = generator(kind, kind)(*sizes)
         if kind in SINGLE:
             vertices = vertices.astype(np.float32).astype(np.float64)

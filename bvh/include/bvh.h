@@ -399,7 +399,7 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_i8_1d rows;
     bvh_f8_2d shares;
-    bvh_i1_1d signs;
+    bvh_f8_1d signs;
     bvh_f8_2d table;
 } bvh_add_shares_words;
 void bvh_add_shares(bvh_add_shares_words *words);

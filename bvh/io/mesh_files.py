@@ -135,8 +135,6 @@ def _read_one(
 
     `triangles_only` and `threads` are as in `read_file`.
     """
-    import trimesh
-
     ending = Path(name).suffix.lower()
     if ending in READERS:
         data = Path(name).read_bytes() if data is None else data
@@ -147,6 +145,8 @@ def _read_one(
         if triangles_only and len(mesh.offsets) > 1:
             return surface
         return as_trimesh(mesh, surface.faces, surface.face_ids, os.path.basename(name))
+    import trimesh
+
     # A file in an archive is read as a scene, as by trimesh, if that has a function for it.
     of_archive: Any = getattr(trimesh, "load_scene", trimesh.load)
     load: Any = trimesh.load if data is None else of_archive

@@ -16,7 +16,7 @@ RANGE = np.array([
 ])  # fmt: skip
 
 # Background, from the upper border of the picture to the lower one.
-SKY = np.array([[0.93, 0.95, 0.98], [0.78, 0.83, 0.90]])
+SKY = np.array([[0.98, 0.975, 0.965], [0.90, 0.89, 0.87]])
 
 
 def ramp(share: Floats, colours: Floats) -> Floats:

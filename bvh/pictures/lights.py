@@ -6,7 +6,7 @@ the picture. They depend on the sample's position alone, not on threads.
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Self
 
 import numpy as np
@@ -22,8 +22,8 @@ from bvh.scene.scene import Scene
 TILE = 32
 # Step of the golden ratio sequence.
 STEP = 0.6180339887498949
-# Reciprocal of the real root of x**3 = x + 1, the plastic number, for sequences in two dimensions.
-R2 = 0.7548776662466927
+# Width of the Gaussian that spreads the shifts, in samples (Ulichney 1993).
+SPREAD = 1.9
 
 # Smallest angular diameter of the lamp, in degrees, as its shadow on the ground is soft.
 SOFTNESS = 12.0
@@ -112,15 +112,32 @@ def cells_of(rows: Ints, columns: Ints) -> Ints:
 def spread(count: int) -> Floats:
     """Return evenly spread points of the unit square, shape (TILE * TILE, count, 2)."""
     # The points are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
-    # "Randomization of number theoretic methods") by a lattice in which neighbours differ most
-    # (Roberts 2018, "The unreasonable effectiveness of quasirandom sequences"), transposed for the
-    # second coordinate, so that the error is of high frequency.
+    # "Randomization of number theoretic methods") by blue noise, another for each coordinate, so
+    # that the error is of high frequency and without a pattern.
     k = np.arange(count)
     base = np.stack([(k + 0.5) / count, (k * STEP + 0.25) % 1.0], axis=-1)
-    cells = np.stack(np.divmod(np.arange(TILE * TILE), TILE), axis=-1)
-    shifts = ((cells + 0.5) @ [[R2, R2 * R2], [R2 * R2, R2]]) % 1.0
+    ranks = _blue_noise()
+    shifts = np.stack([ranks, np.roll(ranks.T, (TILE // 2, TILE // 3), (0, 1))], axis=-1)
     # The first coordinate is stratified already: it is shifted within its stratum.
-    return np.asarray((base + (shifts / [count, 1.0])[:, None]) % 1.0)
+    return np.asarray((base + shifts.reshape(-1, 1, 2) / [count, 1.0]) % 1.0)
+
+
+@cache
+def _blue_noise() -> Floats:
+    """Return the numbers (k + 0.5) / TILE**2 in a tile in which close numbers are far apart."""
+    # Each sample in turn is the one farthest from those before it, by a sum of Gaussians that wraps
+    # around: the second half of Ulichney 1993, "The void-and-cluster method".
+    steps = np.minimum(np.arange(TILE), TILE - np.arange(TILE)) ** 2
+    bump = np.exp(-(steps[:, None] + steps) / (2.0 * SPREAD**2))
+    # A slight slope breaks ties without a pattern.
+    crowd = 1e-3 * np.random.default_rng(1).random((TILE, TILE))
+    ranks = np.empty((TILE, TILE))
+    for k in range(TILE * TILE):
+        row, column = divmod(int(crowd.argmin()), TILE)
+        ranks[row, column] = (k + 0.5) / TILE**2
+        crowd += np.roll(bump, (row, column), (0, 1))
+        crowd[row, column] = np.inf
+    return ranks
 
 
 @dataclass(frozen=True, eq=False)

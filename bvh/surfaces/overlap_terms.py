@@ -318,7 +318,7 @@ def _warm() -> None:
     join_points(names, whole, whole.copy(), whole.copy(), whole.copy())
     shares, points = np.zeros((2, 2)), np.zeros((2, 6))
     find_crossings(np.zeros((1, 2, 3)), faces, three, 0, shares, points)
-    add_shares(np.zeros(1, np.int64), shares, outward, np.zeros((1, SHARES)))
+    add_shares(np.zeros(1, np.int64), shares, np.zeros(1), np.zeros((1, SHARES)))
     add_faces(faces, outward, names, whole, whole, whole, np.zeros((1, SHARES)), three, 0, sums)
     sum_areas(faces, 0, sums)
     add_segments(faces, faces, outward, outward, pairs, points, three, 0, sums)

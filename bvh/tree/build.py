@@ -13,7 +13,7 @@ from bvh.runtime.jit import inlined, warms
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Progress, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
-from bvh.tree.builders import binned_sah, sbvh
+from bvh.tree.builders import binned_sah, grid, sbvh
 from bvh.tree.builders.records import WIDTH as RECORD
 from bvh.tree.builders.records import box_record, corner, join, nothing, outward, record, store
 from bvh.tree.builders.records import centre as doubled_centre
@@ -263,6 +263,8 @@ def _warm() -> None:
     triangles = frozen_primitives(Triangles(points, faces))
     for quality in QUALITIES:
         build(triangles, quality, 1, None)
+    # Called only where threads have filled several bins.
+    grid.add_bins(grid.new_cells(1), grid.new_cells(1))
     _, frame, _ = build_binary(triangles, "medium", 1, None)
     lower, upper, _ = world_bounds(triangles)
     local_boxes(lower, upper, frame)

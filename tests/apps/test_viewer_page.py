@@ -85,12 +85,13 @@ class Window:
         page.evaluate(f"document.querySelectorAll('{note}').forEach(b => b.click())")
 
     def is_framed(self) -> bool:
-        """Tell whether the page has taken its first view, and told its size."""
+        """Return whether the viewer's camera has the size of the window, and looks at the scene."""
         sizes = self.page.evaluate(
             "[...document.querySelectorAll('canvas')].map(each => [each.width, each.height])"
         )
-        camera = self.viewer.camera
-        if camera is None or [camera.width, camera.height] not in sizes:
+        # The canvas keeps its former size for a moment after the window has changed.
+        camera, height = self.viewer.camera, self.page.viewport_size["height"]
+        if camera is None or camera.height != height or [camera.width, height] not in sizes:
             return False
         middle = self.viewer.scene.bounds.mean(axis=0)
         return float(np.linalg.norm(np.cross(middle - camera.eye, camera.forward))) < 1e-3

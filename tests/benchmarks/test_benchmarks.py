@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import trimesh
 
 import bvh
 from benchmarks import scenes, timing
@@ -277,3 +278,15 @@ def test_no_measurement_is_too_short_to_judge() -> None:
     assert len(seconds["nothing"]) > 1
     if timing.clocks() is not None:
         assert foreign is not None
+
+
+def test_the_sculpture_has_the_surface_of_organic() -> None:
+    """With as many vertices and faces, closed, without overlaps, and with flatter edges."""
+    angles = []
+    for name in ("organic-16", "sculpture-16"):
+        found = scenes.load(name)
+        mesh = trimesh.Trimesh(found.vertices, found.faces, process=False)
+        assert mesh.is_watertight and mesh.is_winding_consistent and len(found.faces) == 5120
+        assert len(bvh.BVH.from_mesh(mesh).self_overlaps()) == 0
+        angles.append(float(mesh.face_adjacency_angles.mean()))
+    assert angles[1] < 0.9 * angles[0]

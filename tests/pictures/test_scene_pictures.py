@@ -76,11 +76,15 @@ def test_scenes_look_like_their_meshes(shade: str, scene: Scene) -> None:
     tree = flat_tree(scene)
     for up in ([0, 0, 1], [0, 1, 0]):
         camera = close_by(scene.bounds, up)
-        got, wanted = (render(one, camera, shade, samples=2, ground=False) for one in (scene, tree))
+        options = {"samples": 2, "ground": False, "data": "ao"}
+        got, wanted = (render(one, camera, shade, **options) for one in (scene, tree))
         assert got.rays == wanted.rays >= 4 * 64 * 48
-        # Points on moved faces are rounded otherwise: one ray to the sky of 64 may differ.
-        bound = 1 if shade in ("normals", "shadow") else 4
-        assert np.abs(got.pixels.astype(int) - wanted.pixels).max() <= bound
+        # Points on moved faces are rounded otherwise: one ray to the sky of the 16 of a sample may
+        # differ, and two of the 64 of a pixel, in few of all pixels.
+        bound = 1 if shade in ("normals", "shadow") else 8
+        off = np.abs(got.pixels.astype(int) - wanted.pixels).max(axis=2)
+        assert off.max() <= bound and np.mean(off > 1) < 0.01
+        assert np.abs(got.data["ao"] - wanted.data["ao"]).max() <= 1 / 16
         assert len(np.unique(got.pixels.reshape(-1, 3), axis=0)) > 50
 
 

@@ -60,6 +60,19 @@ def test_trees_load_what_trees_need() -> None:
     assert not files & {"point_batches", "winding_moments", "containment", "overlap_batches"}
 
 
+@pytest.mark.parametrize(
+    "program",
+    ["import bvh.apps.cli.cli", "from bvh import BVH; BVH.from_file(MESH)"],
+    ids=["commands", "from_file"],
+)
+def test_trimesh_is_loaded_when_needed(program: str, tmp_path: Path) -> None:
+    """The start of a command and the own readers of meshes do without it: it takes 0.9 CPU s."""
+    mesh = tmp_path / "mesh.obj"
+    mesh.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+    loaded = modules_after(f"MESH = {str(mesh)!r}\n{program}")
+    assert not loaded & {"trimesh", "scipy.spatial"}
+
+
 def test_the_sources_are_read_when_a_kernel_is_wanted() -> None:
     """Not by the import: that would take as long as all the rest of it."""
     program = """

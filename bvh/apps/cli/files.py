@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, get_args
 
 import numpy as np
-import trimesh
 from numpy.typing import NDArray
 from typer import Argument, Option
 
@@ -26,12 +25,13 @@ from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
 # Meshes that commands take by name; `bvh bench --help` lists their sizes.
-GENERATED = ("organic", "interior", "terrain", "cad_part")
+GENERATED = ("organic", "interior", "terrain", "cad_part", "sculpture")
 
 ScenePath = Annotated[Path, Argument(
     metavar="SCENE", help="Any file that trimesh or meshio reads, .npz with vertices and faces, a "
     "saved tree or a saved scene. Files of positioned meshes, such as .glb, are scenes. Without a "
-    "file: organic, interior, terrain or cad_part, which are generated; organic-80 is a finer one.",
+    "file: sculpture, organic, interior, terrain or cad_part, which are generated; organic-80 is "
+    "finer.",
 )]  # fmt: skip
 PartsPath = Annotated[str, Argument(
     metavar="SCENE",
@@ -116,6 +116,8 @@ def _generated(name: str) -> object:
     kind, dash, size = name.partition("@")[0].partition("-")
     if kind not in GENERATED or (dash and not size.replace(".", "", 1).isdigit()):
         return None
+    import trimesh
+
     found = bundled("benchmarks.scenes").load(name)
     return trimesh.Trimesh(found.vertices, found.faces, process=False)
 

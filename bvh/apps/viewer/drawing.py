@@ -5,10 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import trimesh
 from numpy.typing import ArrayLike, NDArray
-from trimesh.exchange import gltf
-from trimesh.transformations import quaternion_matrix
 
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
@@ -78,6 +75,8 @@ class PageFrame:
         The rotation is a quaternion, w first, from the camera, which looks along its z with y down,
         to the page. The vertical field of view is in radians.
         """
+        from trimesh.transformations import quaternion_matrix
+
         _, down, along = quaternion_matrix(wxyz)[:3, :3].T  # type: ignore[no-untyped-call]
         made = Camera.look_at(np.zeros(3), along, -down, math.degrees(fov), width, height)
         # Directions are the same in both.
@@ -227,6 +226,9 @@ def glb_of(
 
     Normals are those of `attributes`, if `given_normals`, or computed if `smooth`.
     """
+    import trimesh
+    from trimesh.exchange import gltf
+
     visual: Any = trimesh.visual
     material = attributes.material
     assert material is not None

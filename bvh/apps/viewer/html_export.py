@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import trimesh
 
 from bvh.apps.page_server import HOST, new_server, set_up, silent
 from bvh.apps.viewer.drawing import (
@@ -119,8 +118,10 @@ def _label(pick: Pick) -> str:
     return f"face {grouped(pick.prim_id)}{name}, t = {pick.t:.6g}"
 
 
-def _costs(scene: Scene, drawing: PageDrawing, eye: Floats) -> list[trimesh.Trimesh]:
+def _costs(scene: Scene, drawing: PageDrawing, eye: Floats) -> list[Any]:
     """Return the meshes of a drawing with a colour of each vertex: the cost of a ray to it."""
+    import trimesh
+
     copies: list[tuple[DrawnMesh, Floats]] = [
         (part, placed(part, k)) for part in drawing.parts for k in range(len(part.places))
     ]

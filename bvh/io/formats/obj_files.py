@@ -274,6 +274,9 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
 
 def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
     """Return the materials of the files that can be read, by name."""
+    if not libraries:
+        # trimesh takes long to import.
+        return {}
     parse_mtl: Any = importlib.import_module("trimesh.exchange.obj").parse_mtl
     material: Any = importlib.import_module("trimesh.visual.material").SimpleMaterial
     named: dict[str, Any] = {}

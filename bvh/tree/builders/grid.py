@@ -71,7 +71,7 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
 
 
 @entry
-def _add_bins(bins, others):
+def add_bins(bins, others):
     """Add the records of other bins to bins."""
     for i in range(len(bins)):
         record.store(bins, i, record.join_bins(record.load(bins, i), record.load(others, i)))
@@ -184,7 +184,7 @@ def _split_by_cells(
     n = len(records)
     bits = _bits_of_axes(boxes[1], min(n.bit_length() - RECORD_BITS, MOST_BITS))
     size = 1 << int(bits.sum())
-    cells, shelf = aligned(n, np.uint16), Shelf(lambda: _new_cells(size))
+    cells, shelf = aligned(n, np.uint16), Shelf(lambda: new_cells(size))
 
     def fill(begin: int, end: int) -> None:
         with shelf.scratch() as cell_bins:
@@ -193,7 +193,7 @@ def _split_by_cells(
     share(n, CHUNK, fill, threads)
     cell_bins, *others = shelf.pieces()
     for bins in others:
-        _add_bins(cell_bins, bins)
+        add_bins(cell_bins, bins)
     # On each level fewer than n / grain ranges are split, each into two.
     most = min(2 * (n // limits[0] + 1) * (limits[2] + 1), 2 * size)
     links, columns = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)
@@ -227,7 +227,7 @@ def _split_by_cells(
     return links[:used], columns, range_boxes
 
 
-def _new_cells(size: int) -> NDArray[np.float32]:
+def new_cells(size: int) -> NDArray[np.float32]:
     """Return the bins of cells without records."""
     bins = record.new(size)
     bins[:, : record.COUNT], bins[:, record.COUNT] = -np.inf, 0.0

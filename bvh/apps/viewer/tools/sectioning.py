@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from trimesh.intersections import slice_faces_plane
-from trimesh.transformations import quaternion_matrix
 
 from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame, corners_of
 from bvh.camera.camera import Camera
@@ -112,12 +110,16 @@ def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
 
 def placed(part: DrawnMesh, copy: int) -> Floats:
     """Return the vertices of a copy in page coordinates."""
+    from trimesh.transformations import quaternion_matrix
+
     turn = quaternion_matrix(part.turns[copy])[:3, :3]  # type: ignore[no-untyped-call]
     return np.asarray((part.vertices * part.scales[copy]) @ turn.T + part.places[copy])
 
 
 def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:
     """Return the part of triangles at n.p <= level: its vertices and faces."""
+    from trimesh.intersections import slice_faces_plane
+
     cut: Any = slice_faces_plane  # The function has no types.
     vertices, triangles, _ = cut(points, faces.astype(np.int64), -normal, level * normal)
     return vertices.astype(np.float32), triangles.astype(np.uint32)
