@@ -20,7 +20,6 @@ from bvh.distributed.part_index import Index, file_digest, file_names, is_url
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, prefixed
-from bvh.tree.boundary import Loops
 
 UNITS = "", "k", "m", "g", "t"
 
@@ -68,8 +67,6 @@ class OpenParts:
     def __init__(self, place: str, index: Index, memory: int) -> None:
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
-        # By mask, an int32, the boundary of the faces of all parts.
-        self.boundaries: dict[int, Loops] = {}
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[OpenPart]:

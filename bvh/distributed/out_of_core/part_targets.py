@@ -19,7 +19,7 @@ from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.batches.ray_batches import RaySearch
-from bvh.queries.batches.winding import FEW, above_half, add_angles, ways_of
+from bvh.queries.batches.winding import FEW, above_half, add_angles, boundary_for, ways_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
@@ -29,7 +29,7 @@ from bvh.runtime import arguments
 from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
-from bvh.tree.boundary import Loops, boundary_of, edges_of, loops_of
+from bvh.tree.boundary import Loops, edges_of, loops_of
 from bvh.tree.primitives import Triangles
 
 # Many kernels, which only some queries need.
@@ -239,12 +239,12 @@ class PartPoints(NamedTuple):
         return answers
 
     def _boundary(self) -> Loops:
-        """Return the boundary of the faces of all parts that count, cached with the open parts."""
-        cached, edges = self.rays.opened.boundaries, [np.empty((0, 2, 3))]
+        """Return the boundary of the faces of all parts that count, cached."""
+        cached, edges = self.rays.visits.boundaries, [np.empty((0, 2, 3))]
         if self.mask not in cached:
 
             def visit(part: OpenPart, _: Rows) -> None:
-                edges.append(edges_of(part.tree._by_mask(boundary_of, self.mask)))
+                edges.append(edges_of(boundary_for(part.tree, self.mask)))
 
             self.rays.visits.in_order(1, lambda *_: np.ones(1, np.bool_), visit, None, self.mask)
             cached[self.mask] = loops_of(np.concatenate(edges), self.bounds)

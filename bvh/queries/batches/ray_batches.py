@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -147,10 +147,7 @@ class RaySearch(NamedTuple):
         return shaped(batch.shape, _gather(arrays, batch, options, once, None, whole, None))[0]
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
-        """Return how many more faces each ray crosses from their back than from their front.
-
-        A ray of a range from 0 on is that with its origin moved as in `edge_rule`.
-        """
+        """Return how many more faces each ray crosses from their back than from their front."""
         arrays, batch, _ = self._chosen(batch, options)
         if not self.split:
             return _gather(arrays, batch, options, True, None, False, None, signed=True)
@@ -317,19 +314,6 @@ def _order(batch: RayBatch, n: int, sort: int) -> Order:
     return Order(n, row if image else 0, AUTO, sort)
 
 
-def _joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
-    """Return arrays as one; threads copy them."""
-    ends = np.cumsum([len(piece) for piece in pieces])
-    joined = np.empty(int(ends[-1]), pieces[0].dtype)
-
-    def copy(begin: int, end: int) -> None:
-        for piece, stop in zip(pieces[begin:end], ends[begin:end].tolist(), strict=True):
-            joined[stop - len(piece) : stop] = piece
-
-    share(len(pieces), -(-len(pieces) // (4 * threads)), copy, threads)
-    return joined
-
-
 def _listed(
     arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64],
     parts: dict[int, list[Columns]], threads: int,
@@ -346,7 +330,7 @@ def _listed(
         columns = list(zip(none, *pieces, strict=True))
         pieces.clear()
         # One column after the other, so that only one at a time is in memory twice.
-        t, prim_id, u, v, front = (_joined(columns.pop(0), threads) for _ in Columns._fields)
+        t, prim_id, u, v, front = (scratch.joined(columns.pop(0), threads) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
         return results.all_hits_of((prim_id, *hits))

@@ -14,7 +14,8 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import INFINITY, ZERO, RayBatch, RayOptions
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress, share
-from bvh.traversal.points.boundary_angles import WAYS, add_boundary
+from bvh.traversal.points.boundary_angles import add_boundary
+from bvh.traversal.points.edge_factors import WAYS
 from bvh.traversal.points.parity import write_ways_out
 from bvh.traversal.points.winding_number import winding_numbers
 from bvh.traversal.rays.ray_batch import Rays
@@ -83,8 +84,13 @@ class Wound(NamedTuple):
 
 def wound(of: Any, search: RaySearch, mask: int) -> Wound:
     """Return the surface of the faces of a tree that count for a mask, an int32."""
-    loops = of._by_mask(boundary_of, mask)
-    return Wound(search, mask, loops, partial(of._by_mask, winding_terms, mask))
+    return Wound(search, mask, boundary_for(of, mask), partial(of._by_mask, winding_terms, mask))
+
+
+def boundary_for(of: Any, mask: int) -> Loops:
+    """Return the boundary of the faces of a tree that count for a mask, an int32."""
+    loops: Loops = of._by_mask(boundary_of, mask)
+    return loops
 
 
 def above_half(
