@@ -63,7 +63,7 @@ REFERENCE = [
     ("shapes", "Single tests", "ray_triangle ray_box ray_obb ray_plane ray_sphere"),
     ("pictures", "Pictures", "show .pictures.render .pictures.Picture"),
     ("browser", "In the browser", "view Viewer ray_lab RayLab"),
-    ("compiling", "Compiling", "warmup BVHWarning"),
+    ("compiling", "Compiling and the guide", "warmup BVHWarning guide"),
     ("kernels", "bvh.kernels", ".kernels"),
     ("torch", "bvh.torch", ".torch"),
     ("jax", "bvh.jax", ".jax"),
@@ -113,6 +113,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for picture in PICTURES:
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
     files.append(File.generated(config, "commands.md", content=_commands()))
+    files.append(File.generated(config, "llms.txt", abs_src_path=str(ROOT / "llms.txt")))
     for name, source in LIVE.items():
         files.append(File.generated(config, name, content=_live(source)))
     nav: list[Any] = []

@@ -1,4 +1,4 @@
-"""The demo: a scene that comes with the package, with parts that move and things to try."""
+"""The demo: a scene that comes with the package, with moving parts and buttons to try."""
 
 from __future__ import annotations
 
@@ -10,41 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.apps.bundled import bundled
-from bvh.apps.page_server import block
+from bvh.apps.viewer.session import MESH, Session
 from bvh.apps.viewer.window import Viewer
 from bvh.scene.scene import Scene
 
 # Moons, and seconds that each takes around the sculpture.
 MOONS, PERIOD = 7, 12.0
-TRY = (
-    "Click or tap a face: its id, position and normal are exact.",
-    "Selection, tool Lasso: draw around some faces; Ctrl adds, Alt removes.",
-    "Measure between two instances: click a moon, then the part next to it.",
-    "View, shading cost: what each ray costs, in your browser.",
-    "Section plane across z: look inside.",
-    "Stop the moons with the box above.",
-)
+# The direction from the sculpture, in degrees, in which the columns stand, and that of the part.
+BACK, FRONT = 148.0, -48.0
+# Of a lasso, a circle in shares of the picture.
+LASSO = (0.5, 0.5, 0.09)
 
 
 def demo_scene() -> tuple[Scene, NDArray[np.int64]]:
     """Return the scene of the demo, and the ids of its moons, which are at their first positions.
 
-    It has a sculpture, columns around it, a machine part and moons, which are all generated.
+    It has a sculpture, columns behind it, a machine part and moons, which are all generated and
+    stand on the plane z = 0, but for the moons.
     """
-    organic, part = bundled("meshes.organic").organic, bundled("meshes.cad_part").cad_part
-    scene, shapes = Scene(), bundled("meshes.shapes")
-    scene.add(shapes.box((-6, -6, -1.62), (6, 6, -1.5)), name="floor")
-    scene.add(organic(40), name="sculpture")
+    part, scene = bundled("meshes.cad_part").cad_part, Scene()
+    vertices, faces = bundled("meshes.sculpture").sculpture(40)
+    scene.add((vertices, faces), _placed([0, 0, -vertices[:, 2].min()], 1.0), name="sculpture")
+    column = bundled("meshes.masonry").column(3.0, 0.3, 2, flutes=12)
+    turns = np.radians(BACK + np.linspace(-105.0, 105.0, 8))
+    places = np.stack([_placed([3.1 * np.cos(a), 3.1 * np.sin(a), 0], 1.0) for a in turns])
+    scene.add_many(column, places, [f"column {k + 1}" for k in range(8)])
+    moon = bundled("meshes.organic").organic(8)
+    ids = scene.add_many(moon, moon_places(0.0), [f"moon {k + 1}" for k in range(MOONS)])
     vertices, faces = part()
     vertices = vertices - 0.5 * (vertices.min(axis=0) + vertices.max(axis=0))
-    size = 1.6 / np.ptp(vertices, axis=0).max()
-    scene.add((vertices, faces), _placed([3.4, -2.0, -0.8], size), name="machine part")
-    column = bundled("meshes.masonry").column(3.0, 0.3, 2, flutes=12)
-    turns = 2.0 * np.pi * np.arange(8) / 8
-    places = np.stack([_placed([5 * np.cos(a), 5 * np.sin(a), -1.5], 1.0) for a in turns])
-    scene.add_many(column, places, [f"column {k + 1}" for k in range(8)])
-    moon = organic(8)
-    ids = scene.add_many(moon, moon_places(0.0), [f"moon {k + 1}" for k in range(MOONS)])
+    size, a = 1.3 / np.ptp(vertices, axis=0).max(), np.radians(FRONT)
+    place = [2.5 * np.cos(a), 2.5 * np.sin(a), -size * vertices[:, 2].min()]
+    scene.add((vertices, faces), _placed(place, size), name="machine part")
     return scene, ids
 
 
@@ -52,22 +49,44 @@ def moon_places(seconds: float) -> NDArray[np.float64]:
     """Return the transforms of the moons at a time, shape (n, 4, 4)."""
     k = np.arange(MOONS)
     a = 2.0 * np.pi * (seconds / PERIOD + k / MOONS)
-    high = 0.6 * np.sin(2.0 * a + k)
-    at = np.stack([2.6 * np.cos(a), 2.6 * np.sin(a), high], axis=1)
-    return np.stack([_placed(place, 0.16 + 0.03 * (j % 3)) for j, place in enumerate(at)])
+    high = 1.5 + 0.45 * np.sin(2.0 * a + k)
+    at = np.stack([1.9 * np.cos(a), 1.9 * np.sin(a), high], axis=1)
+    return np.stack([_placed(place, 0.12 + 0.03 * (j % 3)) for j, place in enumerate(at)])
 
 
 class Motion:
-    """Thread that moves the moons of the demo while the check box on the page is ticked."""
+    """Things to try on the pages of the demo, and the thread that moves its moons.
+
+    The moons move while the check box is ticked. A page begins with a picture of clay.
+    """
 
     def __init__(self, viewer: Viewer, ids: NDArray[np.int64]) -> None:
         self._viewer, self._ids = viewer, ids
         gui: Any = viewer._server.gui
         with gui.add_folder("Try"):
-            self._moves = gui.add_checkbox("Moons move", True)
-            rows = "".join(f"<li>{text}</li>" for text in TRY)
-            gui.add_html(block(f'<ol id="bvh-try" style="margin:0;padding-left:1.4em">{rows}</ol>'))
+            for text, trial in TRIALS.items():
+                button = gui.add_button(text, color="gray")
+                button.on_click(lambda event, trial=trial: self._try(event.client_id, trial))
+            self._moves = gui.add_checkbox("Moons move", False)
+        self._moves.on_update(lambda _: self._move())
+        viewer._dress(self._dress)
         threading.Thread(target=self._run, name="demo", daemon=True).start()
+
+    def _dress(self, session: Session) -> None:
+        """Show clay, and in the mesh the shadows of what does not move."""
+        session.views.ground(without=self._ids.tolist())
+        session.shade("clay")
+
+    def _try(self, client_id: int, trial: Any) -> None:
+        session = self._viewer._sessions.get(client_id)
+        if session is not None:
+            trial(session)
+
+    def _move(self) -> None:
+        """Draw meshes while the moons move, as a picture is cast anew at each step."""
+        if self._moves.value:
+            for session in list(self._viewer._sessions.values()):
+                session.shade(MESH)
 
     def _run(self) -> None:
         passed, before = 0.0, time.perf_counter()
@@ -78,6 +97,25 @@ class Motion:
                 passed += now - before
                 self._viewer.scene.set_transforms(self._ids, moon_places(passed))
             before = now
+
+
+def _lasso(session: Session) -> None:
+    """Select the faces in a circle around the middle."""
+    x, y, size = LASSO
+    a = np.linspace(0.0, 2.0 * np.pi, 40, endpoint=False)
+    session.shade(MESH)
+    session.select(np.stack([x + size * np.cos(a), y + 1.4 * size * np.sin(a)], axis=1))
+
+
+# The buttons: what they say, and what they do on a page.
+TRIALS: dict[str, Any] = {
+    "Pick in the middle": lambda session: session.pick_at(0.5, 0.5),
+    "Lasso some faces": _lasso,
+    "Measure part to column": lambda session: session.measure("machine part", "column 1"),
+    "Cut the sculpture open": lambda session: session.cut("y", 50.0),
+    "What does a ray cost?": lambda session: session.shade("cost"),
+    "Back to clay": lambda session: session.reset("clay"),
+}
 
 
 def _placed(place: Any, size: float) -> NDArray[np.float64]:

@@ -49,7 +49,8 @@ _KEY = (
 _CONTRAST = (
     "label,.mantine-Slider-markLabel{color:var(--mantine-color-text)!important;opacity:1!important}"
     "button[data-variant=outline] *{color:var(--mantine-color-text)!important}"
-    ".mantine-Button-root:not([data-variant=outline]){background:#1657c9!important}"
+    ".mantine-Button-root:not([data-variant=outline]){background:rgba(128,128,128,.16)!important;"
+    "color:var(--mantine-color-text)!important}"
 )
 # Gives names to controls that have none, for screen readers; again and again, as viser adds some.
 _NAMES = """setInterval(() => {

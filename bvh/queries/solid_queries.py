@@ -38,8 +38,8 @@ class SolidQueries(MeshTrees, TreeQueries):
     __slots__ = ()
 
     def relation(
-        self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
-        progress: ProgressLike | None = None,
+        self, other: Any, transform: ArrayLike | None = None, *, margin: float = 0.0,
+        threads: int | None = None, progress: ProgressLike | None = None,
     ) -> Any:  # fmt: skip
         """Decide how this solid and another are related.
 
@@ -54,6 +54,9 @@ class SolidQueries(MeshTrees, TreeQueries):
             Over triangles; a mesh is anything that `from_mesh` takes.
         transform : array_like, shape (..., 4, 4), optional
             As in `distance_to`, a query each.
+        margin : float
+            Disjoint solids of at most this distance, as `distance_to` computes it, are "touching".
+            Other relations do not depend on it.
         threads, progress
             As in `closest_hit`; progress counts transforms.
 
@@ -81,13 +84,25 @@ class SolidQueries(MeshTrees, TreeQueries):
         >>> moves = [trimesh.transformations.translation_matrix([x, 0, 0]) for x in (3, 4, 5, 0)]
         >>> wall.relation(wall, moves).tolist()
         ['overlapping', 'touching', 'disjoint', 'equal']
+        >>> gap = trimesh.transformations.translation_matrix([4.0, 0.2 + 1e-6, 0.0])
+        >>> wall.relation(wall, gap), wall.relation(wall, gap, margin=1e-5)
+        ('disjoint', 'touching')
         """
-        from bvh.surfaces.relations import relation_of
+        from bvh.surfaces.relations import NAMES, relation_of
 
-        pairs = self._pairs("relation", other, transform, threads, progress)
-        answers = [relation_of(*pair) if pair else "disjoint" for pair in pairs]
+        limit = arguments.one_length("margin", margin)
+        this, tree = self._two_states("relation", other)
+        pairs = this._pairs("relation", tree, transform, threads, progress)
+        answers = np.array([relation_of(*pair) if pair else NAMES[0] for pair in pairs], "<U11")
         shape = np.shape(transform)[:-2] if transform is not None else ()
-        return np.array(answers, "<U11").reshape(shape) if shape else answers[0]
+        apart = np.flatnonzero(answers == NAMES[0])
+        if limit > 0.0 and len(apart):
+            moves = transform
+            if transform is not None:
+                moves = affine_matrices(transform).reshape(-1, 4, 4)[apart]
+            near = this.distance_to(tree, moves, max_distance=limit, threads=threads).mask
+            answers[apart[np.atleast_1d(near)]] = NAMES[1]
+        return answers.reshape(shape) if shape else str(answers[0])
 
     def penetration(
         self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,

@@ -312,6 +312,14 @@ def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.
     return array
 
 
+def one_length(name: str, value: float) -> float:
+    """Return a single distance of at least 0; it may be infinite."""
+    length = reals(name, value)
+    if length.ndim or not length >= 0.0:
+        raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+    return float(length)
+
+
 def corner_points(lower: ArrayLike, upper: ArrayLike) -> list[NDArray[np.float64]]:
     """Return corners of regions as float64 of shape (..., 3); raise for a single inverted one."""
     low, high = points("lower", lower), points("upper", upper)

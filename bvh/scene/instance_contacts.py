@@ -1,4 +1,4 @@
-"""Contacts of instances, distances between instances, and relations of solids.
+"""Contacts of instances, and distances between instances.
 
 The TLAS yields pairs of leaves whose boxes are near each other, sorted by their instances. Two
 instances touch as soon as two of their faces do. Of the pairs of leaves of two instances, those
@@ -6,26 +6,20 @@ with the nearest boxes come first, so that distances rule out most of the others
 """
 
 from collections.abc import Callable
-from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.geometry.transforms import moved
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import ScenePairs
-from bvh.queries.solid_queries import must_bound_a_solid
-from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene import instance_pairs
 from bvh.scene.scene_view import SceneView
 from bvh.traversal.pairs import meeting_pairs
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.primitives import Triangles
 
 Ids = NDArray[np.int32]
 Rows = NDArray[np.int64]
@@ -259,45 +253,6 @@ def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> Clearances:
     distances = np.array([one.distance for one in nearest], np.float64)
     at = np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3)
     return Clearances(distances, at, prim, owners.astype(np.int32), leaf)
-
-
-def find_relations(
-    view: SceneView, ignored: NDArray[np.int64], threads: int,
-    progress: Progress | None = None,
-) -> ScenePairs:  # fmt: skip
-    """Return the relations of a scene's instances that are not disjoint."""
-    # Exact arithmetic, imported here as only relations need it.
-    from bvh.surfaces.relations import NAMES, relation_of
-    from bvh.surfaces.surface import Surface
-
-    near = candidates(view, view, ignored, 0.0, threads)
-    pairs = near.owners[near.begins[:-1]]
-
-    @cache
-    def solid(owner: int) -> BVH:
-        """Return a tree over the mesh of an instance in world coordinates."""
-        points, faces, count = [], [], 0
-        for leaf in np.flatnonzero((view.owners == owner) & (view.masks != 0)).tolist():
-            triangles = view.trees[view.tree_of[leaf]].primitives
-            assert isinstance(triangles, Triangles)
-            points.append(moved(triangles.points, view.maps[leaf]))
-            faces.append(triangles.faces + count)
-            count += len(triangles.points)
-        tree = BVH.from_triangles(
-            kernel_input(np.concatenate(points)), np.concatenate(faces), warn=False
-        )
-        must_bound_a_solid("relations", f"instance {owner}", tree)
-        return tree
-
-    answers = []
-    for k, (a, b) in enumerate(pairs.tolist()):
-        find_pairs = partial(solid(a).overlap_tree, solid(b), threads=threads)
-        answers.append(relation_of(Surface.of(solid(a)), Surface.of(solid(b)), find_pairs))
-        if progress is not None:
-            progress(k + 1, len(pairs))
-    relation = np.array(answers, "<U11")
-    related = relation != NAMES[0]
-    return ScenePairs(pairs[related].astype(np.int32), relation=relation[related])
 
 
 @warms("contacts in scenes")

@@ -19,7 +19,7 @@ from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask, reported
 from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, counted_ids
-from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, thread_count
+from bvh.runtime.arguments import ALL_BITS, kernel_input, one_length, thread_count
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.scene_content import SceneContent
 from bvh.scene.scene_view import SceneView
@@ -197,8 +197,8 @@ class SceneQueries(
         return partial(find_leaf_pairs, view, content)
 
     def collisions(
-        self, *, ignore: PairsLike | None = None, threads: int | None = None,
-        progress: ProgressLike | None = None,
+        self, *, ignore: PairsLike | None = None, margin: float = 0.0,
+        threads: int | None = None, progress: ProgressLike | None = None,
     ) -> NDArray[np.int32]:  # fmt: skip
         """Find all pairs of instances whose surfaces touch.
 
@@ -213,6 +213,8 @@ class SceneQueries(
         ignore : iterable of pairs, or array_like of int, shape (k, 2), optional
             Pairs of instances that may touch, in either order, by ids or names. A name stands for
             all instances of this scene with it.
+        margin : float
+            Surfaces of at most this distance, as `clearances` computes it, touch.
         threads, progress
             As in `closest_hit`; progress counts parts of the work.
 
@@ -248,11 +250,14 @@ class SceneQueries(
         >>> arm.collisions(ignore=joints).tolist()
         [[0, 3]]
         """
-        from bvh.scene.instance_contacts import find_touching
+        from bvh.scene.instance_contacts import find_clearances, find_touching
         from bvh.scene.instance_pairs import ignored_keys
 
         view, workers = self._over_triangles("collisions"), thread_count(threads)
-        ignored = ignored_keys(self._instances, ignore)
+        ignored, limit = ignored_keys(self._instances, ignore), one_length("margin", margin)
+        if limit > 0.0:
+            near = reported(find_clearances, progress, view, view, ignored, limit, workers)
+            return np.asarray(near.instance_id)
         return reported(find_touching, progress, view, view, ignored, workers)
 
     def clearances(
@@ -297,16 +302,14 @@ class SceneQueries(
         from bvh.scene.instance_contacts import find_clearances
         from bvh.scene.instance_pairs import ignored_keys
 
-        limit = reals("max_distance", max_distance)
-        if limit.ndim or not limit >= 0.0:
-            raise ValueError(f"max_distance must be a number of at least 0, got {max_distance!r}")
+        limit = one_length("max_distance", max_distance)
         view, workers = self._over_triangles("clearances"), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
-        return reported(find_clearances, progress, view, view, ignored, float(limit), workers)
+        return reported(find_clearances, progress, view, view, ignored, limit, workers)
 
     def relations(
-        self, *, ignore: PairsLike | None = None, threads: int | None = None,
-        progress: ProgressLike | None = None,
+        self, *, ignore: PairsLike | None = None, margin: float = 0.0,
+        threads: int | None = None, progress: ProgressLike | None = None,
     ) -> results.ScenePairs:  # fmt: skip
         """Return the relations of solid instances: touching, overlapping, inside another, equal.
 
@@ -316,6 +319,8 @@ class SceneQueries(
         ----------
         ignore
             As in `collisions`.
+        margin
+            As in `BVH.relation`.
         threads, progress
             As in `closest_hit`; progress counts pairs of instances.
 
@@ -327,7 +332,7 @@ class SceneQueries(
         Raises
         ------
         ValueError
-            If an instance whose box meets another's has open edges.
+            If an instance whose box meets another's, within the margin, has open edges.
 
         Examples
         --------
@@ -340,12 +345,12 @@ class SceneQueries(
         >>> found.instance_id.tolist(), found.relation.tolist()
         ([[0, 1], [1, 2]], ['touching', 'overlapping'])
         """
-        from bvh.scene.instance_contacts import find_relations
         from bvh.scene.instance_pairs import ignored_keys
+        from bvh.scene.solids.instance_solids import find_relations
 
         view, workers = self._over_triangles("relations"), thread_count(threads)
-        ignored = ignored_keys(self._instances, ignore)
-        return reported(find_relations, progress, view, ignored, workers)
+        ignored, limit = ignored_keys(self._instances, ignore), one_length("margin", margin)
+        return reported(find_relations, progress, view, ignored, limit, workers)
 
     def _over_triangles(self, query: str) -> SceneView:
         """Return the view, if all visible leaves are over triangles."""

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.apps.demo import MOONS, PERIOD, Motion, demo_scene, moon_places
+from bvh.apps.demo import MOONS, PERIOD, TRIALS, Motion, demo_scene, moon_places
+from bvh.apps.viewer.ground_shadow import ground_shadow
 from bvh.apps.viewer.html_export import write_page
 from tests.commands import Run
 
 pytest.importorskip("viser")
+from tests.apps.page_client import PageClient
 
 
 def test_moons_go_round() -> None:
@@ -29,7 +31,7 @@ def test_moons_go_round() -> None:
         assert not scene.collisions().size or not np.isin(scene.collisions(), ids).any()
 
 
-def test_the_box_stops_them() -> None:
+def test_the_box_moves_them() -> None:
     """They move while the page is open and the box is ticked."""
     scene, ids = demo_scene()
     with bvh.view(scene, port=0) as viewer:
@@ -40,10 +42,52 @@ def test_the_box_stops_them() -> None:
             time.sleep(0.3)
             return not np.array_equal(before, scene[int(ids[0])].transform)
 
+        assert not moved()
+        motion._moves.value = True
         assert moved()
         motion._moves.value = False
         time.sleep(0.2)
         assert not moved()
+
+
+def test_things_to_try() -> None:
+    """Pages begin in clay, above a shadow of what stays; each button does what it says."""
+    scene, ids = demo_scene()
+    assert abs(scene.bounds[0, 2]) < 1e-12
+    with bvh.view(scene, port=0) as viewer:
+        Motion(viewer, ids)
+        client = PageClient(viewer.url)
+        session = client.until(lambda: next(iter(viewer._sessions.values()), None), "the page")
+        client.until(lambda: session._picture.value == "clay", "clay")
+        client.until(lambda: "/shadow" in client.nodes, "the shadow")
+        for name, trial in TRIALS.items():
+            trial(session)
+            if name == "Pick in the middle":
+                assert viewer.pick is not None or not session.camera()
+            if name == "Lasso some faces":
+                assert viewer.selection is not None
+            if name == "Measure part to column":
+                assert "bvh-measure" in session._measuring._text.content
+            if name == "Cut the sculpture open":
+                assert session._section.plane is not None and not session.is_whole
+            if name == "What does a ray cost?":
+                assert session._picture.value == "cost"
+        assert session._section.plane is None and viewer.pick is None
+
+
+def test_shadows_on_the_ground() -> None:
+    """They are dark below what stands, and leave out what they are told to; any up will do."""
+    scene = bvh.Scene()
+    for name, x in (("stays", 0.0), ("moves", 9.0)):
+        scene.add(bvh.BVH.from_boxes([[x, 0, 0]], [[x + 2, 2, 1]]), name=name)
+    for up in np.eye(3):
+        found = ground_shadow(scene, up)
+        assert found is not None and found.pixels[..., 3].max() > 150
+        assert abs(found.centre @ up) < 1e-12
+        assert not found.pixels[[0, -1], :, 3].any() and not found.pixels[:, [0, -1], 3].any()
+    some = ground_shadow(scene, np.eye(3)[2], [1])
+    assert some is not None and np.count_nonzero(some.pixels) < 0.7 * np.count_nonzero(found.pixels)
+    assert scene[1].visible and ground_shadow(bvh.Scene(), np.eye(3)[2]) is None
 
 
 @pytest.mark.long

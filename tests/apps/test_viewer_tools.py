@@ -182,13 +182,13 @@ def test_views_and_pictures(window: Window) -> None:
     until(lambda: window.camera.forward[2] < -0.99, "the view from above")
     page.get_by_role("button", name="Iso", exact=True).click()
     until(lambda: window.camera.forward[2] > -0.9, "the oblique view")
-    page.get_by_label("Ground and axes").click()
+    page.get_by_label("Grid and axes").click()
     page.get_by_label("Orthographic").click()
     until(lambda: window.camera.half_height < 0.01, "parallel lines")
     window.keep("viewer_orthographic.png")
     page.get_by_label("Orthographic").click()
     until(lambda: window.camera.half_height > 0.1, "perspective")
-    page.get_by_label("Ground and axes").click()
+    page.get_by_label("Grid and axes").click()
     with page.expect_download() as download:
         page.get_by_text("Save picture").click()
     assert download.value.suggested_filename == "view.png"

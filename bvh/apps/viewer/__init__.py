@@ -6,6 +6,7 @@ Each file imports only from those above it.
 |---|---|
 | `scene_copy.py` | Copy of a scene that shares its trees, for pages, while other threads change the scene |
 | `drawing.py` | Drawing of a scene in page coordinates: the meshes sent, and boxes for those beyond the limit |
+| `ground_shadow.py` | Shadow of a scene on the ground below it, cast by our rays, as an image for pages |
 | `meshes.py` | Meshes on a page: the parts of a drawing; only changes since the last drawing are sent |
 | `readouts.py` | Texts of the page's panel, as HTML with an id for each value, and the page's script |
 | `box_overlay.py` | Boxes of tree nodes on the page: of the tree that was picked, or of a scene's top level |

@@ -13,7 +13,6 @@ from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking import projected
 from bvh.picking.projected import BOX_FACES, outlines_of
-from bvh.pictures.colours import instance_colours
 from bvh.queries.hierarchy import BVH
 from bvh.scene.leaves import Leaves
 from bvh.scene.scene import Scene
@@ -27,11 +26,16 @@ MAX_FACES = 2_000_000
 DRAWN_TIMES = 8
 # Number of faces from which on meshes are shaded smoothly.
 SMOOTH_FROM = 5000
-CLAY = np.array([[205, 166, 132]], np.uint8)
+# Colours of trees, all of one lightness, the first also of a single one.
+PALETTE = np.array(
+    [[205, 166, 132], [184, 178, 170], [150, 177, 192], [206, 180, 128], [168, 182, 150]], np.uint8
+)
 # Columns of a matrix are orthogonal if the cosines between them are below this.
 SQUARE = 1e-6
 # Smallest half extent of a scene that is not treated as a point.
 SMALLEST = 2.0**-600
+# Step between the tones of instances.
+GOLDEN = 0.6180339887498949
 # Bit k of a corner's index is the side along axis k; an edge joins two that differ in one bit.
 EDGES = np.array([(a, a | 1 << k) for k in range(3) for a in range(8) if not a >> k & 1])
 
@@ -304,11 +308,11 @@ def face_outlines(tree: BVH, ids: NDArray[np.integer]) -> Floats:
 
 
 def _colours(leaves: Leaves) -> NDArray[np.uint8]:
-    """Return the colour of each leaf: that of its instance, or clay for a single instance."""
+    """Return the colour of each leaf: clay, or that of its tree, with another tone by instance."""
     if len(np.unique(leaves.instance_id)) < 2:
-        return np.repeat(CLAY, len(leaves), axis=0)
-    soft = 0.12 + 0.78 * instance_colours(leaves.instance_id)
-    return np.asarray((255.0 * soft).round().astype(np.uint8))
+        return np.repeat(PALETTE[:1], len(leaves), axis=0)
+    tones = 0.9 + 0.16 * (GOLDEN * leaves.instance_id % 1.0)
+    return np.asarray((PALETTE[leaves.tree_of % len(PALETTE)] * tones[:, None]).astype(np.uint8))
 
 
 def corners_of(boxes: Floats) -> Floats:

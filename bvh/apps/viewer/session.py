@@ -20,7 +20,7 @@ from bvh.apps.viewer.tools.instance_list import InstanceList
 from bvh.apps.viewer.tools.marks import BLUE, GREY, ORANGE, Marked, Marks
 from bvh.apps.viewer.tools.measuring import Measuring
 from bvh.apps.viewer.tools.page_events import PageEvents
-from bvh.apps.viewer.tools.sectioning import Sectioning
+from bvh.apps.viewer.tools.sectioning import OFF, Sectioning
 from bvh.apps.viewer.tools.selecting import Selecting
 from bvh.apps.viewer.tools.views import WIDE, Views
 from bvh.apps.viewer.tracing import Latest, Tracer
@@ -87,6 +87,34 @@ class Session:
         """The last selection, or None."""
         return self._selecting.found
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the page shows the meshes, and not a ray-cast picture, and nothing is cut off."""
+        return bool(self._picture.value == MESH and self._section.plane is None)
+
+    def shade(self, name: str) -> None:
+        """Show the meshes, or pictures of a shade."""
+        self._picture.value = name
+
+    def select(self, polygon: NDArray[np.float64]) -> None:
+        """Select in a polygon, in shares of the picture."""
+        self._selecting.select(polygon)
+
+    def measure(self, first: str, second: str) -> None:
+        """Measure between two instances, by name."""
+        self._measuring.between(first, second)
+
+    def cut(self, across: str, share: float) -> None:
+        """Show the meshes, cut across an axis at a share of their extent, in percent."""
+        self.shade(MESH)
+        self._section.cut(across, share)
+
+    def reset(self, shade: str) -> None:
+        """Clear all marks and the section plane, and show a shade."""
+        self._clear()
+        self._section.cut(OFF, 50.0)
+        self.shade(shade)
+
     def close(self) -> None:
         """Stop casting pictures."""
         self._closed = True
@@ -136,6 +164,7 @@ class Session:
     def redraw(self) -> None:
         """Draw the meshes, cut by the section plane; the caller holds the lock."""
         self._meshes.show(self._section.parts(self._drawing.parts, self.frame))
+        self.views.show_shadow()
 
     def _reframe(self, frame: PageFrame) -> None:
         """Change page coordinates; the camera keeps its position in the world."""
@@ -145,7 +174,8 @@ class Session:
         # Marks lose their positions, so that the next update draws them in the new coordinates.
         self._selecting.unplace()
         self._picked = None if self._picked is None else self._picked.unplaced()
-        self._views.draw_ground()
+        self.views.draw_ground()
+        self.views.draw_shadow()
 
     def _show_left_out(self, drawing: PageDrawing) -> None:
         """Show boxes of the meshes that are left out."""
@@ -171,27 +201,27 @@ class Session:
         # The script of the page writes into these fields, which it hides.
         self._cursor = gui.add_text("Cursor", "")
         PageEvents(gui, {
-            "pick": lambda event: self._pick_at(event["x"], event["y"]),
+            "pick": lambda event: self.pick_at(event["x"], event["y"]),
             "region": lambda event: self._selecting.select(event["points"], event.get("mode", "")),
             "escape": lambda _: self._clear(),
             "hide": lambda event: self._hide(int(event["id"])),
             "frame": lambda event: self._frame_instance(int(event["id"])),
             "dark": lambda event: self._dress(bool(event["value"])),
-            "narrow": lambda _: self._views.look("Iso"),
+            "narrow": lambda _: self.views.look("Iso"),
         })  # fmt: skip
-        with gui.add_folder("Selection"):
-            self._selecting = Selecting(self)
         with gui.add_folder("View"):
             self._picture = gui.add_dropdown(
                 "Shading", (MESH, *shades_of(self.scene)), initial_value=MESH,
                 hint="The mesh as drawn by the browser, or a ray-cast picture.",
             )  # fmt: skip
             self._picture_text = gui.add_html("", visible=False)
-            self._views = Views(self, up)
-        with gui.add_folder("Measure", expand_by_default=False):
+            self.views = Views(self, up)
+        with gui.add_folder("Measure"):
             self._measuring = Measuring(self)
-        with gui.add_folder("Section plane", expand_by_default=False):
+        with gui.add_folder("Section plane"):
             self._section = Sectioning(self)
+        with gui.add_folder("Selection"):
+            self._selecting = Selecting(self)
         self._list = InstanceList(gui, self._copy)
         with gui.add_folder("Bounding boxes", expand_by_default=False):
             self._boxes = BoxOverlay(self)
@@ -213,7 +243,7 @@ class Session:
             self._selecting.clear()
             self._measuring.clear()
 
-    def _pick_at(self, x: float, y: float) -> None:
+    def pick_at(self, x: float, y: float) -> None:
         """Pick at a position, given as shares of the picture's width and height."""
         camera = self.camera()
         origin, direction = camera.ray(float(x) * camera.width, float(y) * camera.height)
@@ -251,7 +281,7 @@ class Session:
             ]  # fmt: skip
             if boxes:
                 corners = np.concatenate(boxes)
-                self._views.look("", np.array([corners.min(axis=0), corners.max(axis=0)]))
+                self.views.look("", np.array([corners.min(axis=0), corners.max(axis=0)]))
 
     def _mark_pick(self, camera: Camera) -> None:
         """Mark the picked face, as seen by a camera, and its normal."""
@@ -325,6 +355,7 @@ class Session:
         """Show the mesh, or a picture in the shade that is chosen."""
         chosen = self._picture.value
         self._meshes.set_visible(chosen == MESH)
+        self.views.show_shadow()
         self._picture_text.visible = chosen != MESH
         self._tracer.choose(None if chosen == MESH else chosen)
 

@@ -20,6 +20,8 @@ from bvh.scene.scene import Scene
 MOVING, RESTING = 0.08, 0.25
 # Fewest and most pixels of a picture.
 COARSEST, FINEST = 10_000, 1 << 20
+# Share of FINEST of the first picture when the camera has come to rest, before the fine one.
+FIRST = 0.125
 # Seconds to wait for the picture in progress when the page is closed.
 PATIENCE = 5.0
 
@@ -79,8 +81,8 @@ class Tracer:
     ) -> None:  # fmt: skip
         self.camera, self.show, self.threads, self._copy = camera, show, threads, copy
         self.shade: Shade | None = None
-        # Whether the next picture is a fine one, and whether the page is closed.
-        self._fine = self._closed = False
+        # The share of FINEST of the next picture, 0 for a coarse one; whether the page is closed.
+        self._fine, self._closed = 0.0, False
         # Number of changes that make a picture in progress outdated.
         self._moves = 0
         self._seconds_a_pixel = 1e-6
@@ -97,7 +99,7 @@ class Tracer:
     def moved(self) -> None:
         """Cast a coarse picture now, and a fine one when the camera has come to rest."""
         self.stop()
-        self._fine = False
+        self._fine = 0.0
         self._moves += 1
         if self.shade is not None:
             self._rest()
@@ -111,7 +113,7 @@ class Tracer:
         if self._fine:
             # Abandon only a fine picture: a coarse one is finished and shown, as changes may come
             # faster than pictures.
-            self._fine = False
+            self._fine = 0.0
             self._moves += 1
         # In a thread, so that the caller does not wait for pictures.
         threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
@@ -136,7 +138,7 @@ class Tracer:
             self._timer.cancel()
 
     def _refine(self) -> None:
-        self._fine = True
+        self._fine = FIRST
         self._draw()
 
     def _cast(self) -> None:
@@ -152,14 +154,16 @@ class Tracer:
         if shade is None:
             self.show(None, "")
             return
-        view = self.camera()
+        full = view = self.camera()
         # While the camera moves, as many pixels as can be cast in time.
-        pixels = FINEST if fine else min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST)
+        pixels = (
+            fine * FINEST if fine else min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST)
+        )
         size = reduced(view.width, view.height, int(pixels))
         began = notice.clock()
         try:
             scene, view = self._current(), view.resized(*size)
-            picture = render(scene, view, shade, ground=False, threads=self.threads, progress=check)
+            picture = render(scene, view, shade, threads=self.threads, progress=check)
         except _OutdatedError:
             return
         except ValueError:
@@ -177,6 +181,10 @@ class Tracer:
         if self.shade == shade:
             text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
             self.show(picture.pixels, text)
+        if 0.0 < fine < 1.0 and self._moves == moves:
+            self._fine = 1.0
+            if size != reduced(full.width, full.height, FINEST):
+                self._cast()
 
     def _current(self) -> Scene:
         """Return a copy of the scene as it is now, which nothing changes while it is rendered."""

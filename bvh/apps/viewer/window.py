@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,6 +70,7 @@ class Viewer(Page):
         self.scene, self._copy = scene, SceneCopy(scene)
         self._title, self._up, self._max_faces, self._threads = title, up, max_faces, threads
         self._sessions: dict[int, Session] = {}
+        self._begin: Callable[[Session], None] | None = None
         self._last: Session | None = None
         # Set while there is a page, so that the thread sleeps without one, and at the end.
         self._has_pages = threading.Event()
@@ -134,6 +135,13 @@ class Viewer(Page):
                 self.pick,
             )  # fmt: skip
 
+    def _dress(self, begin: Callable[[Session], None]) -> None:
+        """Have a function called with each page that is opened, and with the open ones."""
+        with self._copy.lock:
+            self._begin = begin
+            for session in list(self._sessions.values()):
+                begin(session)
+
     def _leave(self) -> None:
         self._has_pages.set()
         self._thread.join(PATIENCE)
@@ -152,6 +160,8 @@ class Viewer(Page):
             )
             self._sessions[client.client_id] = self._last
             self._has_pages.set()
+            if self._begin is not None:
+                self._begin(self._last)
         # If it disconnected before this call, the event for that has passed.
         if client.client_id not in self._server.get_clients():
             self._remove(client)

@@ -37,6 +37,15 @@ class Measuring:
         self._text.content = readouts.measured(None)
         self._session.marks.clear("measure", "measured")
 
+    def between(self, first: str, second: str) -> None:
+        """Measure the distance between two instances of the outermost scene, by name."""
+        self._between.value = INSTANCES
+        with self._session.updated_scene():
+            scene = self._session.scene
+            if first in scene and second in scene:
+                self._picks = [(np.zeros(3), scene[name].id) for name in (first, second)]
+                self._measure()
+
     def add(self, pick: Pick | None) -> None:
         """Add a pick as an end of the measurement; show the distance between the last two."""
         if self._between.value == OFF or pick is None:
@@ -45,6 +54,10 @@ class Measuring:
         if len(self._picks) < 2:
             self._text.content = readouts.measured(None, started=True)
             return
+        self._measure()
+
+    def _measure(self) -> None:
+        """Show the distance between the last two picks."""
         ends = np.array([position for position, _ in self._picks])
         distance = float(np.linalg.norm(ends[1] - ends[0]))
         if self._between.value == INSTANCES:

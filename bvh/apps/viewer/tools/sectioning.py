@@ -35,6 +35,10 @@ class Sectioning:
         self._share.on_update(lambda _: self._update())
         self._flip.on_update(lambda _: self._update())
 
+    def cut(self, across: str, share: float) -> None:
+        """Set the controls: the axis, and the position in percent of the extent."""
+        self._share.value, self._across.value = share, across
+
     def _update(self) -> None:
         """Set the section plane to that of the controls, and show it."""
         session, chosen = self._session, self._across.value

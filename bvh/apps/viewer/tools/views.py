@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from bvh.apps.viewer.drawing import Floats, PageFrame
+from bvh.apps.viewer.ground_shadow import ground_shadow
 from bvh.camera.camera import Camera
 from bvh.camera.placement import oblique
 from bvh.scene.scene import Scene
@@ -17,6 +19,7 @@ WIDE, NARROW = 35.0, 1.0
 # Share of the view that a model fills.
 FILL = 0.9
 NAMES = ("Fit", "Front", "Top", "Iso")
+SHADOW = "/shadow"
 
 
 class Views:
@@ -27,11 +30,15 @@ class Views:
         gui = session.client.gui
         buttons = gui.add_button_group("View", NAMES)
         self._parallel = gui.add_checkbox("Orthographic", False)
-        self._ground = gui.add_checkbox("Ground and axes", False)
+        hint = "A shadow below the scene, cast by rays once, when this is ticked."
+        self._shadow = gui.add_checkbox("Shadow", False, hint=hint)
+        self._ground = gui.add_checkbox("Grid and axes", False)
+        self._without: Collection[int] = ()
         picture = gui.add_button("Save picture")
         buttons.on_click(lambda _: self.look(buttons.value))
         self._parallel.on_update(lambda _: self._change_opening())
         self._ground.on_update(lambda _: self.draw_ground())
+        self._shadow.on_update(lambda _: self.draw_shadow())
         picture.on_click(lambda _: self._save())
 
     def look(self, name: str, bounds: Floats | None = None) -> None:
@@ -75,6 +82,28 @@ class Views:
         target = np.asarray(camera.look_at)
         scale = np.tan(0.5 * camera.fov) / np.tan(0.5 * np.radians(opening))
         self._stand(target + scale * (np.asarray(camera.position) - target), target, opening)
+
+    def ground(self, without: Collection[int] = ()) -> None:
+        """Show the shadow of the scene without instances, which may move."""
+        self._without = without
+        self._shadow.value = True
+
+    def draw_shadow(self) -> None:
+        """Draw the shadow below the scene as it is now."""
+        session, scene = self._session, self._session.client.scene
+        scene.remove_by_name(SHADOW) if scene.get_handle_by_name(SHADOW) else None
+        if self._shadow.value:
+            with session.updated_scene():
+                found = ground_shadow(session.scene, self._up, self._without)
+                if found is not None:
+                    found.show(scene, session.frame, SHADOW)
+                    self.show_shadow()
+
+    def show_shadow(self) -> None:
+        """Show the shadow, but for pictures, which have their own, and cut scenes."""
+        handle = self._session.client.scene.get_handle_by_name(SHADOW)
+        if handle is not None:
+            handle.visible = self._session.is_whole
 
     def draw_ground(self) -> None:
         """Draw a grid below the scene, and the axes in its lowest corner."""
