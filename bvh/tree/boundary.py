@@ -27,7 +27,7 @@ class Loops(NamedTuple):
     begins: NDArray[np.uint8]
     # The centre of the points, and a power of two by which their distances are about 1.
     frame: NDArray[np.float64]
-    box: NDArray[np.float64]  # the lower and the upper corner, (2, 3)
+    box: NDArray[np.float64]  # the lower and the upper corner, (6,)
     around: NDArray[np.float64]  # those of the whole surface
     size: int  # how many points
 
@@ -77,7 +77,7 @@ def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
         exponent = int(np.frexp((0.5 * high - 0.5 * low).max())[1])
         frame[3] = np.ldexp(1.0, min(max(-exponent, -1020), 1020))
     flags = kernel_input(np.array(begins, np.uint8))
-    frame, box, around = (kernel_input(part) for part in (frame, box, around))
+    frame, box, around = (kernel_input(np.ravel(part)) for part in (frame, box, around))
     return Loops(kernel_input(rows), flags, frame, box, around, len(rows))
 
 

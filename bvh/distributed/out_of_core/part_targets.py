@@ -211,7 +211,7 @@ class PartPoints(NamedTuple):
         loops = self._boundary()
         if accuracy < np.inf and loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
-        directions = ways_of(points, loops, self.bounds)
+        directions = ways_of(points, loops, arguments.kernel_input(self.bounds.reshape(-1)))
         batch = ray_batch(points, directions, 0.0, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
         found = self.rays.signed_hits(batch, options).astype(np.float64)

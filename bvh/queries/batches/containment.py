@@ -128,8 +128,8 @@ def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
 
 
 def corners_of(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return the lower and the upper corner of the box of a tree, (2, 3)."""
-    return kernel_input(np.array(_corners(arrays)).reshape(2, 3))
+    """Return the lower and the upper corner of the box of a tree, (6,)."""
+    return np.array(_corners(arrays))
 
 
 def _corners(arrays: TreeArrays) -> list[float]:

@@ -150,9 +150,9 @@ class RaySearch(NamedTuple):
         """Return how many more faces each ray crosses from their back than from their front."""
         arrays, batch, _ = self._chosen(batch, options)
         if not self.split:
-            return _gather(arrays, batch, options, True, None, False, None, signed=True)
+            return _gather(arrays, batch, options, True, None, False, None, sided=True)
         parts: dict[int, list[Columns]] = {}
-        counts = _gather(arrays, batch, options, True, None, True, parts, signed=True)
+        counts = _gather(arrays, batch, options, True, None, True, parts, sided=True)
         hits = _listed(arrays, batch, counts, parts, options.threads)
         sums = np.concatenate([[0], np.cumsum(np.where(hits.front, -1, 1))])
         return np.asarray(np.diff(sums[hits.offsets]))
@@ -340,7 +340,7 @@ def _listed(
 
 def _gather(
     arrays: TreeArrays, batch: RayBatch, options: RayOptions, once: bool, limit: int | None,
-    whole: bool, parts: dict[int, list[Columns]] | None, signed: bool = False,
+    whole: bool, parts: dict[int, list[Columns]] | None, sided: bool = False,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return how many hits each ray has; collect them in `parts`, by the first block of a chunk."""
     # `whole`: hits are listed, not only counted. Without `parts` they are not stored.
@@ -364,7 +364,7 @@ def _gather(
         with SHELF.scratch() as kept, shelf.scratch() as memory:
             while begin < end:
                 goal: FirstGoal | AllGoal = AllGoal(
-                    cull, once, signed, whole, memory.found, memory.visits
+                    cull, once, sided, whole, memory.found, memory.visits
                 )
                 if ranked:
                     given = filtered.function, filtered.data, memory.nearest

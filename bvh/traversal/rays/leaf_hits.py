@@ -48,13 +48,13 @@ class FirstGoal(NamedTuple):
 class AllGoal(NamedTuple):
     """All hits; `cull` and `once` are as in `FirstGoal`.
 
-    With `signed`, which needs `once`, hits from the back count 1 and those from the front -1, for
+    With `sided`, which needs `once`, hits from the back count 1 and those from the front -1, for
     rays whose origin is moved by the infinitesimal of `edge_rule`: see `hit_weight`.
     """
 
     cull: int
     once: bool
-    signed: bool
+    sided: bool
     listed: bool  # without it hits are only counted
     found: FoundHits
     visits: tuple[NDArray[np.int32], ...]
@@ -132,10 +132,10 @@ def append_hit(goal, r, prim, weight):
 
 
 @kernel
-def hit_weight(context_ref, r, prim, cull, once, signed):
-    """Return what a hit counts: 1, or if `signed` its side; 0 for none, or none by the edge rule.
+def hit_weight(context_ref, r, prim, cull, once, sided):
+    """Return what a hit counts: 1, or if `sided` its side; 0 for none, or none by the edge rule.
 
-    If `signed`, a ray that begins on a face counts it if it does with its origin moved.
+    If `sided`, a ray that begins on a face counts it if it does with its origin moved.
     """
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -143,7 +143,7 @@ def hit_weight(context_ref, r, prim, cull, once, signed):
     t, side = intersect(tree.primitives, prim, *ray, cull)
     if side == MISS or (once and not crosses(tree.primitives, prim, ray[0], ray[1])):
         return np.int64(0)
-    if not signed:
+    if not sided:
         return np.int64(1)
     if t == 0.0 and not is_ahead(tree.primitives, prim, side):
         return np.int64(0)
@@ -153,7 +153,7 @@ def hit_weight(context_ref, r, prim, cull, once, signed):
 def collect_hit(goal, context_ref, memory, slot, prim):
     """Append a primitive that no filter has seen, if a slot's ray hits it."""
     r = slots.ray(memory, slot)
-    weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.signed)
+    weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
     if weight != 0:
         append_hit(goal, r, prim, weight)
 
@@ -171,10 +171,10 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
         if found.certain >> k & 1:
             # A ray that surely passes all edges meets none of them, so no edge rule applies.
             if not culled >> k & 1:
-                exits = not goal.signed or behind >> k & 1 == 1
+                exits = not goal.sided or behind >> k & 1 == 1
                 append_hit(goal, r, prim, np.int64(1) if exits else np.int64(-1))
         else:
-            weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.signed)
+            weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
             if weight != 0:
                 append_hit(goal, r, prim, weight)
 

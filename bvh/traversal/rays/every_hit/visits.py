@@ -117,7 +117,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
                 certain ^= culled
             if not goal.listed:
                 number, weight = ray_number(r), simd.popcount(certain)
-                if goal.signed:
+                if goal.sided:
                     weight = 2 * simd.popcount(certain & back) - weight
                 simd.poke(counts, number, simd.peek(counts, number) + weight)
                 bits ^= certain
@@ -128,7 +128,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
                 # A ray that surely passes all edges meets none of them, so no edge rule applies.
                 weight = np.int64(1)
                 if certain >> k & 1 == 0:
-                    weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.signed)
+                    weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
                 if weight != 0:
                     append_hit(goal, r, prim, weight)
 
@@ -143,7 +143,7 @@ def _test_others(primitives, context, visits, queued, goal):
         first, count = leaf_rows(np.int64(simd.peek(visits.leaf_codes, i)))
         for row in range(first, first + count):
             prim = np.int64(simd.peek(tree.ids, row))
-            weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.signed)
+            weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
             if weight != 0:
                 append_hit(goal, r, prim, weight)
 
