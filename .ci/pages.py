@@ -48,8 +48,8 @@ REFERENCE = [
     (
         "answers",
         "Answers",
-        "Hits AllHits ClosestPoints Clearances Intersections Overlaps OverlapVolumes Penetrations "
-        "ScenePairs",
+        "Hits AllHits ClosestPoints Clearances Interferences Intersections Overlaps OverlapVolumes "
+        "Penetrations ScenePairs",
     ),
     ("scenes", "Scenes", "Scene SceneStats load_scene Instance Attributes Leaf Leaves"),
     ("cameras", "Cameras and picking", "Camera Pick Selection"),
@@ -78,7 +78,7 @@ GROUPS = {
     "Build, change and save": "from_|refit|save|to$|add|remove|replace|rename|set_",
     "Rays": "closest_hit|any_hit|all_hits|count_hits|visible|caster",
     "Points": "closest_point|distance$|signed_distance|contains|winding_number",
-    "Shapes and pairs": "overlap|self_overlap|distance_to|clearances|collisions",
+    "Shapes and pairs": "overlap|self_overlap|distance_to|clearances|collisions|interferences",
     "Picking": "pick",
 }
 

@@ -23,6 +23,7 @@ from bvh.picking.results import Selection as Selection
 from bvh.pictures.thumbnails import show as show
 from bvh.queries.answers.clearances import Clearances as Clearances
 from bvh.queries.answers.clearances import SceneClearances as SceneClearances
+from bvh.queries.answers.interferences import Interferences as Interferences
 from bvh.queries.answers.solids import Intersections as Intersections
 from bvh.queries.answers.solids import Penetrations as Penetrations
 from bvh.queries.hierarchy import BVH as BVH

@@ -23,6 +23,7 @@ from bvh.runtime.arguments import ALL_BITS, kernel_input, one_length, thread_cou
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.scene_content import SceneContent
 from bvh.scene.scene_view import SceneView
+from bvh.scene.solids.interference_queries import InterferenceQueries
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.primitives import Triangles
 
@@ -35,7 +36,11 @@ if TYPE_CHECKING:
 
 
 class SceneQueries(
-    SceneContent, PickableScene, SightQueries, PointQueries, OverlapQueries[results.ScenePairs]
+    InterferenceQueries,
+    PickableScene,
+    SightQueries,
+    PointQueries,
+    OverlapQueries[results.ScenePairs],
 ):
     """Queries of a scene."""
 

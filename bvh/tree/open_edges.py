@@ -50,6 +50,23 @@ def open_edges(triangles: Triangles) -> NDArray[np.int32]:
     return np.asarray(ends[np.sort(first[counts & 1 == 1])], np.int32)
 
 
+def is_oriented(triangles: Triangles) -> bool:
+    """Return whether as many finite faces run through each edge one way as the other, but for one.
+
+    One more of an odd number of faces, as at open edges.
+    """
+    names = hashes(triangles.points)[finite_faces(triangles)]
+    start, end = names.ravel(), np.roll(names, -1, axis=1).ravel()
+    edges, ways = start ^ end, np.where(start < end, 1, -1)
+    order = np.argsort(edges)[np.count_nonzero(edges == 0) :]
+    edges, ways = edges[order], ways[order]
+    first = np.flatnonzero(np.append(True, edges[1:] != edges[:-1])[: len(edges)])
+    if len(first) == 0:
+        return True
+    counts = np.diff(first, append=len(edges))
+    return bool((np.abs(np.add.reduceat(ways, first)) <= counts % 2).all())
+
+
 def finite_faces(triangles: Triangles) -> NDArray[np.int32]:
     """Return the faces whose vertices are finite."""
     points, faces = triangles

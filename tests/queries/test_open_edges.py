@@ -15,7 +15,7 @@ import trimesh
 import bvh
 from bvh.queries import tree_base
 from bvh.scene import scene_queries
-from bvh.tree.open_edges import is_closed
+from bvh.tree.open_edges import is_closed, is_oriented
 from bvh.tree.primitives import Triangles
 
 BALL = trimesh.creation.icosphere(subdivisions=3)
@@ -48,6 +48,34 @@ def test_as_edges_counted_one_by_one(rng: np.random.Generator) -> None:
                 if len(ends) == 2:
                     times[ends] = times.get(ends, 0) + 1
         assert closed(points, faces) == all(count % 2 == 0 for count in times.values())
+
+
+def test_windings_counted_one_by_one(rng: np.random.Generator) -> None:
+    """Few vertices, some at one place, faces twice and degenerate: every edge by its two ways."""
+    seen = set()
+    for _ in range(300):
+        points = rng.integers(0, 2, (5, 3)).astype(float)
+        ball, faces = rng.random() < 0.5, rng.integers(0, 5, (rng.integers(1, 7), 3))
+        if ball:
+            points, faces = (
+                BALL.vertices,
+                BALL.faces[rng.random(len(BALL.faces)) < rng.choice([0.97, 1.0])],
+            )
+            turned = rng.random(len(faces)) < rng.choice([0.0, 0.01])
+            faces = np.where(turned[:, None], faces[:, ::-1], faces)
+        places = [tuple(p) for p in np.asarray(points).tolist()]
+        ways: dict[tuple[Any, Any], int] = {}
+        for face in faces.tolist():
+            for a, b in zip(face, face[1:] + face[:1], strict=True):
+                way = places[a], places[b]
+                ways[way] = ways.get(way, 0) + (way[0] != way[1])
+        wanted = all(abs(n - ways.get((b, a), 0)) <= (n + ways.get((b, a), 0)) % 2
+                     for (a, b), n in ways.items())  # fmt: skip
+        primitives = Triangles(np.asarray(points, float), np.asarray(faces, np.int32))
+        assert is_oriented(primitives) == wanted
+        seen.add((ball, wanted))
+    assert len(seen) == 4
+    assert bvh.BVH.from_triangles(np.eye(3), np.empty((0, 3), int), warn=False).is_oriented
 
 
 def test_meshes() -> None:

@@ -85,6 +85,7 @@ def questions(tmp_path: Path) -> dict[str, Ask]:
         "penetration": lambda p: tree.penetration(tree, np.diag([2.0, 2, 2, 1])[None], progress=p),
         "overlap_volume": lambda p: tree.overlap_volume(tree, np.eye(4)[None], progress=p),
         "relations": lambda p: pair_of_boxes().relations(progress=p),
+        "interferences": lambda p: pair_of_boxes().interferences(progress=p),
         "refit": lambda p: tree.refit(vertices, progress=p),
         "from_trimesh": lambda p: Scene.from_trimesh(read, progress=p),
         "load_scene": lambda p: bvh.load_scene(tmp_path / "ball.glb", progress=p),

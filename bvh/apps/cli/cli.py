@@ -15,6 +15,7 @@ import bvh
 from bvh.apps.bundled import bundled
 from bvh.apps.cli import console, files
 from bvh.apps.cli.camera_options import Eye, Fov, Ortho, Size, Target, Up, camera_of
+from bvh.apps.cli.check_command import check_command
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.helps import explain
 from bvh.apps.cli.show_commands import demo_command, lab_command, render_command, view_command
@@ -35,7 +36,7 @@ LISTED = 20
 
 
 def run() -> None:
-    """Run the command; an error is printed in one line, with exit code 2."""
+    """Run the command; an error is printed in one line, with exit code 2, or 3 of `bvh check`."""
     # Names may contain characters that the terminal cannot encode.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -49,7 +50,7 @@ def run() -> None:
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         text = " ".join(str(error).split()) or type(error).__name__
         console.err.print(f"bvh: {console.one_line(text)}")
-        sys.exit(2)
+        sys.exit(3 if sys.argv[1:2] == ["check"] else 2)
 
 
 @app.command()
@@ -161,7 +162,7 @@ def cast(
     terminal.print(f"{console.rays_in(len(hits), seconds)}, {speed:.2f} million a second")
 
 
-for command in (render_command, view_command, demo_command, lab_command):
+for command in (check_command, render_command, view_command, demo_command, lab_command):
     app.command(name=command.__name__.removesuffix("_command"))(command)
 
 
@@ -195,11 +196,14 @@ Figures = tuple[dict[str, Any], dict[str, Any], str]
 def _mesh_figures(tree: BVH, read: object) -> Figures:
     """Return the figures of a mesh and its tree: to print and for JSON, for JSON alone, as text."""
     figures: dict[str, Any] = {}
+    surface: dict[str, Any] = {}
     if tree.kind == "triangles":
         figures["vertices"] = len(tree.vertices)
+        surface = _surface_figures([tree])
     figures |= {tree.kind: len(tree), **_corners(tree.bounds)}
     if hasattr(read, "is_watertight"):
         figures["watertight"] = bool(read.is_watertight)
+    figures |= surface
     stats = tree.stats()
     more = {name: value for name, value in asdict(stats).items() if name != "primitives"}
     return figures, more, str(stats)
@@ -213,6 +217,7 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
         meshes = [read.geometry[name] for name in {*read.geometry}]
         figures["watertight"] = all(getattr(mesh, "is_watertight", True) for mesh in meshes)
     leaves = scene.leaves
+    figures |= _surface_figures([tree for tree in leaves.trees if tree.kind == "triangles"])
     counts = np.array([tree.primitives for tree in stats.trees])[leaves.tree_of]
     sums = np.bincount(leaves.instance_id, counts, minlength=int(scene.ids.max(initial=-1)) + 1)
     more = {
@@ -229,6 +234,13 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
     else:
         lines = lines[: len(lines) - len(stats.tree_lines())]
     return figures, more, "\n".join(lines)
+
+
+def _surface_figures(trees: list[BVH]) -> dict[str, Any]:
+    """Return whether all meshes are closed, their open edges, and if faces are wound alike."""
+    count = sum(0 if tree.is_closed else len(tree.open_edges()) for tree in trees)
+    oriented = all(tree.is_oriented for tree in trees)
+    return {"closed": count == 0, "open_edges": count, "oriented": oriented}
 
 
 def _parts_figures(parts: Parts, details: bool) -> Figures:

@@ -12,6 +12,7 @@ EXAMPLES = {
     "build": ("scan.ply -o scan.bvh", "city.glb -o city.bvh --quality high"),
     "partition": ("scan.ply -o parts --memory 4GB", "a.stl b.stl -o s3://bucket/parts"),
     "cast": ("scan.ply --rays rays.npy -o hits.npz", "scan.ply --size 1920x1080"),
+    "check": ("assembly.glb", "assembly.glb --margin 1e-5 --allow-touching --json"),
     "render": ("scan.ply -o scan.png --shade clay", "city.glb -o depth.npy --shade depth"),
     "view": ("scan.ply", "city.glb --html city.html"),
     "demo": ("", "--port 8081 --no-open"),

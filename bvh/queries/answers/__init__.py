@@ -9,4 +9,5 @@ Each file imports only from those above it.
 | `locations.py` | Positions and normals of hits, and of points on faces; those of hits are computed on first access |
 | `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: distances and nearest points |
 | `solids.py` | `Intersections` of meshes and planes; `Penetrations` and `OverlapVolumes` of solids |
+| `interferences.py` | `Interferences` of the instances of a scene: relation, shared volume, depth, where they meet |
 """

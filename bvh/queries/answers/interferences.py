@@ -1,0 +1,161 @@
+"""`Interferences` of the instances of a scene: relation, shared volume, depth, where they meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.answers.result_bases import PerQuery
+from bvh.runtime.arguments import number_of
+
+Reals = NDArray[np.float64]
+
+# Relations of solids whose interiors meet.
+OVERLAPPING = ("overlapping", "inside", "contains", "equal")
+UNKNOWN = "unknown"
+# Titles of the columns of a table that are numbers.
+NUMBERS = ("volume", "depth", "distance")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Interferences(PerQuery):
+    """Pairs of a scene's instances that are not clear of each other, ascending by their ids.
+
+    ``str`` of it is a table, and `records` are plain values for JSON. Masks, as in
+    ``found[found.volume > 1e-9]``, select rows.
+
+    Attributes
+    ----------
+    relation : ndarray of str, shape (m,)
+        Relation of the first instance to the second, as `BVH.relation` returns it; "unknown" where
+        one of them is no solid, see `note`.
+    volume : ndarray of float64, shape (m,)
+        What they share, as of `BVH.overlap_volume`; NaN where it is unknown.
+    depth : ndarray of float64, shape (m,)
+        As of `BVH.penetration`; 0 where they only touch, NaN where it is unknown or they are equal.
+    distance : ndarray of float64, shape (m,)
+        Distance of the surfaces of those that are "touching" within a margin, or unknown; 0 for
+        others, and NaN where an instance is not over triangles.
+    position : ndarray of float64, shape (m, 2, 3)
+        Where they meet, a point of each: nearest points of those that touch or are unknown; of
+        others the deepest point, and the end of that depth. NaN if there is none.
+    instance_id : ndarray of int32, shape (m, 2)
+        The two instances, the lower id first.
+    name : ndarray of str, shape (m, 2)
+        Their names; empty for none.
+    open_edges : ndarray of int64, shape (m, 2)
+        Open edges of each; 0 of closed meshes, -1 of instances that are not over triangles.
+    oriented : ndarray of bool, shape (m, 2)
+        Whether the faces of each are wound alike (see `BVH.is_oriented`).
+    note : ndarray of str, shape (m,)
+        Why something is unknown, or that both are the same; otherwise empty.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np, trimesh
+    >>> scene, box = bvh.Scene(), bvh.BVH.from_mesh(trimesh.creation.box())
+    >>> maps = np.tile(np.eye(4), (3, 1, 1))
+    >>> maps[:, 0, 3] = 0.0, 0.75, 1.75
+    >>> ids = scene.add_many(box, maps, ["a", "b", "c"])
+    >>> found = scene.interferences()
+    >>> found, found.volume.tolist(), found.overlaps.tolist()
+    (Interferences(2 pairs of instances: 1 overlapping, 1 touching), [0.25, 0.0], [True, False])
+    >>> found[~found.overlaps].records()[0]["names"]
+    ['b', 'c']
+    """
+
+    relation: NDArray[np.str_]
+    volume: Reals
+    depth: Reals
+    distance: Reals
+    position: Reals
+    instance_id: NDArray[np.int32]
+    name: NDArray[np.str_]
+    open_edges: NDArray[np.int64]
+    oriented: NDArray[np.bool_]
+    note: NDArray[np.str_]
+
+    _more_axes: ClassVar = {
+        "position": 2, "instance_id": 1, "name": 1, "open_edges": 1, "oriented": 1,
+    }  # fmt: skip
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return int(np.size(self.relation))
+
+    def __bool__(self) -> bool:
+        """Whether there are any pairs."""
+        return len(self) > 0
+
+    @property
+    def overlaps(self) -> NDArray[np.bool_]:
+        """Whether interiors meet, shape (m,); False where it is unknown."""
+        return np.isin(self.relation, OVERLAPPING)
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """True for all pairs, shape (m,)."""
+        return np.ones(len(self), np.bool_)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries of plain values, for JSON: None in place of NaN.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> scene, box = bvh.Scene(), trimesh.creation.box()
+        >>> ids = scene.add(box), scene.add(box)
+        >>> row = scene.interferences().records()[0]
+        >>> row["instances"], row["names"], row["relation"], row["volume"]
+        ([0, 1], [None, None], 'equal', 1.0)
+        """
+        rows = []
+        for k in range(len(self)):
+            row: dict[str, Any] = {
+                "instances": self.instance_id[k].tolist(),
+                "names": [name or None for name in self.name[k].tolist()],
+                "relation": str(self.relation[k]),
+            }
+            for title in (*NUMBERS, "position"):
+                values = getattr(self, title)[k]
+                row[title] = values.tolist() if np.isfinite(values).all() else None
+            row["open_edges"] = self.open_edges[k].tolist()
+            row["oriented"] = self.oriented[k].tolist()
+            rows.append(row | {"note": str(self.note[k]) or None})
+        return rows
+
+    def __str__(self) -> str:
+        """Return a table: a line for each pair, below one of titles."""
+        lines: list[tuple[str, ...]] = [("first", "second", "relation", *NUMBERS, "at", "note")]
+        for k in range(len(self)):
+            ends = zip(self.instance_id[k].tolist(), self.name[k].tolist(), strict=True)
+            first, second = (f"{number} {_plain(name)}".rstrip() for number, name in ends)
+            numbers = [_number(getattr(self, title)[k]) for title in NUMBERS]
+            place = self.position[k, 0]
+            at = ", ".join(map(_number, place)) if np.isfinite(place).all() else "-"
+            note = _plain(str(self.note[k]))
+            lines.append((first, second, str(self.relation[k]), *numbers, at, note))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join(
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        )
+
+    def __repr__(self) -> str:
+        kinds, counts = np.unique(self.relation, return_counts=True)
+        listed = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
+        pairs = number_of(len(self), "pairs of instances")
+        return f"Interferences({pairs}{': ' if listed else ''}{listed})"
+
+
+def _number(value: float) -> str:
+    """Return a number as text; a dash for NaN."""
+    return "-" if np.isnan(value) else f"{value:.6g}"
+
+
+def _plain(text: str) -> str:
+    """Return text without control characters."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
