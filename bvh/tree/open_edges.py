@@ -23,8 +23,8 @@ HALF = np.uint64(32)
 
 def is_closed(triangles: Triangles) -> bool:
     """Return whether every edge of the finite faces is shared by an even number of them."""
-    points, faces = triangles.points, _finite_faces(triangles)
-    names = _hashes(points)
+    points, faces = triangles.points, finite_faces(triangles)
+    names = hashes(points)
     left = np.uint64(0)
     for begin in range(0, len(faces), AT_ONCE):
         a, b, c = np.ascontiguousarray(names.take(faces[begin : begin + AT_ONCE]).T)
@@ -41,7 +41,7 @@ def open_edges(triangles: Triangles) -> NDArray[np.int32]:
 
     Of several vertices at one position, those that the first of these faces has are returned.
     """
-    points, faces = triangles.points, _finite_faces(triangles)
+    points, faces = triangles.points, finite_faces(triangles)
     names = np.unique(points + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
     same = np.sort(names[ends], axis=1)
@@ -55,7 +55,7 @@ def is_oriented(triangles: Triangles) -> bool:
 
     One more of an odd number of faces, as at open edges.
     """
-    names = _hashes(triangles.points)[_finite_faces(triangles)]
+    names = hashes(triangles.points)[finite_faces(triangles)]
     start, end = names.ravel(), np.roll(names, -1, axis=1).ravel()
     edges, ways = start ^ end, np.where(start < end, 1, -1)
     order = np.argsort(edges)[np.count_nonzero(edges == 0) :]
@@ -67,7 +67,7 @@ def is_oriented(triangles: Triangles) -> bool:
     return bool((np.abs(np.add.reduceat(ways, first)) <= counts % 2).all())
 
 
-def _finite_faces(triangles: Triangles) -> NDArray[np.int32]:
+def finite_faces(triangles: Triangles) -> NDArray[np.int32]:
     """Return the faces whose vertices are finite."""
     points, faces = triangles
     if np.isfinite(points).all():
@@ -76,7 +76,7 @@ def _finite_faces(triangles: Triangles) -> NDArray[np.int32]:
     return np.asarray(faces[finite[faces].all(axis=1)])
 
 
-def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
+def hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return a number for each point, equal for equal points."""
     names = np.empty(len(points), np.uint64)
     for begin in range(0, len(points), AT_ONCE):

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.batches.containment import inside
+from bvh.queries.batches.containment import in_chunks, inside
 from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.batches.winding import Wound
 from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, points_of, scene_points_of
 from bvh.runtime.arguments import shaped
-from bvh.runtime.threads import Progress, Shelf, share
+from bvh.runtime.threads import Progress, Shelf
 from bvh.traversal.points.closest_point import (
     Nearest,
     TreeTarget,
@@ -24,17 +25,12 @@ from bvh.traversal.points.closest_point import (
 )
 from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch
-from bvh.traversal.points.winding_number import winding_numbers
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import named_codes
+from bvh.tree.primitives import Triangles
 from bvh.tree.shapes import shape_of
-from bvh.tree.winding_moments import WindingTerms
 
 Floats = NDArray[np.float64]
-
-# Points that a thread takes at a time: enough to hide the cost of the call, few enough to balance
-# threads and to notice Ctrl-C immediately.
-MIN_POINTS, MAX_POINTS = 128, 4096
 
 # For trees and for scenes. Reused from batch to batch: new scratch takes longer than one point.
 SHELVES: tuple[Shelf[PointScratch], ...] = tuple(
@@ -49,9 +45,9 @@ class PointSearch(NamedTuple):
     rays: Callable[[], RaySearch]
     # Bits that choose among faces, and the instances of a scene, as int32.
     mask: int
-    # Returns, for a number of threads, the multipole moments of the faces; if the second argument
-    # is true, with reflected leaves reversed (see `SceneQueries._as_one_tree`).
-    winding: Callable[[int, bool], WindingTerms]
+    # Returns the faces with their boundary; if the argument is true, with reflected leaves reversed
+    # (see `SceneQueries._as_one_tree`).
+    wound: Callable[[bool], Wound]
     # Of a scene: how much its leaves scale distances (see `world_metric`); None of a tree.
     metrics: Callable[[], Floats] | None = None
 
@@ -65,11 +61,20 @@ class PointSearch(NamedTuple):
         u, v = weights[:, 0], weights[:, 1]
         if self.metrics is None:
             d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
-            return points_of((d, position, *rest))
+            return points_of((d, position, *rest), self.source())
         instanced: Any = self.rays().arrays.primitives
         owner, leaf, prim = named_codes(found.names, instanced.owners, threads)
         d, *rest = shaped(shape, found.distance, prim, u, v, owner, leaf)
-        return scene_points_of((d, position, *rest))
+        return scene_points_of((d, position, *rest), self.source())
+
+    def source(self) -> Any:
+        """Return what normals of closest points follow from."""
+        target = self.rays()
+        primitives = target.arrays.primitives
+        owner: Any = target.owner
+        if isinstance(primitives, Triangles):
+            return primitives, 0, None
+        return owner, owner.moves, None
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
@@ -83,21 +88,16 @@ class PointSearch(NamedTuple):
         return inside(self.rays(), self.mask, points, threads, progress, surface=surface)
 
     def winding_numbers(
-        self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
-        reorient: bool = False,
-    ) -> Floats:  # fmt: skip
-        """Return the winding number of each of the points (n, 3); see `winding` for `reorient`."""
-        terms, found = self.winding(threads, reorient), np.empty(len(points))
+        self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
+    ) -> Floats:
+        """Return the winding number of each of the points (n, 3)."""
+        return self.wound(False).numbers(points, accuracy, threads, progress)
 
-        def work(begin: int, end: int) -> None:
-            winding_numbers(terms, points, accuracy**2, begin, end, found)
-
-        if accuracy == np.inf:
-            # Exact sums: every point takes long.
-            share(len(points), 16, work, threads, progress)
-        else:
-            in_chunks(len(points), work, threads, progress)
-        return found
+    def wound_around(
+        self, points: Floats, threads: int, progress: Progress | None = None
+    ) -> NDArray[np.bool_]:
+        """Return which points (n, 3) have a winding number above a half; leaves are turned back."""
+        return self.wound(True).inside(points, threads, progress)
 
     def _run(
         self, batch: PointBatch, count: int | None, places: bool, threads: int,
@@ -130,7 +130,7 @@ class ShapeSearch(NamedTuple):
         shape = batch.shape if count is None else (*batch.shape, count)
         none = np.full((2, len(ids)), np.nan)
         d, *rest = shaped(shape, distance, ids.astype(np.int32), *none)
-        return ClosestPoints(d, position.reshape(*shape, 3), *rest)
+        return points_of((d, position.reshape(*shape, 3), *rest), (self.arrays.primitives, 0, None))
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
@@ -161,14 +161,3 @@ def _nearest(
 
     in_chunks(batch.size, work, threads, progress)
     return found
-
-
-def in_chunks(
-    count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
-) -> None:
-    """Call work(begin, end) on chunks of points, smaller ones if progress is reported."""
-    if progress is None:
-        share(count, MAX_POINTS, work, threads, None, MIN_POINTS)
-    else:
-        size = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
-        share(count, size, work, threads, progress)
