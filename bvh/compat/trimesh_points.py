@@ -35,6 +35,8 @@ GUESS = (
 
 # How to decide containment in meshes that are not watertight.
 OpenRule = Literal["rays", "winding"]
+# Of winding numbers of meshes with many open edges.
+ACCURACY = 2.0
 
 
 class Rules:
@@ -164,7 +166,7 @@ def contains(
     check_option("opened", rule, get_args(OpenRule))
     if rule == "winding":
         # The normals of an open mesh may point either way.
-        return np.asarray(np.abs(tree.winding_number(points)) > 0.5)
+        return np.asarray(np.abs(tree.winding_number(points, ACCURACY)) > 0.5)
     warn_if_open(tree, None, "contains", GUESS)
     result = np.zeros(len(points), np.bool_)
     lower, upper = tree.bounds
@@ -173,7 +175,7 @@ def contains(
     ahead, behind = (np.asarray(tree.count_hits(some, d)) for d in (DIRECTION, -DIRECTION))
     result[rows_inside] = (ahead & behind & 1) == 1
     unclear = rows_inside[((ahead ^ behind) & 1 == 1) & (ahead > 0) & (behind > 0)]
-    result[unclear] = np.abs(tree.winding_number(points[unclear])) > 0.5
+    result[unclear] = np.abs(tree.winding_number(points[unclear], ACCURACY)) > 0.5
     return result
 
 

@@ -122,7 +122,9 @@ def _columns(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> La
     """Return the columns of a result; of parts, those of all groups are merged."""
     if isinstance(target, Parts) and verb.merge is None:
         return {verb.name: _by_sides(target, verb, arrays, options)}
-    groups = target.groups() if isinstance(target, Parts) else [target]
+    # Exact winding numbers are not sums of those of groups, which are rounded.
+    whole = verb.name == "winding_number" and options.get("accuracy", np.inf) == np.inf
+    groups = target.groups() if isinstance(target, Parts) and not whole else [target]
     results = [chunk_results(group, verb, arrays, options) for group in groups]
     kinds, rank = chunk_tasks.kinds_of(target, verb, options), results[0].ndim
     task = partial(_merged, how=verb.merge, names=list(kinds), rank=rank)

@@ -549,6 +549,28 @@ typedef struct {
 } bvh_split_words;
 void bvh_split(bvh_split_words *words);
 
+/* bvh.traversal.points.boundary_angles */
+
+typedef struct {
+    bvh_f8_2d points;
+    bvh_u1_1d begins;
+    bvh_f8_1d frame;
+    bvh_f8_1d box;
+    bvh_f8_1d around;
+    int64_t size;
+} bvh_Loops;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_Loops loops;
+    bvh_f8_2d points;
+    bvh_f8_2d directions;
+    int64_t begin;
+    int64_t end;
+    bvh_f8_1d found;
+} bvh_add_boundary_words;
+void bvh_add_boundary(bvh_add_boundary_words *words);
+
 /* bvh.traversal.points.closest_point */
 
 typedef struct {
@@ -1100,6 +1122,7 @@ typedef struct {
 typedef struct {
     int64_t cull;
     int64_t once;
+    int64_t sided;
     int64_t listed;
     bvh_FoundHits found;
     bvh_Visits visits;
@@ -1237,6 +1260,7 @@ typedef struct {
 typedef struct {
     int64_t cull;
     int64_t once;
+    int64_t sided;
     int64_t listed;
     bvh_FoundHits_2 found;
     bvh_Visits visits;

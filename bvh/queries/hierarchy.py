@@ -308,6 +308,8 @@ def _warm_points() -> None:
     tree.distance(points[0])
     tree.contains(np.zeros((2, 3)))
     tree.winding_number(points)
+    # A series is for boundaries of many edges.
+    BVH.from_triangles(np.eye(3), [[0, 1, 2]] * 40, warn=False).winding_number(points, 2.0)
     for tree in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
         tree.closest_point(points)
 

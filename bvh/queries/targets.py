@@ -49,8 +49,11 @@ class PointTarget(Protocol):
     ) -> NDArray[np.bool_]: ...  # fmt: skip
     def winding_numbers(
         self, points: NDArray[np.float64], accuracy: float, threads: int,
-        progress: Progress | None = None, *, reorient: bool = False,
+        progress: Progress | None = None,
     ) -> NDArray[np.float64]: ...  # fmt: skip
+    def wound_around(
+        self, points: NDArray[np.float64], threads: int, progress: Progress | None = None
+    ) -> NDArray[np.bool_]: ...
 
 
 class RegionTarget(Protocol):

@@ -29,13 +29,12 @@ from bvh.tree.triangle_groups import GROUP_SIZE
 # Many kernels, imported by the first query that needs them.
 if TYPE_CHECKING:
     from bvh.queries.batches.overlap_batches import RegionSearch
-    from bvh.tree.winding_moments import WindingTerms
 
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
 OPEN_IS_FINE = "open is fine"
-# Numbers of masks whose multipole moments are cached, and whose closedness is.
+# Numbers of masks whose boundaries and multipole moments are cached, and whose closedness is.
 WINDINGS, CLOSED = 4, 1024
 
 # Held while a refit puts a new state in place of an old one, and while one is read.
@@ -212,6 +211,7 @@ class TreeBase:
     def _point_target(self, query: str, mask: int | None) -> Any:
         """Return the target of points; raise a TypeError if the primitives do not fit the query."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
+        from bvh.queries.batches.winding import wound
 
         bits, now = one_mask(mask), self._snapshot()
         if query in ("closest_point", "distance") and isinstance(
@@ -219,10 +219,8 @@ class TreeBase:
         ):
             return ShapeSearch(now._arrays_for(bits))
         now._must_hold(query, Triangles)
-        return PointSearch(
-            lambda: RaySearch(now._arrays_for(bits), now._quality == "high", now), bits,
-            lambda threads, _: now._winding_terms(threads, bits),
-        )  # fmt: skip
+        rays = RaySearch(now._arrays_for(bits), now._quality == "high", now)
+        return PointSearch(lambda: rays, bits, lambda _: wound(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
         """Return this tree's description for a warning, or None if no warning is due.
@@ -260,20 +258,18 @@ class TreeBase:
             lambda found: found._only(counted_ids(now._groups, found.prim_id, bits)),
         )  # fmt: skip
 
-    def _winding_terms(self, threads: int, mask: int = -1) -> WindingTerms:
-        """Return the multipole moments of the faces that a mask selects."""
-        from bvh.tree.winding_moments import winding_terms
-
-        # Two threads may both compute them, with equal results.
+    def _by_mask(self, of: Callable[..., Any], mask: int, *rest: Any) -> Any:
+        """Return what a function computes of the faces that a mask selects, cached by its name."""
+        # Two threads may both compute it, with equal results.
         arrays = self._arrays
-        cached: dict[int, WindingTerms] = vars(arrays).setdefault("_winding", {})
-        terms = cached.get(mask)
-        if terms is None:
-            terms = winding_terms(self._counted_triangles(arrays, mask), threads)
+        cached: dict[int, Any] = vars(arrays).setdefault(f"_{of.__name__}", {})
+        found = cached.get(mask)
+        if found is None:
+            found = of(self._counted_triangles(arrays, mask), *rest)
             if len(cached) >= WINDINGS:
                 cached.clear()
-            cached[mask] = terms
-        return terms
+            cached[mask] = found
+        return found
 
     def _counted_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
         """Return the triangles that share a bit with a mask; without groups they have all bits."""

@@ -78,7 +78,7 @@ class TreeQueries(
         trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
         # Frames, and the data of a user's primitives, are not counted.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
-        tables = cached.get("_winding"), origin and origin.members
+        tables = cached.get("_winding_terms"), cached.get("_boundary_of"), origin and origin.members
         tables_of_trees = [kept_tables(arrays) for arrays in trees]
         return bytes_of(stored, self._groups, self._face_ids, tables, tables_of_trees)
 

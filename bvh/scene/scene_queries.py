@@ -31,8 +31,8 @@ from bvh.tree.primitives import Triangles
 if TYPE_CHECKING:
     from bvh.queries.batches.overlap_batches import RegionSearch
     from bvh.queries.batches.point_batches import PointSearch
+    from bvh.queries.batches.winding import Wound
     from bvh.scene.instance_pairs import PairsLike
-    from bvh.tree.winding_moments import WindingTerms
 
 
 class SceneQueries(
@@ -104,10 +104,11 @@ class SceneQueries(
             raise TypeError(f"{query} needs instances over triangles, and {which}")
         rays = RaySearch(view.arrays, view.split, view)
 
-        def winding(threads: int, reorient: bool) -> WindingTerms:
-            return self._as_one_tree(bits, reorient)._winding_terms(threads)
+        def wound(reorient: bool) -> Wound:
+            target: PointSearch = self._as_one_tree(bits, reorient)._point_target(query, None)
+            return target.wound(reorient)
 
-        return PointSearch(lambda: rays, bits, winding, lambda: view.metrics)
+        return PointSearch(lambda: rays, bits, wound, lambda: view.metrics)
 
     def _open_surface(self, mask: int | None) -> str | None:
         """Return a description of a selected leaf with open edges, for a warning, or None."""

@@ -78,7 +78,8 @@ class Surface:
             last = lower[:, k].searchsorted(high[k], "right")
             lower, upper = lower[first:last], upper[first:last]
             ids = order[first:last][((lower <= high) & (upper >= low)).all(axis=1)]
-        return [self.face(k) for k in ids.tolist() if not self.cancelled[k]]
+        # Equal faces have equal boxes, so that those that cancel are all here.
+        return [self.face(k) for k in self.unpaired(ids).tolist()]
 
     @cached_property
     def _boxes(self) -> tuple[Any, ...]:

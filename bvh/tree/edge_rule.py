@@ -24,7 +24,7 @@ from bvh.tree.rows import TRIANGLES
 
 
 @kernel
-def _moved_side(o, d, scaled, a, b):
+def moved_side(o, d, scaled, a, b):
     """Return the side of an edge on which a ray passes, its origin moved by an infinitesimal.
 
     It is 0 only for edges along the ray.
@@ -56,8 +56,47 @@ def _crosses_corners(vertices, o, d):
     stay_outlined()
     v0, v1, v2 = vertices
     ray = o, d, scaled_ray(o, d, reach_of(v0, v1, v2))
-    side = _moved_side(*ray, v0, v1)
-    return side == _moved_side(*ray, v1, v2) and side == _moved_side(*ray, v2, v0) and side != 0
+    side = moved_side(*ray, v0, v1)
+    return side == moved_side(*ray, v1, v2) and side == moved_side(*ray, v2, v0) and side != 0
+
+
+@kernel
+def _is_ahead_of_corners(vertices, side):
+    """Return whether a face that a ray begins on is ahead of its moved origin; see `is_ahead`."""
+    stay_outlined()
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        total = new_sum()
+        for n in range(3):
+            a, b = vertices[n], vertices[(n + 1) % 3]
+            add_product(total, 1.0, a[j], b[k], 1.0, 1.0)
+            add_product(total, -1.0, a[k], b[j], 1.0, 1.0)
+        sign = take_sign(total)
+        if sign != 0:
+            return sign == -side
+    return False
+
+
+def _is_ahead_in_scene(primitives, prim, side):
+    if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
+        return True
+    return _is_ahead_of_corners(corners(primitives, prim), side)
+
+
+@by_type()
+def is_ahead(primitives, prim, side):
+    """Return whether a ray that begins on a primitive meets it when its origin is moved.
+
+    The origin moves to a side of the plane that the first component of the normal which is not zero
+    decides; it meets the plane again if it points to the other one. `side` is that of the hit: the
+    sign of the direction's product with the normal.
+    """
+    return {
+        Triangles: lambda primitives, prim, side: _is_ahead_of_corners(
+            corners(primitives, prim), side
+        ),
+        Instanced: _is_ahead_in_scene,
+    }.get(primitives.instance_class, lambda primitives, prim, side: True)
 
 
 def _cross_instanced(primitives, prim, o, d):

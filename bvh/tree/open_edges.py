@@ -9,7 +9,7 @@ mesh with a probability of some 2**-60. That takes one pass, and no sorting.
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.tree.primitives import Triangles, kind_of_faces
+from bvh.tree.primitives import THIN, Triangles, kind_of_faces
 
 # Faces, or vertices, at a time: what is computed of them stays in the caches.
 AT_ONCE = 1 << 13
@@ -26,10 +26,10 @@ def is_closed(triangles: Triangles) -> bool:
 
     Points and segments bound no volume.
     """
-    points, faces = triangles.points, _finite_faces(triangles)
-    if kind_of_faces(faces) != "triangles":
+    points, faces = triangles.points, finite_faces(triangles)
+    if kind_of_faces(faces) in THIN:
         return False
-    names = _hashes(points)
+    names = hashes(points)
     left = np.uint64(0)
     for begin in range(0, len(faces), AT_ONCE):
         a, b, c = np.ascontiguousarray(names.take(faces[begin : begin + AT_ONCE]).T)
@@ -46,7 +46,7 @@ def open_edges(triangles: Triangles) -> NDArray[np.int32]:
 
     Of several vertices at one position, those that the first of these faces has are returned.
     """
-    points, faces = triangles.points, _finite_faces(triangles)
+    points, faces = triangles.points, finite_faces(triangles)
     names = np.unique(points + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
     same = np.sort(names[ends], axis=1)
@@ -60,7 +60,7 @@ def is_oriented(triangles: Triangles) -> bool:
 
     One more of an odd number of faces, as at open edges.
     """
-    names = _hashes(triangles.points)[_finite_faces(triangles)]
+    names = hashes(triangles.points)[finite_faces(triangles)]
     start, end = names.ravel(), np.roll(names, -1, axis=1).ravel()
     edges, ways = start ^ end, np.where(start < end, 1, -1)
     order = np.argsort(edges)[np.count_nonzero(edges == 0) :]
@@ -72,7 +72,7 @@ def is_oriented(triangles: Triangles) -> bool:
     return bool((np.abs(np.add.reduceat(ways, first)) <= counts % 2).all())
 
 
-def _finite_faces(triangles: Triangles) -> NDArray[np.int32]:
+def finite_faces(triangles: Triangles) -> NDArray[np.int32]:
     """Return the faces whose vertices are finite."""
     points, faces = triangles
     if np.isfinite(points).all():
@@ -81,7 +81,7 @@ def _finite_faces(triangles: Triangles) -> NDArray[np.int32]:
     return np.asarray(faces[finite[faces].all(axis=1)])
 
 
-def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
+def hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return a number for each point, equal for equal points."""
     names = np.empty(len(points), np.uint64)
     for begin in range(0, len(points), AT_ONCE):

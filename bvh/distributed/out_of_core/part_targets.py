@@ -19,6 +19,7 @@ from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.batches.winding import FEW, above_half, add_angles, boundary_for, ways_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
@@ -28,6 +29,7 @@ from bvh.runtime import arguments
 from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
+from bvh.tree.boundary import Loops, edges_of, loops_of
 from bvh.tree.primitives import Triangles
 
 # Many kernels, which only some queries need.
@@ -85,6 +87,11 @@ class PartRays(NamedTuple):
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has; `once` counts faces at a shared edge as one."""
         return self._answer(BVH.count_hits, RaySearch.count_hits, batch, options, once)
+
+    def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
+        """Return how many more faces each ray crosses from their back than from their front."""
+        counts = self._answer(BVH.count_hits, RaySearch.signed_hits, batch, options)
+        return np.asarray(counts, np.int64).reshape(-1)
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
@@ -198,10 +205,29 @@ class PartPoints(NamedTuple):
         return answers
 
     def winding_numbers(
-        self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
-        reorient: bool = False,
-    ) -> Floats:  # fmt: skip
-        """Return the winding number of each of the points (n, 3); `reorient` is not used."""
+        self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
+    ) -> Floats:
+        """Return the winding number of each of the points (n, 3)."""
+        loops = self._boundary()
+        if accuracy < np.inf and loops.size > FEW:
+            return self._approximate(points, accuracy, threads, progress)
+        directions = ways_of(points, loops, arguments.kernel_input(self.bounds.reshape(-1)))
+        batch = ray_batch(points, directions, 0.0, mask=_bits_of(self.mask))
+        options = RayOptions(threads=threads, progress=progress)
+        found = self.rays.signed_hits(batch, options).astype(np.float64)
+        add_angles(loops, batch.rays.origins, directions, found, threads)
+        return found
+
+    def wound_around(
+        self, points: Floats, threads: int, progress: Progress | None = None
+    ) -> NDArray[np.bool_]:
+        """Return which points (n, 3) have a winding number above a half."""
+        return above_half(self.winding_numbers, self._boundary(), points, threads, progress)
+
+    def _approximate(
+        self, points: Floats, accuracy: float, threads: int, progress: Progress | None
+    ) -> Floats:
+        """Return winding numbers as sums of those of all parts, of a series."""
         answers = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
 
         def visit(part: OpenPart, _: Rows) -> None:
@@ -211,6 +237,18 @@ class PartPoints(NamedTuple):
         every = np.ones(len(points), np.bool_)
         self.rays.visits.in_order(len(points), lambda *_: every, visit, progress, self.mask)
         return answers
+
+    def _boundary(self) -> Loops:
+        """Return the boundary of the faces of all parts that count, cached."""
+        cached, edges = self.rays.visits.boundaries, [np.empty((0, 2, 3))]
+        if self.mask not in cached:
+
+            def visit(part: OpenPart, _: Rows) -> None:
+                edges.append(edges_of(boundary_for(part.tree, self.mask)))
+
+            self.rays.visits.in_order(1, lambda *_: np.ones(1, np.bool_), visit, None, self.mask)
+            cached[self.mask] = loops_of(np.concatenate(edges), self.bounds)
+        return cached[self.mask]
 
     def _measure(
         self, batch: PointBatch, answers: MergedAnswers,

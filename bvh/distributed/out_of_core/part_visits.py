@@ -15,6 +15,7 @@ from bvh.queries.targets import ray_target
 from bvh.runtime.arguments import ALL_BITS, kernel_input
 from bvh.runtime.progress_bars import Progress
 from bvh.traversal.rays.ray_batch import EVERY, Rays
+from bvh.tree.boundary import Loops
 
 # Rays that visit the parts together: some 200 MB with all that is made of them.
 TOGETHER = 1 << 20
@@ -42,6 +43,8 @@ class PartVisits:
         self._open, self._boxes, self._bits = opened, boxes, bits
         self._valid = np.flatnonzero(~np.isnan(boxes[:, 0]))
         self._box_tree: BVH | None = None
+        # By mask, an int32, the boundary of the faces of these parts that count.
+        self.boundaries: dict[int, Loops] = {}
 
     def of_rays(
         self, batch: RayBatch, options: RayOptions, visit: Visit, reach: Reach,

@@ -63,11 +63,10 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
 
     Open edges are not detected, so `contains` and `signed_distance` do not warn of them.
 
-    `winding_number` is the sum of the numbers of all parts, each of which is opened: clusters of
-    faces that are summed up as one are those of the parts' trees. So this alone, and what it
-    decides with ``method="winding"``, is not bit for bit the answer of one tree; the bounds of the
-    error are the same. With ``accuracy=numpy.inf`` the order of the sum differs, and so may the
-    last bits. The same holds for groups of parts in a cluster.
+    `winding_number` opens all parts once, for the open edges that are left where they meet. With a
+    finite accuracy, and many of them, it is the sum of the numbers of all parts: clusters of faces
+    that are summed up as one are those of the parts' trees. So this is not bit for bit the answer
+    of one tree; the bounds of the error are the same, also for groups of parts in a cluster.
 
     Examples
     --------

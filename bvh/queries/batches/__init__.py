@@ -10,5 +10,6 @@ Each file imports only from those above it.
 | `ray_batches.py` | Batches of rays: their order, their chunks on threads, and their results |
 | `quick_calls.py` | Single rays and points, and small batches of rays, with little overhead |
 | `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |
+| `winding.py` | Winding numbers of points: signed crossings of a ray from each, and angles over open edges |
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |
 """

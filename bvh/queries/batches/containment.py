@@ -7,7 +7,7 @@ direction that leaves the box of the mesh soonest, a little off the axis: many e
 In a scene, each leaf is a surface of its own, and a point is inside if it is inside one of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 import numpy as np
@@ -28,6 +28,9 @@ from bvh.tree.instanced import Instanced
 
 # Points that a thread takes at a time, at most and at least.
 POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 3 << 10
+# The same for `in_chunks`: enough to hide the cost of the call, few enough to balance threads and
+# to notice Ctrl-C immediately.
+MIN_POINTS, MAX_POINTS = 128, 4096
 
 # Crossings of a scene that are in memory at a time, if they are not of a single point.
 MAX_CROSSINGS = 1 << 22
@@ -112,8 +115,8 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
     """Return for each point the direction, of six, that leaves the box of the mesh soonest."""
     if len(points) == 1 and np.isfinite(points).all():
         return np.array([way_out(arrays, points[0].tolist())])
-    corners, ways = np.array(_corners(arrays)), np.empty((len(points), 3))
-    write_ways_out(corners, DIRECTIONS, kernel_input(points), ways)
+    ways = np.empty((len(points), 3))
+    write_ways_out(corners_of(arrays), DIRECTIONS, kernel_input(points), ways)
     return ways
 
 
@@ -122,6 +125,11 @@ def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
     (a, b, c, d, e, f), (x, y, z) = _corners(arrays), point
     depths = (x - a, y - b, z - c, d - x, e - y, f - z)
     return WAYS[depths.index(min(depths))]
+
+
+def corners_of(arrays: TreeArrays) -> NDArray[np.float64]:
+    """Return the lower and the upper corner of the box of a tree, (6,)."""
+    return np.array(_corners(arrays))
 
 
 def _corners(arrays: TreeArrays) -> list[float]:
@@ -168,3 +176,14 @@ def inside_one(searched: Searched, point: Sequence[float], surface: bool = True)
     # Three directions, as in `_on_surface`.
     met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
     return None if None in met else True in met
+
+
+def in_chunks(
+    count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
+) -> None:
+    """Call work(begin, end) on chunks of points, smaller ones if progress is reported."""
+    if progress is None:
+        share(count, MAX_POINTS, work, threads, None, MIN_POINTS)
+    else:
+        size = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
+        share(count, size, work, threads, progress)

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.batches.containment import inside
+from bvh.queries.batches.containment import in_chunks, inside
 from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.batches.winding import Wound
 from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, points_of, scene_points_of
 from bvh.runtime.arguments import shaped
-from bvh.runtime.threads import Progress, Shelf, share
+from bvh.runtime.threads import Progress, Shelf
 from bvh.traversal.points.closest_point import (
     Nearest,
     TreeTarget,
@@ -24,17 +25,11 @@ from bvh.traversal.points.closest_point import (
 )
 from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch
-from bvh.traversal.points.winding_number import winding_numbers
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import named_codes
 from bvh.tree.shapes import shape_of
-from bvh.tree.winding_moments import WindingTerms
 
 Floats = NDArray[np.float64]
-
-# Points that a thread takes at a time: enough to hide the cost of the call, few enough to balance
-# threads and to notice Ctrl-C immediately.
-MIN_POINTS, MAX_POINTS = 128, 4096
 
 # For trees and for scenes. Reused from batch to batch: new scratch takes longer than one point.
 SHELVES: tuple[Shelf[PointScratch], ...] = tuple(
@@ -49,9 +44,9 @@ class PointSearch(NamedTuple):
     rays: Callable[[], RaySearch]
     # Bits that choose among faces, and the instances of a scene, as int32.
     mask: int
-    # Returns, for a number of threads, the multipole moments of the faces; if the second argument
-    # is true, with reflected leaves reversed (see `SceneQueries._as_one_tree`).
-    winding: Callable[[int, bool], WindingTerms]
+    # Returns the faces with their boundary; if the argument is true, with reflected leaves reversed
+    # (see `SceneQueries._as_one_tree`).
+    wound: Callable[[bool], Wound]
     # Of a scene: how much its leaves scale distances (see `world_metric`); None of a tree.
     metrics: Callable[[], Floats] | None = None
 
@@ -83,21 +78,16 @@ class PointSearch(NamedTuple):
         return inside(self.rays(), self.mask, points, threads, progress, surface=surface)
 
     def winding_numbers(
-        self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None, *,
-        reorient: bool = False,
-    ) -> Floats:  # fmt: skip
-        """Return the winding number of each of the points (n, 3); see `winding` for `reorient`."""
-        terms, found = self.winding(threads, reorient), np.empty(len(points))
+        self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
+    ) -> Floats:
+        """Return the winding number of each of the points (n, 3)."""
+        return self.wound(False).numbers(points, accuracy, threads, progress)
 
-        def work(begin: int, end: int) -> None:
-            winding_numbers(terms, points, accuracy**2, begin, end, found)
-
-        if accuracy == np.inf:
-            # Exact sums: every point takes long.
-            share(len(points), 16, work, threads, progress)
-        else:
-            in_chunks(len(points), work, threads, progress)
-        return found
+    def wound_around(
+        self, points: Floats, threads: int, progress: Progress | None = None
+    ) -> NDArray[np.bool_]:
+        """Return which points (n, 3) have a winding number above a half; leaves are turned back."""
+        return self.wound(True).inside(points, threads, progress)
 
     def _run(
         self, batch: PointBatch, count: int | None, places: bool, threads: int,
@@ -161,14 +151,3 @@ def _nearest(
 
     in_chunks(batch.size, work, threads, progress)
     return found
-
-
-def in_chunks(
-    count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
-) -> None:
-    """Call work(begin, end) on chunks of points, smaller ones if progress is reported."""
-    if progress is None:
-        share(count, MAX_POINTS, work, threads, None, MIN_POINTS)
-    else:
-        size = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
-        share(count, size, work, threads, progress)

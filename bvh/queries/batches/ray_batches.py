@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -145,6 +145,17 @@ class RaySearch(NamedTuple):
         # Hits are listed, not only counted, if some may be repeated, or for a filter.
         whole = self.split or options.accept is not None
         return shaped(batch.shape, _gather(arrays, batch, options, once, None, whole, None))[0]
+
+    def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
+        """Return how many more faces each ray crosses from their back than from their front."""
+        arrays, batch, _ = self._chosen(batch, options)
+        if not self.split:
+            return _gather(arrays, batch, options, True, None, False, None, sided=True)
+        parts: dict[int, list[Columns]] = {}
+        counts = _gather(arrays, batch, options, True, None, True, parts, sided=True)
+        hits = _listed(arrays, batch, counts, parts, options.threads)
+        sums = np.concatenate([[0], np.cumsum(np.where(hits.front, -1, 1))])
+        return np.asarray(np.diff(sums[hits.offsets]))
 
     def _chosen(
         self, batch: RayBatch, options: RayOptions, mergeable: bool = False
@@ -303,19 +314,6 @@ def _order(batch: RayBatch, n: int, sort: int) -> Order:
     return Order(n, row if image else 0, AUTO, sort)
 
 
-def _joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
-    """Return arrays as one; threads copy them."""
-    ends = np.cumsum([len(piece) for piece in pieces])
-    joined = np.empty(int(ends[-1]), pieces[0].dtype)
-
-    def copy(begin: int, end: int) -> None:
-        for piece, stop in zip(pieces[begin:end], ends[begin:end].tolist(), strict=True):
-            joined[stop - len(piece) : stop] = piece
-
-    share(len(pieces), -(-len(pieces) // (4 * threads)), copy, threads)
-    return joined
-
-
 def _listed(
     arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64],
     parts: dict[int, list[Columns]], threads: int,
@@ -332,7 +330,7 @@ def _listed(
         columns = list(zip(none, *pieces, strict=True))
         pieces.clear()
         # One column after the other, so that only one at a time is in memory twice.
-        t, prim_id, u, v, front = (_joined(columns.pop(0), threads) for _ in Columns._fields)
+        t, prim_id, u, v, front = (scratch.joined(columns.pop(0), threads) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
         return results.all_hits_of((prim_id, *hits))
@@ -342,7 +340,7 @@ def _listed(
 
 def _gather(
     arrays: TreeArrays, batch: RayBatch, options: RayOptions, once: bool, limit: int | None,
-    whole: bool, parts: dict[int, list[Columns]] | None,
+    whole: bool, parts: dict[int, list[Columns]] | None, sided: bool = False,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return how many hits each ray has; collect them in `parts`, by the first block of a chunk."""
     # `whole`: hits are listed, not only counted. Without `parts` they are not stored.
@@ -365,7 +363,9 @@ def _gather(
         first, pieces = begin, []
         with SHELF.scratch() as kept, shelf.scratch() as memory:
             while begin < end:
-                goal: FirstGoal | AllGoal = AllGoal(cull, once, whole, memory.found, memory.visits)
+                goal: FirstGoal | AllGoal = AllGoal(
+                    cull, once, sided, whole, memory.found, memory.visits
+                )
                 if ranked:
                     given = filtered.function, filtered.data, memory.nearest
                     goal = FirstGoal(False, cull, once, ranked, *given)

@@ -1,5 +1,6 @@
 """Scratch memory of a thread for rays and points, reused from call to call."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.calls.invocation import Others
-from bvh.runtime.threads import Shelf
+from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import NO_CALL
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch
@@ -35,6 +36,19 @@ WAYS = [(way % 2 == 1, way >= LISTED, way >= KEPT) for way in range(KEPT + 2)]
 
 # Reused from batch to batch; measured times are shared by the threads of one batch alone.
 SHELF: Shelf[Scratch] = Shelf(new_scratch)
+
+
+def joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
+    """Return arrays as one; threads copy them."""
+    ends = np.cumsum([len(piece) for piece in pieces])
+    joined = np.empty(int(ends[-1]), pieces[0].dtype)
+
+    def copy(begin: int, end: int) -> None:
+        for piece, stop in zip(pieces[begin:end], ends[begin:end].tolist(), strict=True):
+            joined[stop - len(piece) : stop] = piece
+
+    share(len(pieces), -(-len(pieces) // (4 * threads)), copy, threads)
+    return joined
 
 
 class HitMemory:
@@ -82,7 +96,7 @@ class OneRay:
         # All arguments but the first, the row of a tree, for each mode.
         self.kept = []
         for once, listed, kept in WAYS:
-            goal = AllGoal(0, once, listed, memory.found, memory.visits)
+            goal = AllGoal(0, once, False, listed, memory.found, memory.visits)
             wanted = Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept)
             self.kept.append(Others(numbers, 1, rays, order, scratch, goal, wanted, gathered, 0, 1))
         self.addresses = [kept.address for kept in self.kept]

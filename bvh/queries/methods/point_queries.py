@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -202,7 +201,7 @@ class PointQueries:
         flat = reported(target.distances, progress, batch, workers)
         # A point on the surface is neither inside nor outside: its distance is 0.
         if method == "winding":
-            inside = target.winding_numbers(batch.points, 2.0, workers, reorient=True) > 0.5
+            inside = target.wound_around(batch.points, workers)
         else:
             inside = target.inside(batch.points, workers, surface=False)
         np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
@@ -266,16 +265,13 @@ class PointQueries:
         if method == "parity":
             warn_if_open(self, mask, "contains")
         batch, workers = point_batch(points), thread_count(threads)
-        if method == "parity":
-            inside = reported(target.inside, progress, batch.points, workers)
-        else:
-            search = partial(target.winding_numbers, reorient=True)
-            inside = reported(search, progress, batch.points, 2.0, workers) > 0.5
+        search = target.inside if method == "parity" else target.wound_around
+        inside = reported(search, progress, batch.points, workers)
         return shaped(batch.shape, inside)[0]
 
     @verb({"points": (3,)}, np.float64, Merge.SUM)
     def winding_number(
-        self, points: ArrayLike, accuracy: float = 2.0, *, mask: int | None = None,
+        self, points: ArrayLike, accuracy: float = np.inf, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> FloatResult:  # fmt: skip
         """Return the winding number of the surface around each point.
@@ -285,28 +281,38 @@ class PointQueries:
         scene the sum over the leaves: 2 where two closed ones overlap, and -1 in one that is
         reflected, whose faces are turned over.
 
+        It is an integer, exactly, if each edge has as many faces to one side as to the other: for
+        every closed mesh with outward normals, even if it crosses itself, or has edges with four
+        faces. Otherwise it is good to 4 units in the last place.
+
         Parameters
         ----------
         points : array_like, shape (..., 3)
         accuracy : float
-            Clusters of faces further away than this many times their radius are summed up as one,
-            by the first five terms of a series: see Notes. At least 1; `numpy.inf`, or 1e6 and
-            above, adds up every face, in time that grows with their number.
+            If finite, for meshes of more than some 60 open edges: clusters of faces further away
+            than this many times their radius are summed up as one, by the first five terms of a
+            series. At least 1. See Notes.
         mask, threads, progress
             As in `closest_point`.
 
         Returns
         -------
         ndarray of float64 or float, shape (...)
-            NaN for points that are not finite. On the surface either side's value, or the middle.
+            NaN for points that are not finite. On the surface, the value on its side in the
+            direction (1, 0, 0); in (1, e, e**2) with an infinitesimal e where that is along a face.
 
         Notes
         -----
-        Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and
-        clouds", with two more terms. The error is less than 0.001 with an accuracy of 2 and less
-        than 2e-5 with 4: the largest found on scans, parts, soups, and in the centre of balls,
-        where errors add up, are 0.0008 and 0.00001. The result is the same bit for bit on every
-        CPU, and depends on the point and the faces alone, not on the tree, threads or batch.
+        The result is how often a ray crosses the surface from its back, less from its front, plus
+        angles over the open edges (arXiv 2605.01536, 2026). That takes each point one ray, and some
+        20 ns for each open edge. A mesh of thousands of these, such as a soup of triangles, is
+        better off with an accuracy of 2, where the error is less than 0.001, or of 4, where it is
+        less than 2e-5: the largest found on scans, parts, soups, and in the centre of balls, where
+        errors add up, are 0.0008 and 0.00001 (Barill, Dickson, Schmidt, Levin and Jacobson 2018,
+        "Fast winding numbers for soups and clouds", with two more terms).
+
+        The result is the same bit for bit on every CPU, and depends on the point and the faces
+        alone, not on the tree, threads or batch.
 
         Solid angles change under affine maps, so this query alone flattens a scene: the first one
         builds a tree of all faces, which is cached until the scene changes.
@@ -316,7 +322,7 @@ class PointQueries:
         >>> import bvh
         >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
         >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
-        >>> tree.winding_number([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]]).round(3) + 0.0
+        >>> tree.winding_number([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]])
         array([1., 0.])
         """
         if is_foreign(points):

@@ -114,9 +114,8 @@ def _row_of(
         note = str(error)
     if relation == "equal":
         # No vertex of one is inside the other.
-        return _Row(
-            relation, volume, nan, 0.0, NOWHERE, f"the same solid twice; {note}".strip("; ")
-        )
+        note = f"the same solid twice; {note}".strip("; ")
+        return _Row(relation, volume, nan, 0.0, NOWHERE, note)
     deep = first.penetration(second, threads=threads)
     ends = deep.point, deep.point + deep.depth * deep.direction
     position = np.array(ends if deep.own else ends[::-1])

@@ -1,4 +1,4 @@
-"""Point query kernels: closest point, k nearest, winding number.
+"""Point query kernels: closest point, k nearest, winding numbers.
 
 Each file imports only from those above it.
 
@@ -7,7 +7,9 @@ Each file imports only from those above it.
 | `point_bounds.py` | Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32 |
 | `parity.py` | Inside or outside of points by parity: the directions of their rays, and which are near faces |
 | `scratch.py` | Scratch memory of a thread for point queries: a stack, and candidates |
-| `winding_number.py` | Winding numbers of points: multipoles of far nodes, solid angles of near faces |
+| `edge_factors.py` | Angles of single edges as seen from a point, exactly, and sums of them far away |
+| `boundary_angles.py` | Winding numbers of points: signed crossings of a ray, and angles over the boundary's edges |
+| `winding_number.py` | Winding numbers by a series: multipoles of far nodes, solid angles of near faces |
 | `world_metric.py` | The world metric of an instance, and distances from points to its boxes and triangles by it |
 | `point_walks.py` | Traversal loops of point queries, in float32 and float64, shared by trees and scenes |
 | `closest_point.py` | The closest triangle of points, in a tree or a scene, and the k nearest triangles or shapes |

@@ -1,4 +1,4 @@
-"""Winding numbers of points: multipoles of far nodes, solid angles of near faces.
+"""Winding numbers by a series: multipoles of far nodes, solid angles of near faces.
 
 A node is far where its centre is more than `accuracy` times its radius away. The half of a face's
 solid angle is the angle of a complex number (Van Oosterom and Strackee 1983, "The solid angle of a
@@ -7,6 +7,8 @@ a lane.
 
 Every point traverses the tree in the same order on every CPU, LANES children or faces at a time,
 and arithmetic is that of IEEE 754 alone: libraries' arc tangents are not the same everywhere.
+`boundary_angles` has winding numbers without the error of a series, in time that grows with the
+number of open edges.
 """
 
 import math
@@ -19,34 +21,21 @@ from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
+from bvh.traversal.points.boundary_angles import angles
 from bvh.traversal.points.point_bounds import local_point
 from bvh.tree import frame as frames
 from bvh.tree.wide_nodes import leaf_rows
 from bvh.tree.winding_moments import CENTRE, CORNERS, LANES, RADIUS, SERIES, TERMS_SIZE
 
 F = np.float32
-# At points further away, in the local frame, the winding number is 0. The sum over all faces has a
-# larger limit, within which products of lengths do not overflow.
+# At points further away, in the local frame, the winding number is 0.
 OUT_OF_SIGHT = 2.0**20
-EXACTLY_OUT_OF_SIGHT = 2.0**100
 # A centre less than 2**-18 away is near whatever its radius: in float32 the point has an error of
 # 2**-24 of the tree's size, and the vector between them one of 2**-6. Nor does anything overflow
 # beyond that distance.
 AT_HAND = 2.0**-36
 # A tree has at most 68 levels; LANES - 1 children of each wait on the stack.
 STACK_BYTES, ANGLES_BYTES = 8 * 512, 8 * LANES
-
-# The arc tangent of t is t + t z P(z) / Q(z) with z = t**2, up to 0.66, good to 2**-52 (Moshier
-# 1989, "Methods and programs for mathematical functions").
-P = (
-    -8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1,
-    -1.228866684490136173410e2, -6.485021904942025371773e1,
-)  # fmt: skip
-Q = (
-    2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2,
-    4.853903996359136964868e2, 1.945506571482613964425e2,
-)  # fmt: skip
-STEEP = 0.66
 
 # The dot product of two vectors of lanes, rounded alike on every CPU.
 dot = inlined(lambda a, b: simd.fused(a[0], b[0], simd.fused(a[1], b[1], a[2] * b[2])))
@@ -163,28 +152,6 @@ def _turn(re, im, around, faces, first, count, p):
     )
 
 
-@inlined
-def angles(x, y):
-    """Return the angles of complex numbers that are not zero, in lanes."""
-    one, none = simd.splat(1.0, LANES), simd.splat(0.0, LANES)
-    a, b = abs(x), abs(y)
-    t = simd.lesser(a, b) / simd.greater(a, b)
-    steep = t > simd.splat(STEEP, LANES)
-    t = simd.select(steep, (t - one) / (t + one), t)
-    z = t * t
-    p = simd.fused(
-        z,
-        simd.fused(z, simd.fused(z, simd.fused(z, simd.splat(P[0], LANES), P[1]), P[2]), P[3]),
-        P[4],
-    )
-    q = simd.fused(z, simd.fused(z, simd.fused(z, simd.fused(z, z + Q[0], Q[1]), Q[2]), Q[3]), Q[4])
-    angle = simd.fused(t, z * p / q, t)
-    angle = simd.select(steep, angle + math.pi / 4, angle)
-    angle = simd.select(b > a, math.pi / 2 - angle, angle)
-    angle = simd.select(x < none, math.pi - angle, angle)
-    return simd.select(y < none, -angle, angle)
-
-
 @kernel
 def _winding(tree, x, p, beta):
     """Return the winding number at x in the local frame; p is the point times the frame's scale."""
@@ -227,16 +194,14 @@ def _total(vector, memory):
 @entry
 def winding_numbers(tree, points, beta, begin, end, found):
     """Find the winding numbers at the points begin..end; `beta` is the accuracy squared."""
-    # Results are NaN for points that are not finite, and 0 far away. If `beta` is infinite, all
-    # nodes are near: every face is measured.
+    # Results are NaN for points that are not finite, and 0 far away.
     arrays, where, numbers = as_pointers(tree), simd.pointer(points), simd.pointer(found)
     limit, s, is_empty = F(beta), frames.scale(arrays.frame), len(tree.codes) == 0
-    sight = OUT_OF_SIGHT if limit < F(np.inf) else EXACTLY_OUT_OF_SIGHT
     for i in range(begin, end):
         p, number = vector(where, i), NAN
         if finite(p):
             x, reach = local_point(arrays.frame, p)
             number = 0.0
-            if reach <= sight and not is_empty:
+            if reach <= OUT_OF_SIGHT and not is_empty:
                 number = _winding(arrays, x, scaled(p, s), limit)
         simd.poke(numbers, i, number)

@@ -21,9 +21,9 @@ from bvh.runtime.user_calls import call_filter, call_scene_filter
 from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, batch_index, ray_number
 from bvh.traversal.rays.ray_batch import read_exact
-from bvh.tree.edge_rule import crosses
+from bvh.tree.edge_rule import crosses, is_ahead
 from bvh.tree.instanced import Ids, Instanced, leaf_of, prim_of
-from bvh.tree.primitives import MISS, intersect, weights
+from bvh.tree.primitives import BACK, MISS, intersect, weights
 from bvh.tree.triangle_groups import group_at
 
 F = np.float32
@@ -46,10 +46,15 @@ class FirstGoal(NamedTuple):
 
 
 class AllGoal(NamedTuple):
-    """All hits; `cull` and `once` are as in `FirstGoal`."""
+    """All hits; `cull` and `once` are as in `FirstGoal`.
+
+    With `sided`, which needs `once`, hits from the back count 1 and those from the front -1, for
+    rays whose origin is moved by the infinitesimal of `edge_rule`: see `hit_weight`.
+    """
 
     cull: int
     once: bool
+    sided: bool
     listed: bool  # without it hits are only counted
     found: FoundHits
     visits: tuple[NDArray[np.int32], ...]
@@ -112,11 +117,12 @@ def begin_block(goal):
 
 
 @inlined
-def append_hit(goal, r, prim):
+def append_hit(goal, r, prim, weight):
     """Append a hit of ray r; beyond the capacity it is only counted."""
+    # `weight` is that of `hit_weight`. Listed hits count 1 each.
     found = goal.found
     i, at = ray_number(r), peek(found.size, 0)
-    poke(found.counts, i, peek(found.counts, i) + 1)
+    poke(found.counts, i, peek(found.counts, i) + (1 if goal.listed else weight))
     if not goal.listed:
         return
     poke(found.size, 0, at + 1)
@@ -126,26 +132,37 @@ def append_hit(goal, r, prim):
 
 
 @kernel
-def is_hit(context_ref, r, prim, cull, once):
-    """Return whether ray r hits a primitive and, if `once`, crosses it by the edge rule."""
+def hit_weight(context_ref, r, prim, cull, once, sided):
+    """Return what a hit counts: 1, or if `sided` its side; 0 for none, or none by the edge rule.
+
+    If `sided`, a ray that begins on a face counts it if it does with its origin moved.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     ray = read_exact(tree, rays, batch_index(block, r))
-    _, side = intersect(tree.primitives, prim, *ray, cull)
-    return side != MISS and (not once or crosses(tree.primitives, prim, ray[0], ray[1]))
+    t, side = intersect(tree.primitives, prim, *ray, cull)
+    if side == MISS or (once and not crosses(tree.primitives, prim, ray[0], ray[1])):
+        return np.int64(0)
+    if not sided:
+        return np.int64(1)
+    if t == 0.0 and not is_ahead(tree.primitives, prim, side):
+        return np.int64(0)
+    return np.int64(side)
 
 
 def collect_hit(goal, context_ref, memory, slot, prim):
     """Append a primitive that no filter has seen, if a slot's ray hits it."""
     r = slots.ray(memory, slot)
-    if is_hit(context_ref, r, prim, goal.cull, goal.once):
-        append_hit(goal, r, prim)
+    weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
+    if weight != 0:
+        append_hit(goal, r, prim, weight)
 
 
 def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
     """Append all hits of a slot's ray with the candidates of a triangle group."""
     back = np.int64(mask_bits(found.den > F(0.0)))
     culled = slots.culled_lanes(tree.primitives, memory, slot, goal.cull, back)
+    behind = slots.culled_lanes(tree.primitives, memory, slot, BACK, back)
     r, bits = slots.ray(memory, slot), found.bits
     while bits != 0:
         k = lowest_bit(bits)
@@ -154,9 +171,12 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
         if found.certain >> k & 1:
             # A ray that surely passes all edges meets none of them, so no edge rule applies.
             if not culled >> k & 1:
-                append_hit(goal, r, prim)
-        elif is_hit(context_ref, r, prim, goal.cull, goal.once):
-            append_hit(goal, r, prim)
+                exits = not goal.sided or behind >> k & 1 == 1
+                append_hit(goal, r, prim, np.int64(1) if exits else np.int64(-1))
+        else:
+            weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
+            if weight != 0:
+                append_hit(goal, r, prim, weight)
 
 
 def _call(accept, primitives, ray, prim, t, u, v, data):

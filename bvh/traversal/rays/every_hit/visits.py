@@ -32,7 +32,7 @@ from bvh.traversal.face_mask import counted_lanes
 from bvh.traversal.rays import blocks, ray_numbers, slots
 from bvh.traversal.rays.blocks import BLOCK, GROUP, OCTANTS, batch_index, ray_number
 from bvh.traversal.rays.candidates import filter_ray
-from bvh.traversal.rays.leaf_hits import append_hit, is_hit
+from bvh.traversal.rays.leaf_hits import append_hit, hit_weight
 from bvh.traversal.rays.ray_batch import Context, mask_of
 from bvh.traversal.rays.single_rays import enter_children
 from bvh.tree.primitives import Triangles
@@ -116,16 +116,21 @@ def _test_triangles(primitives, context, visits, queued, goal):
                 bits ^= culled
                 certain ^= culled
             if not goal.listed:
-                number = ray_number(r)
-                simd.poke(counts, number, simd.peek(counts, number) + simd.popcount(certain))
+                number, weight = ray_number(r), simd.popcount(certain)
+                if goal.sided:
+                    weight = 2 * simd.popcount(certain & back) - weight
+                simd.poke(counts, number, simd.peek(counts, number) + weight)
                 bits ^= certain
             while bits != 0:
                 k = simd.lowest_bit(bits)
                 bits &= bits - 1
                 prim = np.int64(simd.peek(tree.ids, id_place(groups, group_at(group) + k)))
                 # A ray that surely passes all edges meets none of them, so no edge rule applies.
-                if certain >> k & 1 or is_hit(context_ref, r, prim, goal.cull, goal.once):
-                    append_hit(goal, r, prim)
+                weight = np.int64(1)
+                if certain >> k & 1 == 0:
+                    weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
+                if weight != 0:
+                    append_hit(goal, r, prim, weight)
 
 
 @kernel
@@ -138,8 +143,9 @@ def _test_others(primitives, context, visits, queued, goal):
         first, count = leaf_rows(np.int64(simd.peek(visits.leaf_codes, i)))
         for row in range(first, first + count):
             prim = np.int64(simd.peek(tree.ids, row))
-            if is_hit(context_ref, r, prim, goal.cull, goal.once):
-                append_hit(goal, r, prim)
+            weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
+            if weight != 0:
+                append_hit(goal, r, prim, weight)
 
 
 @by_type()

@@ -1,0 +1,137 @@
+"""Winding numbers of points: signed crossings of a ray from each, and angles over open edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.batches.containment import FEWEST_POINTS, POINTS_AT_ONCE, corners_of, in_chunks
+from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.query_arguments import INFINITY, ZERO, RayBatch, RayOptions
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.threads import Progress, share
+from bvh.traversal.points.boundary_angles import add_boundary
+from bvh.traversal.points.edge_factors import WAYS
+from bvh.traversal.points.parity import write_ways_out
+from bvh.traversal.points.winding_number import winding_numbers
+from bvh.traversal.rays.ray_batch import Rays
+from bvh.tree.boundary import Loops, boundary_of
+from bvh.tree.winding_moments import WindingTerms, winding_terms
+
+# Edges of the boundary, times points, that a thread takes at a time.
+PAIRS_AT_ONCE, FEWEST_AT_ONCE = 1 << 20, 16
+# Vertices of a boundary up to which nothing is gained by a series.
+FEW = 64
+# The accuracy that decides whether numbers exceed a half, and its error.
+ACCURACY, ERROR = 2.0, 0.001
+
+
+class Wound(NamedTuple):
+    """An oriented surface: the target of its rays, the mask of its faces, and its boundary."""
+
+    search: RaySearch
+    mask: int
+    loops: Loops
+    # Returns, for a number of threads, the multipole moments of the faces.
+    moments: Callable[[int], WindingTerms]
+
+    def numbers(
+        self, points: NDArray[np.float64], accuracy: float, threads: int,
+        progress: Progress | None = None,
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """Return the winding number of each of the points (n, 3).
+
+        They are exact but for rounding if `accuracy` is infinite, or the boundary short.
+        """
+        if accuracy < np.inf and self.loops.size > FEW:
+            return self._approximate(points, accuracy, threads, progress)
+        masks, found = np.array([self.mask], np.int32), np.empty(len(points))
+        box = corners_of(self.search.arrays)
+
+        def work(begin: int, end: int) -> None:
+            some = kernel_input(points[begin:end])
+            ways = ways_of(some, self.loops, box)
+            rays = RayBatch(Rays(some, ways, ZERO, INFINITY, masks), (len(some),))
+            found[begin:end] = self.search.signed_hits(rays, RayOptions(sort=False))
+            add_boundary(self.loops, some, ways, 0, len(some), found[begin:end])
+
+        _share(self.loops, len(points), work, threads, progress)
+        return found
+
+    def inside(
+        self, points: NDArray[np.float64], threads: int, progress: Progress | None = None
+    ) -> NDArray[np.bool_]:
+        """Return which of the points (n, 3) have a winding number above a half."""
+        return above_half(self.numbers, self.loops, points, threads, progress)
+
+    def _approximate(
+        self, points: NDArray[np.float64], accuracy: float, threads: int,
+        progress: Progress | None,
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """Return winding numbers by a series."""
+        terms, found = self.moments(threads), np.empty(len(points))
+
+        def work(begin: int, end: int) -> None:
+            winding_numbers(terms, points, accuracy**2, begin, end, found)
+
+        in_chunks(len(points), work, threads, progress)
+        return found
+
+
+def wound(of: Any, search: RaySearch, mask: int) -> Wound:
+    """Return the surface of the faces of a tree that count for a mask, an int32."""
+    return Wound(search, mask, boundary_for(of, mask), partial(of._by_mask, winding_terms, mask))
+
+
+def boundary_for(of: Any, mask: int) -> Loops:
+    """Return the boundary of the faces of a tree that count for a mask, an int32."""
+    loops: Loops = of._by_mask(boundary_of, mask)
+    return loops
+
+
+def above_half(
+    numbers: Callable[..., NDArray[np.float64]], loops: Loops, points: NDArray[np.float64],
+    threads: int, progress: Progress | None,
+) -> NDArray[np.bool_]:  # fmt: skip
+    """Return which points have a winding number above a half; `numbers` computes these."""
+    found = numbers(points, ACCURACY, threads, progress)
+    if loops.size > FEW:
+        near = np.flatnonzero(np.abs(found - 0.5) <= ERROR)
+        found[near] = numbers(points[near], np.inf, threads)
+    return np.asarray(found > 0.5)
+
+
+def add_angles(
+    loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
+    found: NDArray[np.float64], threads: int,
+) -> None:  # fmt: skip
+    """Make winding numbers of the signed crossings of points along their ways."""
+
+    def work(begin: int, end: int) -> None:
+        add_boundary(loops, points, ways, begin, end, found)
+
+    _share(loops, len(points), work, threads, None)
+
+
+def _share(
+    loops: Loops, count: int, work: Callable[[int, int], object], threads: int,
+    progress: Progress | None,
+) -> None:  # fmt: skip
+    """Call work(begin, end) on chunks of points, smaller ones with a longer boundary."""
+    most = max(min(PAIRS_AT_ONCE // (loops.size + 1), POINTS_AT_ONCE), FEWEST_AT_ONCE)
+    share(count, most, work, threads, progress, min(FEWEST_POINTS, most))
+
+
+def ways_of(
+    points: NDArray[np.float64], loops: Loops, box: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the directions of the rays of points; `box` has the corners of all faces."""
+    # To leave the box of all is fastest. With a boundary, results depend on the direction by their
+    # last bits, and so on the boundary alone.
+    ways = np.empty((len(points), 3))
+    write_ways_out(loops.box if loops.size else box, WAYS, points, ways)
+    return ways

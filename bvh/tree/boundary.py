@@ -1,0 +1,130 @@
+"""The boundary of an oriented surface, as closed loops, over which winding numbers have angles.
+
+The boundary is the sum of the directed edges of all faces, in which an edge and its reverse cancel.
+Edges are identified by the positions of their ends, as in `open_edges`. It has as many edges to a
+vertex as from it, so it is a sum of loops. A closed mesh, all of whose neighbours are turned alike,
+has none; neither does one whose edges have more faces, half of them turned either way.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.arguments import kernel_input
+from bvh.tree.open_edges import FACTORS, HALF, finite_faces, hashes
+from bvh.tree.primitives import Triangles
+
+AT_ONCE = 1 << 13
+
+
+class Loops(NamedTuple):
+    """Loops of directed edges; pointers inside kernels."""
+
+    # The vertices of each loop, in order; its first one is repeated at its end.
+    points: NDArray[np.float64]
+    # Whether a vertex is the first one of a loop: it ends no edge.
+    begins: NDArray[np.uint8]
+    # The centre of the points, and a power of two by which their distances are about 1.
+    frame: NDArray[np.float64]
+    box: NDArray[np.float64]  # the lower and the upper corner, (6,)
+    around: NDArray[np.float64]  # those of the whole surface
+    size: int  # how many points
+
+
+def boundary_of(triangles: Triangles) -> Loops:
+    """Return the boundary of the finite faces of a mesh."""
+    faces = finite_faces(triangles)
+    if _bounds_nothing(triangles.points, faces):
+        return loops_of(np.empty((0, 2, 3)), np.zeros((2, 3)))
+    points, names = _welded(triangles.points)
+    ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
+    used = points[np.unique(names[faces])]
+    around = np.stack([used.min(axis=0), used.max(axis=0)])
+    return loops_of(points[_left_over(names[ends])], around)
+
+
+def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
+    """Return directed edges (n, 2, 3), a boundary, as loops, without those that cancel.
+
+    `around` are the corners of a box around the surface.
+    """
+    points, names = _welded(edges.reshape(-1, 3))
+    ends = _left_over(names.reshape(-1, 2))
+    n = len(ends)
+    # Each edge is followed by one that begins where it ends: both lists have the same vertices.
+    following = np.empty(n, np.int64)
+    following[ends[:, 1].argsort(kind="stable")] = ends[:, 0].argsort(kind="stable")
+    links, seen = following.tolist(), bytearray(n)
+    order, begins = list[int](), list[bool]()
+    starts = ends[:, 0].tolist()
+    for first in range(n):
+        if seen[first]:
+            continue
+        edge, begin = first, True
+        while not seen[edge]:
+            seen[edge] = 1
+            order.append(starts[edge])
+            begins.append(begin)
+            edge, begin = links[edge], False
+        order.append(starts[first])
+        begins.append(False)
+    rows = points[np.array(order, np.int64)].reshape(-1, 3)
+    frame, box = np.array([0.0, 0.0, 0.0, 1.0]), np.zeros((2, 3))
+    if n:
+        box = low, high = np.stack([rows.min(axis=0), rows.max(axis=0)])
+        frame[:3] = 0.5 * low + 0.5 * high
+        exponent = int(np.frexp((0.5 * high - 0.5 * low).max())[1])
+        frame[3] = np.ldexp(1.0, min(max(-exponent, -1020), 1020))
+    flags = kernel_input(np.array(begins, np.uint8))
+    frame, box, around = (kernel_input(np.ravel(part)) for part in (frame, box, around))
+    return Loops(kernel_input(rows), flags, frame, box, around, len(rows))
+
+
+def edges_of(loops: Loops) -> NDArray[np.float64]:
+    """Return the directed edges of loops, (n, 2, 3)."""
+    later = np.flatnonzero(loops.begins == 0)
+    return np.stack([loops.points[later - 1], loops.points[later]], axis=1)
+
+
+def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
+    """Return whether all directed edges cancel, but for a chance of some 2**-60."""
+    # An edge counts the product of two random numbers of its ends, less that of its reverse: the
+    # sum is a bilinear form of the boundary, which is 0 for any numbers if that is.
+    names, total = hashes(points), np.zeros(1, np.uint64)
+    others = (names ^ (names >> HALF)) * FACTORS[1]
+    others ^= others >> HALF
+    for begin in range(0, len(faces), AT_ONCE):
+        some = faces[begin : begin + AT_ONCE]
+        a, b, c = np.ascontiguousarray(names.take(some).T)
+        x, y, z = np.ascontiguousarray(others.take(some).T)
+        for edges in (a * y - b * x, b * z - c * y, c * x - a * z):
+            total += edges.sum(dtype=np.uint64)
+    return not total.any()
+
+
+def _welded(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the different ones of some points, and for each point the number of its own."""
+    _, first, names = np.unique(hashes(points), return_index=True, return_inverse=True)
+    names = names.reshape(-1)
+    same: NDArray[np.float64] = points[first]
+    finite = np.isfinite(points).all(axis=1)
+    if not (same[names] == points)[finite].all():
+        # Two points have one hash.
+        same, names = np.unique(points + 0.0, axis=0, return_inverse=True)
+    return same, names.reshape(-1)
+
+
+def _left_over(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the directed edges that are left where an edge and its reverse cancel."""
+    low, high = ends.min(axis=1, initial=2**62), ends.max(axis=1, initial=-1)
+    keys, ways = low << 32 | high, np.where(ends[:, 0] < ends[:, 1], 1, -1)
+    ways[low == high] = 0
+    order = keys.argsort(kind="stable")
+    keys, ways = keys[order], ways[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    sums = np.add.reduceat(ways, first) if len(first) else np.zeros(0, np.int64)
+    keys, sums = np.repeat(keys[first], np.abs(sums)), np.repeat(sums, np.abs(sums))
+    both = np.stack([keys >> 32, keys & (2**32 - 1)], axis=1)
+    both[sums < 0] = both[sums < 0][:, ::-1]
+    return both
