@@ -34,6 +34,7 @@ enrol("queries of other arrays", f"{__name__}.queries.answers.other_libraries", 
 enrol("trees on devices", f"{__name__}.devices.trees", "on_device")
 enrol("rays of cameras on devices", f"{__name__}.devices.camera_rays", "camera_rays")
 enrol("picks in trees", f"{__name__}.picking.cursor", "pick_in_tree")
+enrol("selections in trees", f"{__name__}.picking.marquee", "select_in_tree")
 enrol("files of scenes", f"{__name__}.scene.files.saved_scenes", "save_scene")
 
 # Modules that `dir` lists with the public names.

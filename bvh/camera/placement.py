@@ -9,6 +9,7 @@ from bvh.camera import matrices
 from bvh.camera.matrices import Geometry, Raster, YDirection
 from bvh.geometry.arithmetic.rational import product, scaled, times
 from bvh.runtime.arguments import Axis, reals, whole_number
+from bvh.runtime.caller_warnings import warn_caller
 
 Vector = NDArray[np.float64]
 
@@ -27,6 +28,8 @@ FILL = 0.8
 MAX_SIZE = 1 << 20
 # Rounds of centring in the direction that leaves room; each leaves a small share of the error.
 ROUNDS = 4
+# Fields of view that are rather radians than degrees.
+RADIANS = 0.4, 1.6
 # Largest deviation of a matrix from a rotation, for matrices from files of four digits.
 RIGID_SLACK = 1e-3
 
@@ -99,6 +102,9 @@ def half_height_of(fov_y: float) -> float:
     """Return half the height of the picture at depth 1, for a checked angle in degrees."""
     if reals("fov_y", fov_y).shape != () or not 0.0 < fov_y < 180.0:
         raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
+    if RADIANS[0] <= fov_y <= RADIANS[1] and abs(fov_y - 1.0) > 1e-6:
+        degrees = f"np.degrees({fov_y:.6g}) is {np.degrees(fov_y):.4g}"
+        warn_caller(f"fov_y is in degrees, and {fov_y:.6g} may be in radians: {degrees}")
     return float(np.tan(np.radians(fov_y) / 2))
 
 

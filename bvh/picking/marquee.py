@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking import region as regions
-from bvh.picking.options import PickOptions
+from bvh.picking.options import PickOptions, RegionMode, Selected
 from bvh.picking.outlines import BORDER
 from bvh.picking.placed_trees import Flags, Floats, Ints, PlacedTrees, VisitedTrees, joined, part_of
 from bvh.picking.projected import OwnedTriangles, outlines_of, transformed
 from bvh.picking.region import Region, SelectedPart
 from bvh.picking.results import Selection
+from bvh.queries.hierarchy import BVH
 from bvh.tree.primitives import THIN, Triangles
 
 # Rays at a time.
@@ -66,6 +67,21 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
     owners = np.asarray(placed.instance_id[rows], np.int32)
     every = np.concatenate([np.empty(0, np.int32), *ids])
     return Selection(what, owners, rows, names, every, offsets)
+
+
+def select_in_tree(
+    tree: BVH, camera: Camera, corners: ArrayLike, closed: bool = False, *,
+    what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
+    samples: int = 1, mask: int | None = None, threads: int | None = None,
+) -> Selection:  # fmt: skip
+    """Return the selection of a tree by a rectangle, or a `closed` lasso; see `BVH.pick_rect`."""
+    if closed:
+        region = regions.lasso(camera, corners)
+    else:
+        (x0, y0), (x1, y1) = np.asarray(corners).tolist()
+        region = regions.rectangle(camera, x0, y0, x1, y1)
+    options = PickOptions(mask, threads, what, mode, visible_only, samples)
+    return select(PlacedTrees.of(tree), camera, region, options)
 
 
 class SelectedTrees(VisitedTrees):

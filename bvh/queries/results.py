@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bvh.queries.answers.locations import Located, LocatedPerQuery
+from bvh.queries.answers.locations import Located, LocatedPerQuery, SourcedPerQuery, face_normals
 from bvh.queries.answers.other_libraries import given_like, in_numpy
-from bvh.queries.answers.result_bases import PerQuery, Ragged, Record, Table, filler
+from bvh.queries.answers.result_bases import Ragged, Record, Table, filler
 from bvh.queries.verbs import COSTS, OF_SCENES
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
@@ -147,7 +148,7 @@ class AllHits(Located, Ragged, Table):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClosestPoints(PerQuery):
+class ClosestPoints(SourcedPerQuery):
     """Closest points of a surface; every field has the leading shape of the query points.
 
     With `k` the fields have one more axis: the closest, the second, and so on, by
@@ -184,6 +185,27 @@ class ClosestPoints(PerQuery):
     leaf: IdResult = None
 
     _more_axes: ClassVar = {"position": 1}
+
+    @cached_property
+    def normal(self) -> FloatResult:
+        """Unit normals of the faces that the points lie in; read-only, shape (..., 3).
+
+        NaN for a miss, and for faces without area, as points and segments are. By the winding, as
+        `Hits.normal`, and computed on first access, as there.
+
+        Raises
+        ------
+        AttributeError, RuntimeError
+            As `Hits.position`; also for points of `Parts`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.closest_point([0.25, 0.25, 2.0]).normal
+        array([0., 0., 1.])
+        """
+        return face_normals(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bvh.surfaces.surface import Surface
 
 Method = Literal["ray", "sphere"]
+Relation = Literal["disjoint", "touching", "overlapping", "inside", "contains", "equal"]
 
 # Open edges that an error names.
 FEW = 4
@@ -36,6 +37,18 @@ class SolidQueries(MeshTrees, TreeQueries):
     """Queries of closed meshes."""
 
     __slots__ = ()
+
+    @overload
+    def relation(
+        self, other: Any, transform: None = None, *, margin: float = 0.0,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Relation: ...  # fmt: skip
+
+    @overload
+    def relation(
+        self, other: Any, transform: ArrayLike, *, margin: float = 0.0,
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> Any: ...  # fmt: skip
 
     def relation(
         self, other: Any, transform: ArrayLike | None = None, *, margin: float = 0.0,

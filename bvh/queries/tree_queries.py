@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,9 @@ from bvh.tree.primitives import arrays_of
 from bvh.tree.stats import TreeStats, check, stats_of
 
 Pairs = NDArray[np.int32]
+# As in `picking/options.py`, whose folder is above this one.
+Selected = Literal["faces", "vertices", "instances"]
+RegionMode = Literal["touching", "inside"]
 
 
 class TreeQueries(
@@ -63,6 +67,71 @@ class TreeQueries(
         (True, 0)
         """
         return enrolled("picks in trees")(self._snapshot(), camera, x, y, radius, mask=mask)
+
+    def picker(
+        self, camera: Any, *, radius: float = 0.0, mask: int | None = None
+    ) -> Callable[[float, float], Any]:
+        """Return a function that picks under a hovering cursor; arguments are as in `Scene.picker`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> tree.picker(camera)(55, 40)
+        Pick(prim_id=0, t=9, position=[0.2, 0.4, 0])
+        """
+        return partial(self.pick, camera, radius=radius, mask=mask)
+
+    def pick_rect(
+        self, camera: Any, x0: float, y0: float, x1: float, y1: float, *,
+        what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
+        samples: int = 1, mask: int | None = None, threads: int | None = None,
+    ) -> Any:  # fmt: skip
+        """Select what a rectangle in the picture touches or contains, as in `Scene.pick_rect`.
+
+        Returns
+        -------
+        Selection
+            Without instances: `instance_id` is -1.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> tree.pick_rect(camera, 40, 40, 60, 60).ids
+        array([0], dtype=int32)
+        """
+        return enrolled("selections in trees")(
+            self._snapshot(), camera, [[x0, y0], [x1, y1]], what=what, mode=mode,
+            visible_only=visible_only, samples=samples, mask=mask, threads=threads,
+        )  # fmt: skip
+
+    def pick_lasso(
+        self, camera: Any, polygon: ArrayLike, *, what: Selected = "faces",
+        mode: RegionMode = "touching", visible_only: bool = False, samples: int = 1,
+        mask: int | None = None, threads: int | None = None,
+    ) -> Any:  # fmt: skip
+        """Select what a closed polygon touches or contains, as in `Scene.pick_lasso`.
+
+        Returns
+        -------
+        Selection
+            Without instances: `instance_id` is -1.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> tree.pick_lasso(camera, [[49, 51], [80, 51], [49, 20]], mode="inside").ids
+        array([0], dtype=int32)
+        """
+        return enrolled("selections in trees")(
+            self._snapshot(), camera, polygon, True, what=what, mode=mode,
+            visible_only=visible_only, samples=samples, mask=mask, threads=threads,
+        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from numpy.typing import ArrayLike
 
@@ -64,13 +65,15 @@ class Picking(SceneQueries):
             return Pick(hit, self, self._flattened, camera, x, y, ray) if hit[1] >= 0 else None
         return cursor.pick(self, camera, x, y, radius, PickOptions(mask))
 
-    def picker(self, camera: Camera, *, mask: int | None = None) -> Callable[..., Pick | None]:
+    def picker(
+        self, camera: Camera, *, radius: float = 0.0, mask: int | None = None
+    ) -> Callable[..., Pick | None]:
         """Return a function that picks under a hovering cursor with little overhead.
 
         Parameters
         ----------
         camera : Camera
-        mask : int, optional
+        radius, mask
             As in `pick`.
 
         Returns
@@ -89,6 +92,8 @@ class Picking(SceneQueries):
         [False, True, False]
         """
         check_camera(camera)
+        if cursor.in_pixels(radius) > 0.0:
+            return partial(self.pick, camera, radius=radius, mask=mask)
         cast, ray_of = self.caster(mask=mask), camera.cursor_ray
         near, far = camera.near, camera.far
 

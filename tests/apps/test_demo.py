@@ -97,7 +97,7 @@ def test_pages_without_a_server(run: Run, tmp_path: Path) -> None:
     assert code == 0, err
     text = Path("page.html").read_text()
     assert "1\xa0280 triangles" in out and 400_000 < len(text) < 1_500_000
-    assert "organic-8" in text and "nodes and groups of triangles" in text
+    assert "organic-8" in text and "prefers-color-scheme: dark" in text
     assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', text)
     for name, kind in (("page.txt", ValueError), ("no/page.html", FileNotFoundError)):
         with bvh.view(demo_scene()[0], port=0) as viewer, pytest.raises(kind):

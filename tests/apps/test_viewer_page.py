@@ -194,7 +194,7 @@ def test_a_rectangle_selects_what_the_scene_answers(window: Window) -> None:
     for visible in (True, False):
         window.drag(x - 60, y - 45, x + 50, y + 40)
         corners = np.array([x - 60, y - 45, x + 50, y + 40]) + 0.5
-        wanted = scene.pick_rect(camera, *corners.tolist(), visible_only=visible)
+        wanted = scene.pick_rect(camera, *corners.tolist(), mode="inside", visible_only=visible)
         assert window.text("selected") == grouped(len(wanted)) != "0"
         assert window.text("selected-instances") == str(len(set(wanted.instance_id.tolist())))
         assert window.viewer.selection is not None

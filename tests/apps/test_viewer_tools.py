@@ -62,7 +62,7 @@ def circle(window: Window, radius: float, shift: float = 0.0) -> str:
     until(lambda: window.viewer.selection is not before, "the selection")
     found = window.viewer.selection
     assert found is not None
-    text = f"Selected {grouped(len(found))} {found.what} "
+    text = f"Selected {grouped(len(found))} "
     until(lambda: window.text("selection").startswith(text), "its size")
     return window.text("selection")
 
@@ -93,10 +93,15 @@ def test_lassos_add_and_remove(window: Window) -> None:
     saved = json.loads(Path(download.value.path()).read_text())
     assert saved == json.loads(as_json(less)) and saved["instances"][0]["name"] == "pebble"
     selecting = next(iter(window.viewer._sessions.values()))._selecting
-    for what in ("vertices", "instances"):
+    window.choose("Take what is", "touching")
+    until(lambda: selecting._take.value == "touching", "the choice")
+    for what, told in (("vertices", " vertices of 1 instance"), ("instances", "1 of 3 instances")):
         window.choose("Select", what)
         until(lambda wanted=what: selecting._what.value == wanted, "the choice")
-        assert f" {what} of 1 instance" in circle(window, 50)
+        assert told in circle(window, 50)
+    window.choose("Take what is", "inside")
+    until(lambda: selecting._take.value == "inside", "the choice")
+    assert "Selected 0 of 3 instances" in circle(window, 50)
     window.choose("Select", "faces")
     window.page.keyboard.press("Escape")
     until(lambda: window.viewer.selection is None, "nothing to be selected")

@@ -12,7 +12,7 @@ Each file imports only from those above it.
 | `box_overlay.py` | Boxes of tree nodes on the page: of the tree that was picked, or of a scene's top level |
 | `tracing.py` | Ray-cast pictures of the view of a page: coarse while the camera moves, then fine |
 | `tools/` | Tools of a page: marks, selections, measurements, sections, the list of instances, views. |
-| `html_export.py` | HTML export: one file that shows a scene, picks, and what rays cost, without a server |
+| `html_export.py` | HTML export: one file that shows a scene and a pick, without a server |
 | `session.py` | Session: one page in a browser, with its panel, picks, selections and marks |
 | `window.py` | Viewer of a scene in the browser, updated by a thread, and `view`, which serves it |
 """

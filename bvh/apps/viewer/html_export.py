@@ -1,4 +1,4 @@
-"""HTML export: one file that shows a scene, picks, and the costs of rays, without a server."""
+"""HTML export: one file that shows a scene and a pick, without a server."""
 
 from __future__ import annotations
 
@@ -13,33 +13,24 @@ from typing import Any
 import numpy as np
 
 from bvh.apps.page_server import HOST, new_server, set_up, silent
-from bvh.apps.viewer.drawing import (
-    DrawnMesh,
-    Floats,
-    PageDrawing,
-    PageFrame,
-    drawing_of,
-    face_triangles,
-)
+from bvh.apps.viewer.drawing import Floats, PageDrawing, PageFrame, drawing_of, face_triangles
+from bvh.apps.viewer.ground_shadow import ground_shadow
 from bvh.apps.viewer.meshes import Meshes
 from bvh.apps.viewer.tools.marks import ORANGE, Marked, Marks
-from bvh.apps.viewer.tools.sectioning import placed
 from bvh.apps.viewer.tools.views import first_view
 from bvh.camera.camera import Camera
 from bvh.picking.results import Pick
-from bvh.pictures.colours import heat, hottest_of, in_bytes
 from bvh.pictures.picture import check_path, write
 from bvh.runtime.arguments import grouped
 from bvh.scene.scene import Scene
 
-# Seconds that each of mesh, picks and costs is shown.
-SHOWN = 4.0
-# Largest number of vertices for which costs are shown.
-LARGEST = 400_000
+# In the colours of the system, light or dark, as the page.
 CAPTION = (
-    '<div style="position:fixed;left:1em;bottom:4.2em;max-width:calc(100% - 2em);font:0.85em '
-    'sans-serif;padding:0.4em 0.7em;border-radius:6px;background:#fffc;color:#1f2937">{}</div>'
+    '<div style="position:fixed;left:1em;bottom:1em;max-width:calc(100% - 2em);font:0.85em '
+    "sans-serif;padding:0.4em 0.7em;border-radius:6px;color-scheme:light dark;color:CanvasText;"
+    'background:color-mix(in srgb,Canvas 80%,transparent)">{}</div>'
 )
+LIGHT, SYSTEM = "darkMode:false", "darkMode:matchMedia('(prefers-color-scheme: dark)').matches"
 
 
 def write_page(
@@ -48,29 +39,31 @@ def write_page(
 ) -> int:  # fmt: skip
     """Write a page of a scene, seen by a world camera; return its size in bytes.
 
-    The page shows the meshes, then the pick, too, then the cost of a ray to each vertex.
+    The page shows the meshes above the shadow that they throw on the ground, and the pick.
     """
     check_page_path(path)
     frame = PageFrame.around(scene.bounds)
     drawing = drawing_of(scene, frame, max_faces)
     if camera is None:
         seen = first_view(scene, frame, up)
-        camera = replace(seen, eye=frame.to_world(seen.eye))
+        # Farther than the viewer, as pages of phones are narrow.
+        camera = replace(seen, eye=frame.to_world(1.15 * seen.eye))
     # A pick of a removed instance is left out.
     if pick and not (pick.leaf < len(scene.leaves) and scene.path(pick.leaf) == pick.path):
         pick = None
-    coloured = sum(len(part.places) * len(part.vertices) for part in drawing.parts) <= LARGEST
     server = new_server(HOST, 0, title)
     try:
-        text = _played(server, scene, drawing, camera, up, pick, coloured)
+        text = _shown(server, scene, drawing, camera, up, pick)
     finally:
         with silent():
             server.stop()
     rows = ["drag to turn"] + ([] if pick is None else [_label(pick)])
-    if coloured:
-        rows.append("at the end: nodes and groups of triangles that a ray visits")
     caption = f"<b>{html.escape(title)}</b>: {html.escape('; '.join(rows))}"
-    content = text.replace("</body>", CAPTION.format(caption) + "</body>", 1).encode()
+    content = (
+        text.replace(LIGHT, SYSTEM, 1)
+        .replace("</body>", CAPTION.format(caption) + "</body>", 1)
+        .encode()
+    )
     write(path, io.BytesIO(content))
     return len(content)
 
@@ -81,59 +74,28 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
     check_path(file, "page", file.suffix.lower() in (".html", ".htm"))
 
 
-def _played(
-    server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
-    pick: Pick | None, coloured: bool,
-) -> str:  # fmt: skip
-    """Return a page, as HTML, that shows meshes, a pick and, if `coloured`, costs in turn."""
+def _shown(
+    server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats, pick: Pick | None
+) -> str:
+    """Return a page, as HTML, that shows meshes, their shadow and a pick."""
     frame = drawing.frame
     eye = frame.to_page(camera.eye)
     target = eye + camera.forward * float(np.linalg.norm(eye))
     set_up(server, up, 1.2, eye, target, 2.0 * math.atan(camera.half_height))
-    meshes, record = Meshes(server.scene), server.get_scene_serializer()
-    meshes.show(drawing.parts)
-    costs = [
-        server.scene.add_mesh_trimesh(f"/costs/{k}", mesh, visible=False)
-        for k, mesh in enumerate(_costs(scene, drawing, camera.eye) if coloured else ())
-    ]
-    record.insert_sleep(SHOWN)
+    Meshes(server.scene).show(drawing.parts)
+    shadow = ground_shadow(scene, up)
+    if shadow is not None:
+        shadow.show(server.scene, frame)
     if pick is not None:
         marks = Marks(server.scene, lambda: frame)
         marked = Marked.of(scene, pick.leaf, np.array([pick.prim_id]))
         corners = marks.placed(marked, face_triangles(marked.tree, marked.ids))
         marks.surface("pick", corners, camera.eye, ORANGE)
         marks.label("picked", _label(pick), frame.to_page(pick.position))
-        record.insert_sleep(SHOWN)
-    if costs:
-        meshes.set_visible(False)
-        for handle in costs:
-            handle.visible = True
-        record.insert_sleep(SHOWN)
-    return str(record.as_html())
+    return str(server.get_scene_serializer().as_html())
 
 
 def _label(pick: Pick) -> str:
     """Return the text of a pick's label."""
     name = "" if pick.name is None else f" of {pick.name}"
     return f"face {grouped(pick.prim_id)}{name}, t = {pick.t:.6g}"
-
-
-def _costs(scene: Scene, drawing: PageDrawing, eye: Floats) -> list[Any]:
-    """Return the meshes of a drawing with a colour of each vertex: the cost of a ray to it."""
-    import trimesh
-
-    copies: list[tuple[DrawnMesh, Floats]] = [
-        (part, placed(part, k)) for part in drawing.parts for k in range(len(part.places))
-    ]
-    costs = []
-    for _, points in copies:
-        hits: Any = scene.closest_hit(eye, drawing.frame.to_world(points) - eye, counters=True)
-        costs.append(np.asarray(hits.nodes + hits.tests, np.float64))
-    hottest = hottest_of(np.concatenate([np.empty(0), *costs]))
-    found = []
-    for (part, points), cost in zip(copies, costs, strict=True):
-        mesh = trimesh.Trimesh(points, part.faces, process=False)
-        colours = in_bytes(heat(cost, hottest))
-        mesh.visual = trimesh.visual.ColorVisuals(mesh, vertex_colors=colours)
-        found.append(mesh)
-    return found

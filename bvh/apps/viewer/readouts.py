@@ -58,11 +58,19 @@ def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) 
     return block(f'<b id="bvh-pick">Picked</b>{table([*rows, time])}')
 
 
-def selected(found: Selection | None, seconds: float, drawn: int) -> str:
-    """Return the text for a selection, None before the first one; `drawn` is how many are drawn."""
+def selected(found: Selection | None, seconds: float, drawn: int, count: int = 0) -> str:
+    """Return the text for a selection, None before the first one; `drawn` is how many are drawn.
+
+    `count` is the number of instances of the scene.
+    """
     if found is None:
         hint = "Choose rectangle or lasso and drag, or hold shift."
         return block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
+    if found.what == "instances":
+        text = (
+            f'Selected <b id="bvh-selected">{grouped(len(found))}</b> of {grouped(count)} instances'
+        )
+        return block(f'<span id="bvh-selection">{text} in {_milliseconds(seconds)}</span>')
     instances = len(np.unique(found.instance_id))
     text = (
         f'Selected <b id="bvh-selected">{grouped(len(found))}</b> {found.what} of '

@@ -113,9 +113,9 @@ class Viewer(Page):
     def save_html(self, path: str | os.PathLike[str]) -> int:
         """Write the scene as a page of one file that needs no server; return its size in bytes.
 
-        It can be turned, and plays the meshes, the last pick of the page that was opened last, and
-        the cost of a ray to each vertex of up to 400 000. It has that page's camera, if there is
-        one, and loads nothing.
+        It can be turned, and shows the meshes above their shadow, and the last pick of the page
+        that was opened last, by that page's camera, if there is one. It follows the system's dark
+        mode, and loads nothing.
 
         Parameters
         ----------

@@ -48,7 +48,24 @@ def taken(source: Source, index: Any) -> Source:
     return of, moves, tuple(selected(column, parts, 1) for column in rays)
 
 
-class Located:
+class Sourced:
+    """Base of results that refer to what was searched, which pickles leave out."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A tree may be much larger than its hits.
+        return {name: value for name, value in vars(self).items() if name not in UNPICKLED}
+
+    def __copy__(self, memo: dict[int, Any] | None = None) -> Self:
+        found = object.__new__(type(self))
+        vars(found).update(vars(self) if memo is None else deepcopy(self.__getstate__(), memo))
+        # Shared: the copy locates its hits in the same arrays.
+        vars(found)["_source"] = vars(self).get("_source")
+        return found
+
+    __deepcopy__ = __copy__
+
+
+class Located(Sourced):
     """Base of results whose hits have positions and normals."""
 
     prim_id: IdResult
@@ -104,29 +121,20 @@ class Located:
         """
         return located(self, "normal")
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A tree may be much larger than its hits.
-        return {name: value for name, value in vars(self).items() if name not in UNPICKLED}
 
-    def __copy__(self, memo: dict[int, Any] | None = None) -> Self:
-        found = object.__new__(type(self))
-        vars(found).update(vars(self) if memo is None else deepcopy(self.__getstate__(), memo))
-        # Shared: the copy locates its hits in the same arrays.
-        vars(found)["_source"] = vars(self).get("_source")
-        return found
-
-    __deepcopy__ = __copy__
-
-
-class LocatedPerQuery(Located, PerQuery):
-    """Base of hits with one entry a query."""
+class SourcedPerQuery(Sourced, PerQuery):
+    """Base of results with one entry a query."""
 
     def __getitem__(self, index: Any) -> Self:
-        """Select hits as from an array of the batch's shape."""
+        """Select entries as from an array of the batch's shape."""
         some = super().__getitem__(index)
         if vars(self).get("_source") is not None:
             vars(some)["_source"] = taken(vars(self)["_source"], index)
         return some
+
+
+class LocatedPerQuery(Located, SourcedPerQuery):
+    """Base of hits with one entry a query."""
 
     def astype(self, dtype: Any) -> Self:
         """Return the hits with t, u and v in another type of floats, rounded to nearest.
@@ -195,6 +203,32 @@ def located(hits: Any, name: str) -> Any:
             array.flags.writeable = False
             vars(hits)[each if each == name else "_unread"] = given_like(array, hits.prim_id)
     return vars(hits)[name]
+
+
+def face_normals(near: Any) -> Any:
+    """Return the unit normals of the faces of closest points, (..., 3), in their library."""
+    source: Source | None = vars(near).get("_source")
+    if source is None:
+        raise AttributeError(
+            "these points do not know their faces: normal is of what closest_point has returned, "
+            "and must be read before it is pickled; points of Dask arrays and parts have none"
+        )
+    view, moves, _ = source
+    prim_id, u, v = (np.asarray(in_numpy(column)) for column in (near.prim_id, near.u, near.v))
+    if isinstance(view, Primitives) and not isinstance(view, Triangles):
+        ids, found = prim_id.ravel(), np.full((prim_id.size, 3), np.nan)
+        rows = np.flatnonzero(ids >= 0)
+        at = np.reshape(in_numpy(near.position), (-1, 3))[rows]
+        found[rows] = shape_normals(view, ids[rows], at, None)
+    else:
+        primitives, leaf = view, NO_LEAVES
+        if not isinstance(view, Triangles):
+            primitives, leaf = view.arrays.primitives, np.ravel(in_numpy(near.leaf))
+            _must_not_have_moved(view, moves, leaf, prim_id.ravel())
+        found = on_faces(primitives, leaf, prim_id.ravel(), u.ravel(), v.ravel())[1]
+    found = found.reshape(*prim_id.shape, 3)
+    found.flags.writeable = False
+    return given_like(found, near.prim_id)
 
 
 def _of_columns(

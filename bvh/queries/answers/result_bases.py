@@ -63,8 +63,36 @@ def truth_of(result: object, found: Any, axes: int, instead: str) -> bool:
     return bool(found)
 
 
+# Names that users look for in results, and what these have instead.
+MEANT = {
+    "distance": "t, in units of the direction's length", "distances": "t or distance",
+    "point": "position", "points": "position", "locations": "position", "hit": "mask",
+    "hits": "mask", "face": "prim_id", "faces": "prim_id", "face_id": "prim_id",
+    "triangle": "prim_id", "index_tri": "prim_id", "primitive_ids": "prim_id", "normals": "normal",
+    "instance": "instance_id", "index_ray": "ray_id", "t_hit": "t",
+}  # fmt: skip
+
+
 class Record:
     """Base of results, which do not store fields that are None: their class has that default."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise an AttributeError that says what an unknown attribute is called here."""
+        kind = type(self)
+        member = None if name.startswith("_") else getattr(kind, name, None)
+        compute = getattr(member, "fget", None) or getattr(member, "func", None)
+        if compute is not None:
+            # A property has raised an AttributeError: raise it again.
+            return compute(self)
+        text = f"{kind.__name__!r} object has no attribute {name!r}"
+        if not name.startswith("_"):
+            # Imported only for this error.
+            from difflib import get_close_matches
+
+            public = [each for each in dir(self) if not each.startswith("_")]
+            near = [MEANT[name]] if name in MEANT else get_close_matches(name, public, 1)
+            text += f": did you mean {near[0]}?" if near else ""
+        raise AttributeError(text, name=name, obj=self)
 
     def __post_init__(self) -> None:
         entries = vars(self)

@@ -27,6 +27,7 @@ from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import named_codes
+from bvh.tree.primitives import Triangles
 from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
@@ -60,11 +61,20 @@ class PointSearch(NamedTuple):
         u, v = weights[:, 0], weights[:, 1]
         if self.metrics is None:
             d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
-            return points_of((d, position, *rest))
+            return points_of((d, position, *rest), self.source())
         instanced: Any = self.rays().arrays.primitives
         owner, leaf, prim = named_codes(found.names, instanced.owners, threads)
         d, *rest = shaped(shape, found.distance, prim, u, v, owner, leaf)
-        return scene_points_of((d, position, *rest))
+        return scene_points_of((d, position, *rest), self.source())
+
+    def source(self) -> Any:
+        """Return what normals of closest points follow from."""
+        target = self.rays()
+        primitives = target.arrays.primitives
+        owner: Any = target.owner
+        if isinstance(primitives, Triangles):
+            return primitives, 0, None
+        return owner, owner.moves, None
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
@@ -120,7 +130,7 @@ class ShapeSearch(NamedTuple):
         shape = batch.shape if count is None else (*batch.shape, count)
         none = np.full((2, len(ids)), np.nan)
         d, *rest = shaped(shape, distance, ids.astype(np.int32), *none)
-        return ClosestPoints(d, position.reshape(*shape, 3), *rest)
+        return points_of((d, position.reshape(*shape, 3), *rest), (self.arrays.primitives, 0, None))
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""

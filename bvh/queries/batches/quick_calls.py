@@ -294,12 +294,14 @@ def closest_point(
     distance, u, v, position = numbers[4], numbers[5], numbers[6], one.position.copy()
     POINT_SHELVES[searched.kind].give_back(one)
     if searched.kind is Triangles:
-        return results.points_of((distance, position, name, u, v))
+        found = distance, position, name, u, v
+        return results.points_of(found, (searched.arrays.primitives, 0, None))
     # For a miss, whose name is -1, both are -1.
     leaf, prim_id = name >> CODE_BITS, name & PRIM_MASK if name >= 0 else -1
     view: Any = searched
     owner = view.owners.item(leaf) if leaf >= 0 else -1
-    return results.scene_points_of((distance, position, prim_id, u, v, owner, leaf))
+    row = distance, position, prim_id, u, v, owner, leaf
+    return results.scene_points_of(row, (view, view.moves, None))
 
 
 def distance(searched: Searched, point: Sequence[float], limit: float) -> float | None:
@@ -340,7 +342,9 @@ def _nearest(searched: Searched, point: Sequence[float], limit: float, count: in
     POINT_SHELVES[kind].give_back(one)
     u, v = weights[:, 0], weights[:, 1]
     if kind is Triangles:
-        return results.points_of((d, position, names.astype(np.int32), u, v))
+        found = d, position, names.astype(np.int32), u, v
+        return results.points_of(found, (searched.arrays.primitives, 0, None))
     view: Any = searched
     owner, leaf, prim_id = named_codes(names, view.owners)
-    return results.scene_points_of((d, position, prim_id, u, v, owner, leaf))
+    row = d, position, prim_id, u, v, owner, leaf
+    return results.scene_points_of(row, (view, view.moves, None))

@@ -9,7 +9,7 @@ import numpy as np
 
 from bvh.apps.page_server import block
 from bvh.apps.viewer import readouts
-from bvh.apps.viewer.drawing import Floats, face_triangles
+from bvh.apps.viewer.drawing import Floats, corners_of, edges_of, face_triangles
 from bvh.apps.viewer.tools.marks import BLUE, Ids, Marked
 from bvh.apps.viewer.tools.page_events import copying
 from bvh.camera.camera import Camera
@@ -39,6 +39,8 @@ class Selecting:
         self._what = gui.add_dropdown("Select", WHAT)
         hint = "With Ctrl or Cmd held, add; with Alt, remove."
         self._mode = gui.add_dropdown("Mode", MODES, hint=hint)
+        hint = "All of a face or instance, or a part of it, has to be in the region."
+        self._take = gui.add_dropdown("Take what is", ("inside", "touching"), hint=hint)
         hint = "Leave out what is hidden behind something else."
         self._visible_only = gui.add_checkbox("Visible only", True, hint=hint)
         buttons = gui.add_button_group("Ids", ("Copy", "Save", "Clear"))
@@ -59,8 +61,8 @@ class Selecting:
             # rounding of shares.
             at = np.round(shares * [camera.width, camera.height], 6)
             options = {
-                "what": self._what.value, "visible_only": self._visible_only.value,
-                "threads": session.threads,
+                "what": self._what.value, "mode": self._take.value,
+                "visible_only": self._visible_only.value, "threads": session.threads,
             }  # fmt: skip
             began = notice.clock()
             if len(at) == 2:
@@ -97,20 +99,22 @@ class Selecting:
         """Mark a selection in the page, or its first faces, and describe it in the panel."""
         self.found, self._marked, drawn = found, [], 0
         for row, leaf in enumerate(found.leaf.tolist()):
-            if found.what == "instances":
-                # An instance with several leaves is marked by its first one.
-                ids: Ids = np.arange(len(self._session.scene.leaves[leaf].tree))
-            else:
-                ids = found[row]
+            # Of instances boxes are drawn, that of the first leaf of several.
+            ids: Ids = np.empty(0, np.int32) if found.what == "instances" else found[row]
             self._marked.append(Marked.of(self._session.scene, leaf, ids[: MAX_MARKED - drawn]))
             drawn += len(self._marked[-1].ids)
         shown = len(found) if found.what == "instances" else drawn
-        self._text.content = readouts.selected(found, seconds, shown)
+        self._text.content = readouts.selected(found, seconds, shown, len(self._session.scene))
         self._colour(camera)
 
     def _colour(self, camera: Camera) -> None:
-        """Mark the selection."""
+        """Mark the selection: faces, vertices, or the boxes of instances."""
         marks = self._session.marks
+        if self.found is not None and self.found.what == "instances":
+            boxes = [marks.placed(m, corners_of(m.tree.bounds[None])) for m in self._marked]
+            lines = edges_of(np.concatenate([np.empty((0, 8, 3)), *boxes]))
+            marks.lines("selection", lines, BLUE, 3.0)
+            return
         if self.found is not None and self.found.what == "vertices":
             points = [marks.placed(m, m.tree.vertices[m.ids]) for m in self._marked]
             marks.points("selection", np.concatenate([np.empty((0, 3)), *points]), camera.eye)
