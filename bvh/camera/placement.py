@@ -179,7 +179,7 @@ def eye_before(points: Vector, slopes: Vector) -> Vector:
 
 def _vertices(tree: Any) -> Vector:
     """Return the vertices that a tree's faces use, or the corners of its bounds."""
-    if tree.kind != "triangles":
+    if not hasattr(tree, "faces"):
         return corners_of(tree.bounds)
     used = np.zeros(len(tree.vertices), np.bool_)
     used[tree.faces] = True

@@ -129,7 +129,7 @@ class DeviceBVH(DeviceObject):
     host: BVH
 
     def __init__(self, tree: BVH, device: Any) -> None:
-        if tree.kind != "triangles":
+        if not hasattr(tree, "faces"):
             raise TypeError(f"to needs a BVH over triangles, not over {tree.kind}")
         super().__init__(tree, device)
         # The tree that was sent last, and its struct on the device.

@@ -122,8 +122,8 @@ def _columns(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> La
     """Return the columns of a result; of parts, those of all groups are merged."""
     if isinstance(target, Parts) and verb.merge is None:
         return {verb.name: _by_sides(target, verb, arrays, options)}
-    # Exact winding numbers are not sums of those of groups, which are rounded.
-    whole = verb.name == "winding_number" and options.get("accuracy", np.inf) == np.inf
+    # Winding numbers are not sums of those of groups, which have more open edges.
+    whole = verb.name == "winding_number"
     groups = target.groups() if isinstance(target, Parts) and not whole else [target]
     results = [chunk_results(group, verb, arrays, options) for group in groups]
     kinds, rank = chunk_tasks.kinds_of(target, verb, options), results[0].ndim

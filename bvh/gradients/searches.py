@@ -112,7 +112,7 @@ def checked_tree(query: str, tree: Any) -> BVH:
         is_scene = type(tree).__name__ == "Scene"
         hint = ": build one from scene.flattened()[:2]" if is_scene else ""
         raise TypeError(f"tree must be a BVH, got {type(tree).__name__}{hint}")
-    if tree.kind != "triangles":
+    if not hasattr(tree, "faces"):
         raise TypeError(f"{query} needs a BVH over triangles, not over {tree.kind}")
     return tree
 

@@ -4,7 +4,8 @@ A face is visible if one of these rays meets it first: those through the middles
 the region, each divided into `samples` x `samples`; those at the middle of the face, and at three
 points next to its corners, where these are in the region. So a face that is seen by a whole pixel
 is never left out, nor is one that is seen whole, however small; what may be left out shows only a
-part of itself, smaller than a pixel. A vertex is visible if nothing is in front of it.
+part of itself, smaller than a pixel. A vertex is visible if nothing is in front of it; so is a
+point of a tree over points, and a segment if that holds for an end or its middle.
 """
 
 import numpy as np
@@ -20,7 +21,7 @@ from bvh.picking.projected import OwnedTriangles, outlines_of, transformed
 from bvh.picking.region import Region, SelectedPart
 from bvh.picking.results import Selection
 from bvh.queries.hierarchy import BVH
-from bvh.tree.primitives import Triangles
+from bvh.tree.primitives import THIN, Triangles
 
 # Rays at a time.
 BATCH = 2**19
@@ -50,7 +51,12 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
         parts = {row: visited.visible_vertices(row, part) for row, part in parts.items()}
         parts = {row: part for row, part in parts.items() if len(part.ids)}
     elif options.visible_only and parts:
-        parts = visited.visible_faces(region, parts)
+        # Rays never hit points and segments, so these are visible unless a face hides them.
+        thin = {row for row in parts if visited.leaf(row)[0].tree.kind in THIN}
+        solid = {row: part for row, part in parts.items() if row not in thin}
+        seen = visited.visible_faces(region, solid) if solid else {}
+        seen |= {row: visited.visible_thin(row, parts[row]) for row in thin}
+        parts = {row: seen[row] for row in parts if row in seen and len(seen[row].ids)}
     if what == "instances":
         rows, ids = visited.instances(parts), []
         offsets = np.zeros(len(rows) + 1, np.int64)
@@ -181,7 +187,20 @@ class SelectedTrees(VisitedTrees):
     def visible_vertices(self, row: int, part: SelectedPart) -> SelectedPart:
         """Return the vertices of a leaf that no face hides; faces with a corner there do not."""
         leaf, matrix = self.leaf(row)
-        points = moved(leaf.tree.vertices[part.ids], matrix)
+        seen = self._is_seen(moved(leaf.tree.vertices[part.ids], matrix))
+        return part._replace(ids=part.ids[seen])
+
+    def visible_thin(self, row: int, part: SelectedPart) -> SelectedPart:
+        """Return the points, or segments with an end or middle, that no face hides."""
+        leaf, matrix = self.leaf(row)
+        start, end = (
+            moved(leaf.tree.vertices[leaf.tree.faces[part.ids, k]], matrix) for k in (0, 1)
+        )
+        seen = np.any([self._is_seen(x) for x in (start, end, 0.5 * start + 0.5 * end)], axis=0)
+        return part._replace(ids=part.ids[seen])
+
+    def _is_seen(self, points: Floats) -> NDArray[np.bool_]:
+        """Return whether no face hides a point; faces with a corner there do not."""
         at, depth = self._in_picture(points)
         hits = np.flatnonzero(~np.isnan(depth))
         seen = np.zeros(len(points), np.bool_)
@@ -194,7 +213,7 @@ class SelectedTrees(VisitedTrees):
             corners = self._corners(leaves[blocked], prims[blocked])
             hidden = some[blocked]
             seen[hidden] = (corners == points[hidden][:, None]).all(axis=2).any(axis=1)
-        return part._replace(ids=part.ids[seen])
+        return seen
 
     def _transformed(self, row: int, prims: Ints) -> OwnedTriangles:
         """Return the triangles of the primitives `prims` of leaf `row`, in world coordinates."""

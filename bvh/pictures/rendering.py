@@ -17,12 +17,14 @@ from bvh.pictures.lights import Ground, Lights, cells_of, ground_up, is_inside
 from bvh.pictures.picture import Picture
 from bvh.pictures.render_source import Pictured, RenderSource
 from bvh.pictures.shading import DATA, SHADES, Shade, Sight, Stage
+from bvh.pictures.thin_shapes import drawn_source
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option, thread_count, whole_number
 from bvh.runtime.jit import notice
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.threads import share
 from bvh.scene.scene import Scene
+from bvh.tree.primitives import THIN
 
 # Camera rays and light rays in a band of rows, the unit of work of a thread: small enough for
 # little memory and frequent progress.
@@ -56,8 +58,9 @@ def render(
     Parameters
     ----------
     source : BVH, Scene or Parts
-        A tree over triangles, boxes or oriented boxes, a scene, or a mesh in parts, whose pictures
-        are those of the whole mesh: see `bvh.Parts.visible_tree`.
+        A tree, a scene, or a mesh in parts, whose pictures are those of the whole mesh: see
+        `bvh.Parts.visible_tree`. A tree over points or segments is drawn as balls or tubes with a
+        radius of 2 pixels at the middle of its bounds; in a scene, rays pass them.
     camera : Camera
     shade : str
         Content of the pixels, one of:
@@ -182,6 +185,10 @@ class _Drawing:
         self._samples = whole_number("samples", samples)
         # Picture files start at the top and have device pixels.
         self._camera = camera.upright()
+        if isinstance(source, BVH) and source.kind in THIN:
+            if "cost" in {shade, *self._names}:
+                raise ValueError(f'shade "cost" is for what rays hit, not for {source.kind}')
+            source = drawn_source(source, self._camera, threads)
         lights = _lights(source, self._camera, *light)
         flat = ground is None and shade not in GROUNDED
         up = ground_up(source, self._camera, False if flat else ground)

@@ -381,6 +381,8 @@ def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
     """Raise a ValueError that names some open edges, unless a tree's mesh is closed."""
     if tree.is_closed:
         return
+    if tree.kind != "triangles":
+        raise ValueError(f"{query} needs closed meshes, but {name} is over {tree.kind}")
     edges = tree.open_edges().tolist()
     listed = ", ".join(f"{a}-{b}" for a, b in edges[:FEW]) + (", ..." if edges[FEW:] else "")
     raise ValueError(

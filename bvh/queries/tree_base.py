@@ -22,7 +22,8 @@ from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, emptied, frozen, frozen_primitives, with_bits
 from bvh.tree.build import build, in_full, without_hidden
 from bvh.tree.face_bits import NO_BITS, counted
-from bvh.tree.primitives import Triangles, count_of
+from bvh.tree.primitives import Triangles, count_of, kind_of_faces
+from bvh.tree.shapes import Capsules, Spheres
 from bvh.tree.triangle_groups import GROUP_SIZE
 
 # Many kernels, imported by the first query that needs them.
@@ -104,8 +105,15 @@ class TreeBase:
 
     @property
     def kind(self) -> str:
-        """Kind of the primitives: "triangles", "boxes", "obbs", "spheres", "capsules", "custom"."""
-        return type(self._arrays.primitives).__name__.lower()
+        """Kind of the primitives: "triangles", "points", "segments", "boxes", "obbs", ...
+
+        The others are "spheres", "capsules" and "custom". Points and segments are triangles two or
+        three of whose vertices are the same one.
+        """
+        primitives = self._arrays.primitives
+        if isinstance(primitives, Triangles):
+            return kind_of_faces(primitives.faces)
+        return type(primitives).__name__.lower()
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -206,7 +214,9 @@ class TreeBase:
         from bvh.queries.batches.winding import wound
 
         bits, now = one_mask(mask), self._snapshot()
-        if query in ("closest_point", "distance") and now.kind in ("spheres", "capsules"):
+        if query in ("closest_point", "distance") and isinstance(
+            now._arrays.primitives, Spheres | Capsules
+        ):
             return ShapeSearch(now._arrays_for(bits))
         now._must_hold(query, Triangles)
         rays = RaySearch(now._arrays_for(bits), now._quality == "high", now)
@@ -299,17 +309,7 @@ class TreeBase:
 
     def __repr__(self) -> str:
         nodes = number_of(self._arrays.nodes.size, "nodes")
-        return f"BVH({number_of(len(self), self._noun)}, {nodes})"
-
-    @property
-    def _noun(self) -> str:
-        """The noun of the primitives: faces without area may be points or segments."""
-        primitives = self._arrays.primitives
-        if isinstance(primitives, Triangles) and len(primitives.faces):
-            a, b, c = primitives.faces.T
-            if b[0] == c[0] and (b == c).all():
-                return "points" if (a == b).all() else "segments"
-        return self.kind
+        return f"BVH({number_of(len(self), self.kind)}, {nodes})"
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return the identity of the tree's content for Dask: a checksum of its primitives."""

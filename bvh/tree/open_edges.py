@@ -9,7 +9,7 @@ mesh with a probability of some 2**-60. That takes one pass, and no sorting.
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.tree.primitives import Triangles
+from bvh.tree.primitives import THIN, Triangles, kind_of_faces
 
 # Faces, or vertices, at a time: what is computed of them stays in the caches.
 AT_ONCE = 1 << 13
@@ -22,8 +22,13 @@ HALF = np.uint64(32)
 
 
 def is_closed(triangles: Triangles) -> bool:
-    """Return whether every edge of the finite faces is shared by an even number of them."""
+    """Return whether every edge of the finite faces is shared by an even number of them.
+
+    Points and segments bound no volume.
+    """
     points, faces = triangles.points, finite_faces(triangles)
+    if kind_of_faces(faces) in THIN:
+        return False
     names = hashes(points)
     left = np.uint64(0)
     for begin in range(0, len(faces), AT_ONCE):

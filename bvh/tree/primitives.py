@@ -23,6 +23,8 @@ from bvh.tree.rows import TRIANGLES
 from bvh.tree.shapes import SHAPES, Boxes, Capsules, Obbs, Spheres, shape_of
 
 FRONT, BACK, MISS = -1, 1, 0
+# Kinds of trees over triangles that have no area.
+THIN = ("points", "segments")
 
 
 class Triangles(NamedTuple):
@@ -52,6 +54,15 @@ def _custom_pointers(arrays):
 def count_of(primitives: Primitives) -> int:
     """Return the number of primitives."""
     return len(primitives.faces) if isinstance(primitives, Triangles) else len(primitives.points)
+
+
+def kind_of_faces(faces: NDArray[np.int32]) -> str:
+    """Return "points" or "segments" if all faces have one or two vertices, else "triangles"."""
+    a, b, c = faces.T
+    # The first face tells for nearly all meshes.
+    if len(faces) == 0 or b[0] != c[0] or not np.array_equal(b, c):
+        return "triangles"
+    return "points" if np.array_equal(a, b) else "segments"
 
 
 def arrays_of(primitives: Primitives | Instanced) -> list[NDArray[Any]]:

@@ -47,7 +47,10 @@ def test_as_edges_counted_one_by_one(rng: np.random.Generator) -> None:
                 ends = frozenset(tuple(points[i] + 0.0) for i in (face[k], face[k - 1]))
                 if len(ends) == 2:
                     times[ends] = times.get(ends, 0) + 1
-        assert closed(points, faces) == all(count % 2 == 0 for count in times.values())
+        # Points and segments bound no volume.
+        is_thin = len(faces) > 0 and bool((faces[:, 1] == faces[:, 2]).all())
+        even = all(count % 2 == 0 for count in times.values())
+        assert closed(points, faces) == (even and not is_thin)
 
 
 def test_windings_counted_one_by_one(rng: np.random.Generator) -> None:
@@ -98,6 +101,18 @@ def test_meshes() -> None:
     )
     large = trimesh.creation.icosphere(subdivisions=6)
     assert closed(large.vertices, large.faces) and not closed(large.vertices, large.faces[:-1])
+
+
+def test_points_and_segments_bound_no_volume() -> None:
+    """They are named as such, are not closed, and warn where a solid is needed."""
+    cloud, wires = bvh.BVH.from_points(VERTICES), bvh.BVH.from_segments(VERTICES, -VERTICES)
+    box = bvh.BVH.from_mesh(trimesh.creation.box())
+    for tree, kind in ((cloud, "points"), (wires, "segments")):
+        assert tree.kind == kind and not tree.is_closed and len(tree.open_edges()) == 0
+        with pytest.warns(bvh.BVHWarning, match=f"{len(tree)} {kind}"):
+            assert not tree.contains(POINT)
+        with pytest.raises(ValueError, match=f"needs closed meshes, but .* is over {kind}"):
+            box.overlap_volume(tree)
 
 
 @pytest.mark.parametrize("query", ["contains", "signed_distance"])

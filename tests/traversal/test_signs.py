@@ -141,7 +141,7 @@ def test_winding_numbers(quality: str, scale: float, rng: np.random.Generator) -
         points[:20] += rng.normal(size=(20, 3)) * size * 50
         wanted = solid_angles(vertices, open_faces, points)
         tree = bvh.BVH.from_triangles(vertices * scale, open_faces, quality=quality)
-        exact = tree.winding_number(points * scale)
+        exact = tree.winding_number(points * scale, np.inf)
         assert np.allclose(exact, wanted, rtol=0, atol=1e-12)
         for accuracy, error in ((2.0, 1e-3), (4.0, 2e-5), (16.0, 1e-6), (1e3, 1e-6)):
             found = tree.winding_number(points * scale, accuracy)
@@ -174,7 +174,7 @@ def test_winding_numbers_next_to_a_centre() -> None:
     points = np.zeros((400, 3))
     points[:, 0] = 10.0 ** np.linspace(-320, -1, 400)
     ball = bvh.BVH.from_triangles(vertices, faces)
-    exact = ball.winding_number(points)
+    exact = ball.winding_number(points, np.inf)
     assert np.abs(ball.winding_number(points, 2.0) - exact).max() < 1e-3
     assert ball.contains(points, method="winding").all()
     # A small part of a large surface: its nodes are no further away than what rounding moves them.
@@ -183,7 +183,7 @@ def test_winding_numbers_next_to_a_centre() -> None:
     tree = bvh.BVH.from_triangles(both, np.concatenate([faces, faces + len(small)]))
     for size in (1e-7, 3e-7, 9e-7, 1.2e-6, 2e-6, 5e-6):
         points = at + size * vertices
-        error = tree.winding_number(points, 2.0) - tree.winding_number(points)
+        error = tree.winding_number(points, 2.0) - tree.winding_number(points, np.inf)
         assert np.abs(error).max() < 0.04
 
 
@@ -223,7 +223,7 @@ def test_the_error_of_winding_numbers(name: str, rng: np.random.Generator) -> No
     tree = bvh.BVH.from_triangles(vertices, faces)
     # On a face, a series may have the number of either side.
     points = points[tree.distance(points) > 0.0]
-    wanted = tree.winding_number(points)
+    wanted = tree.winding_number(points, np.inf)
     assert np.abs(tree.winding_number(points, 2.0) - wanted).max() < 1e-3
     assert np.abs(tree.winding_number(points, 4.0) - wanted).max() < 2e-5
 
@@ -243,10 +243,12 @@ def test_winding_numbers_are_the_same_everywhere() -> None:
     for numbers in found.values():
         assert all(np.array_equal(a, b) for a, b in zip(numbers, found["medium"], strict=True))
     some = rng.permutation(500)[:77]
-    assert np.array_equal(tree.winding_number(points[some], threads=2), found["high"][3][some])
+    assert np.array_equal(
+        tree.winding_number(points[some], np.inf, threads=2), found["high"][3][some]
+    )
     moved = bvh.BVH.from_triangles(vertices[::-1].copy(), faces)
     moved.refit(vertices)
-    assert np.array_equal(moved.winding_number(points), found["medium"][3])
+    assert np.array_equal(moved.winding_number(points, np.inf), found["medium"][3])
     digests = [hashlib.sha256(numbers.tobytes()).hexdigest()[:16] for numbers in found["medium"]]
     assert digests == [
         "7762c3911451c0ee", "569eee7116576874", "066cf307e7114d14", "f3e55a10b301efa2"

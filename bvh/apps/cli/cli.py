@@ -197,7 +197,7 @@ def _mesh_figures(tree: BVH, read: object) -> Figures:
     """Return the figures of a mesh and its tree: to print and for JSON, for JSON alone, as text."""
     figures: dict[str, Any] = {}
     surface: dict[str, Any] = {}
-    if tree.kind == "triangles":
+    if hasattr(tree, "vertices"):
         figures["vertices"] = len(tree.vertices)
         surface = _surface_figures([tree])
     figures |= {tree.kind: len(tree), **_corners(tree.bounds)}

@@ -6,7 +6,7 @@ import sys
 import warnings
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ def opened_scene(path: Path, threads: int | None) -> Scene:
     """Return a file as a scene, a single mesh named after the file."""
     read = _read(path)
     # The mesh itself is added, because it has more attributes than its tree.
-    is_mesh = read is not None and not _is_graph(read)
+    is_mesh = read is not None and not _is_graph(read) and not _is_cloud(read)
     source = read if is_mesh else _made(path, read, threads, "medium")
     if isinstance(source, Scene):
         return source
@@ -107,7 +107,8 @@ def _read(path: Path) -> object:
     if not path.exists() and (generated := _generated(str(path))) is not None:
         return generated
     read = read_file(path, "a mesh")
-    check_has_faces(read, str(path))
+    if not _is_cloud(read):
+        check_has_faces(read, str(path))
     return read
 
 
@@ -126,9 +127,12 @@ def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BV
     """Return the tree or scene of trimesh's object, or the saved one."""
     if read is None:
         return load(path, mmap=True, threads=threads)
-    make = Scene.from_trimesh if _is_graph(read) else BVH.from_mesh
+    make: Any = Scene.from_trimesh if _is_graph(read) else BVH.from_mesh
+    given: Any = read
+    if _is_cloud(read):
+        make, given = BVH.from_points, given.vertices
     with bar("building") as progress:
-        made = make(read, quality=quality, threads=threads, progress=progress)
+        made: BVH | Scene = make(given, quality=quality, threads=threads, progress=progress)
     if isinstance(made, Scene) and len(made) == 0:
         raise ValueError(f"{path} holds no triangles")
     return made
@@ -137,6 +141,12 @@ def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BV
 def _is_graph(read: object) -> bool:
     """Return whether a file was read as a scene, not as a mesh."""
     return hasattr(read, "graph") and hasattr(read, "geometry")
+
+
+def _is_cloud(read: object) -> bool:
+    """Return whether a file was read as points without faces."""
+    kinds = ("faces", "graph", "entities")
+    return bool(len(getattr(read, "vertices", ()))) and not any(hasattr(read, k) for k in kinds)
 
 
 def check_folder(output: Path) -> None:

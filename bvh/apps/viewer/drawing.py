@@ -13,11 +13,12 @@ from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking import projected
 from bvh.picking.projected import BOX_FACES, outlines_of
+from bvh.pictures.thin_shapes import faces_of_each, thickened
 from bvh.queries.hierarchy import BVH
 from bvh.scene.leaves import Leaves
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.primitives import Triangles
+from bvh.tree.primitives import THIN, Triangles
 
 Floats = NDArray[np.float64]
 
@@ -30,6 +31,8 @@ SMOOTH_FROM = 5000
 PALETTE = np.array(
     [[205, 166, 132], [184, 178, 170], [150, 177, 192], [206, 180, 128], [168, 182, 150]], np.uint8
 )
+# Radius of points and segments as a share of the diagonal of their bounds.
+THICKNESS = 0.0015
 # Columns of a matrix are orthogonal if the cosines between them are below this.
 SQUARE = 1e-6
 # Smallest half extent of a scene that is not treated as a point.
@@ -141,8 +144,7 @@ def drawing_of(
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
     square, turns, scales, places = _placed(leaves, frame)
-    # The number of faces of each tree; primitives other than triangles are shown as boxes.
-    sizes = [len(t) * (1 if t.kind == "triangles" else len(BOX_FACES)) for t in leaves.trees]
+    sizes = [len(t) * _faces_of_each(t) for t in leaves.trees]
     colours = _colours(leaves)
     parts: list[DrawnMesh] = []
     boxes: list[Floats] = []
@@ -285,14 +287,34 @@ def _linear(material: Material, colours: NDArray[np.uint8]) -> NDArray[np.uint8]
 
 def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
     """Return vertices and finite faces of a tree; vertices that are not finite become 0."""
-    points, faces, _ = projected.surface_of(tree)
+    if tree.kind in THIN:
+        points, faces = thickened(tree, _thickness(tree))
+    else:
+        points, faces, _ = projected.surface_of(tree)
     finite = np.isfinite(points).all(axis=1, keepdims=True)
     return np.where(finite, points, 0.0), faces.astype(np.uint32)
+
+
+def _thickness(tree: BVH) -> float:
+    """Return the radius of drawn points and segments."""
+    return THICKNESS * float(np.linalg.norm(tree.bounds[1] - tree.bounds[0]))
+
+
+def _faces_of_each(tree: BVH) -> int:
+    """Return the number of faces that show one primitive of a tree."""
+    if tree.kind in THIN:
+        return faces_of_each(tree)
+    # Primitives other than triangles are shown as boxes.
+    return 1 if tree.kind == "triangles" else len(BOX_FACES)
 
 
 def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     """Return the triangles of faces, or of the sides of boxes, shape (n, 3, 3)."""
     primitives = tree.arrays.primitives
+    if tree.kind in THIN:
+        # What is marked encloses what is drawn.
+        points, faces = thickened(tree, 1.5 * _thickness(tree), ids)
+        return np.asarray(points[faces])
     if isinstance(primitives, Triangles):
         return np.asarray(primitives.points[primitives.faces[ids]])
     return outlines_of(primitives, ids)[:, BOX_FACES].reshape(-1, 3, 3)

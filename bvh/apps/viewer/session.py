@@ -29,6 +29,7 @@ from bvh.picking.results import Pick, Selection
 from bvh.pictures.shading import SHADES
 from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
+from bvh.tree.primitives import THIN
 
 if TYPE_CHECKING:
     from viser import ClientHandle
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 NORMAL_SHARE = 0.03
 # Seconds after which the page says that it waits for the compiler.
 PATIENCE = 0.4
+# Radius of picks of points and segments, in pixels.
+SNAP = 6.0
 MESH = "mesh"
 KEYS = (
     ("Click, tap", "pick a face"), ("Enter", "pick under the pointer, or in the middle"),
@@ -255,7 +258,7 @@ class Session:
             whole = self.frame.ray_camera(origin, direction)
             camera, began, pick = self._section.seen(whole), notice.clock(), None
             if camera is not None:
-                pick = self.scene.pick(camera, 0.5, 0.5)
+                pick = self.scene.pick(camera, 0.5, 0.5, radius=self._snap(whole))
             seconds = notice.clock() - began
             self.pick = pick
             many = len(self.scene.leaves) > 1
@@ -263,6 +266,13 @@ class Session:
             self._mark_pick(whole)
             self._measuring.add(pick)
             self._boxes.follow()
+
+    def _snap(self, camera: Camera) -> float:
+        """Return the radius of a pick, in pixels of a camera: points and segments have no area."""
+        if all(tree.kind not in THIN for tree in self.scene.leaves.trees):
+            return 0.0
+        page = self.camera()
+        return SNAP * page.half_height / page.height * camera.height / camera.half_height
 
     def _hide(self, instance_id: int) -> None:
         """Hide an instance on all pages of the scene, or show it again."""
@@ -292,6 +302,9 @@ class Session:
             return
         self._picked = Marked.of(self.scene, pick.leaf, np.array([pick.prim_id]))
         self._outline(self._picked, camera)
+        if np.isnan(pick.normal).any():
+            # Points and segments have none.
+            return
         # Draw the normal on the visible side, at the same size on the page for all fields of view.
         normal = pick.normal if pick.normal @ camera.forward < 0.0 else -pick.normal
         start = self.frame.to_page(pick.position)
@@ -339,7 +352,8 @@ class Session:
             camera = self.camera()
             began, pick = notice.clock(), None
             if cursor is not None:
-                pick = self.scene.pick(camera, cursor[0] * camera.width, cursor[1] * camera.height)
+                x, y = cursor[0] * camera.width, cursor[1] * camera.height
+                pick = self.scene.pick(camera, x, y, radius=self._snap(camera))
             seconds = notice.clock() - began
             if pick is None:
                 self._hover_text.content = readouts.hovered(None, 0.0, seconds)
