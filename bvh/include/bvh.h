@@ -1753,6 +1753,13 @@ typedef struct {
 } bvh_split_cells_words;
 void bvh_split_cells(bvh_split_cells_words *words);
 
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f4_2d bins;
+    bvh_f4_2d others;
+} bvh_add_bins_words;
+void bvh_add_bins(bvh_add_bins_words *words);
+
 /* bvh.tree.builders.sbvh */
 
 typedef struct {

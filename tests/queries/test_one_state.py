@@ -91,6 +91,11 @@ QUERIES: dict[str, list[Ask]] = {
         lambda t: t.visible([0, 0, 0], [3.0, 3, 3]),
     ],
     "pick": [_picked(0.0, None), _picked(0.0, 2), _picked(3.0, None), _picked(3.0, 2)],
+    "pick_rect": [
+        lambda t: t.pick_rect(CAMERA, 20, 4, 40, 24).ids,
+        lambda t: t.pick_rect(CAMERA, 20, 4, 40, 24, visible_only=True, mask=2).ids,
+    ],
+    "pick_lasso": [lambda t: t.pick_lasso(CAMERA, [[20, 4], [40, 4], [30, 24]]).ids],
     "closest_point": [
         lambda t: t.closest_point(POINTS),
         lambda t: t.closest_point([0.1, 0.2, 0.3]),
@@ -171,7 +176,8 @@ QUERIES: dict[str, list[Ask]] = {
     "validate": [lambda t: t.validate()],
 }
 # Methods that are no queries of the geometry, or are tested elsewhere.
-OTHERS = {"face_of", "open_edges", "refit", "to"}
+# A picker is `pick` with a camera.
+OTHERS = {"face_of", "open_edges", "picker", "refit", "to"}
 
 
 def plain(answer: Any) -> Any:

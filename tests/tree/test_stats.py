@@ -50,6 +50,15 @@ def test_figures_of_small_trees() -> None:
     assert BVH.from_triangles(np.zeros((1, 3)), [[0, 0, 0]]).stats().leaves == 1
 
 
+def arrays_in(table: Any) -> list[np.ndarray]:
+    """Return the arrays in nested tuples."""
+    if isinstance(table, np.ndarray):
+        return [table]
+    return (
+        [array for part in table for array in arrays_in(part)] if isinstance(table, tuple) else []
+    )
+
+
 def test_memory_counts_what_queries_keep(rng: Rng) -> None:
     """Tables for winding numbers and distances, bits of faces, the arrays before a refit."""
     for kind in ("triangles", "boxes", "obbs", "custom"):
@@ -65,14 +74,16 @@ def test_memory_counts_what_queries_keep(rng: Rng) -> None:
 
     for mask, key in ((None, -1), (1, 1)):
         tree.winding_number([0.0, 0.0, 0.0], mask=mask)
-        size += grown(*vars(tree.arrays)["_winding"][key])
+        for table in ("_winding_terms", "_boundary_of"):
+            size += grown(*arrays_in(vars(tree.arrays)[table][key]))
+        if mask is not None:
+            size += grown(tree._grouped_arrays().face_bits)
         assert tree.nbytes == size
     tree.distance_to(tree, np.eye(4), max_distance=1.0)
     known = vars(tree.arrays)["_distances"]
     size += grown(known.lowest, *known.kept)
     assert tree.nbytes == size and known.kept[1].nbytes > 0
     tree.closest_hit(vertices[:9], -vertices[:9], mask=np.ones(9, np.int64))
-    size += grown(tree._grouped_arrays().face_bits)
     assert tree.nbytes == size
     # Other masks take the place of those that were first.
     for mask in range(1, 40):
