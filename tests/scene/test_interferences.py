@@ -101,12 +101,15 @@ def test_what_is_no_solid() -> None:
     scene.add(crossed, shifted(-0.75, 0.0, 0.0))
     flipped = BVH.from_triangles(cube.vertices, np.vstack([cube.faces[:3], cube.faces[3:, ::-1]]))
     scene.add(flipped, shifted(0.0, 1.0, 0.0))
+    scene.add(BVH.from_points([[-0.5, 0.0, 0.0]]))
     found = scene.interferences()
     rows = {tuple(pair): k for k, pair in enumerate(found.instance_id.tolist())}
-    torn, boxes, cross, other = (found[rows[0, k]] for k in (1, 2, 3, 4))
+    torn, boxes, cross, other, cloud = (found[rows[0, k]] for k in (1, 2, 3, 4, 5))
     assert torn.relation == boxes.relation == "unknown" and torn.distance == 0.0
     assert "instance 1 has 3 open edges" in torn.note and torn.open_edges.tolist() == [0, 3]
     assert "instance 2 is over boxes" in boxes.note and boxes.open_edges.tolist() == [0, -1]
+    assert (cloud.relation, cloud.note) == ("unknown", "instance 5 is over points")
+    assert cloud.distance == 0.0 and cloud.position[0].tolist() == [-0.5, 0.0, 0.0]
     assert cross.relation == "overlapping" and np.isnan(cross.volume) and cross.depth > 0.0
     assert "cross themselves" in cross.note
     assert other.relation == "touching" and other.oriented.tolist() == [True, False]

@@ -12,7 +12,7 @@ from bvh.runtime.arguments import number_of
 from bvh.runtime.threads import Progress
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_solids import InstanceSolids, Rows, near_instances
-from bvh.tree.primitives import Triangles
+from bvh.tree.primitives import THIN, Triangles
 
 Reals = NDArray[np.float64]
 NOWHERE = np.full((2, 3), nan)
@@ -82,6 +82,8 @@ def _state_of(solids: InstanceSolids, owner: int) -> _State:
     tree = solids.tree(owner)
     count = 0 if tree.is_closed else len(tree.open_edges())
     why = f"instance {owner} has {number_of(count, 'open edges')}" if count else None
+    if tree.kind in THIN:
+        why = f"instance {owner} is over {tree.kind}"
     return _State(count, tree.is_oriented, why)
 
 
