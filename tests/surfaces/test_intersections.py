@@ -251,6 +251,7 @@ def test_sections_by_many_planes(rng: np.random.Generator) -> None:
 
 def test_loops_of_sections(rng: np.random.Generator, tmp_path: Any) -> None:
     """Areas, holes and what is in them, whichever way faces and planes point; drawings."""
+    options = np.get_printoptions()
     shells = [trimesh.creation.icosphere(4, radius=r) for r in (1.0, 0.75, 0.5)]
     apart = trimesh.creation.box(bounds=[[2, 0, -1], [3, 2, 1]])
     mesh = trimesh.util.concatenate([*shells, apart])
@@ -280,6 +281,8 @@ def test_loops_of_sections(rng: np.random.Generator, tmp_path: Any) -> None:
     )
     assert sheet.loops == [] and sheet.area == 0.0 and 'fill="none"' in sheet.to_svg()
     assert "open" in sheet.to_dxf()
+    # trimesh's exporter changes NumPy's print options.
+    assert np.get_printoptions() == options
     assert tree.section([0, 0, 1, 9]).to_svg().count("path") == 0
 
 

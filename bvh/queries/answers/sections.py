@@ -152,7 +152,9 @@ class Section(Intersections):
             lines.append(line @ self.axes.T)
             first += len(line)
         drawing: Any = Path2D(entities=entities, vertices=np.concatenate(lines), process=False)
-        return _written(path, drawing.export(file_type="dxf"))
+        # trimesh sets NumPy's print options for the whole process.
+        with np.printoptions():
+            return _written(path, drawing.export(file_type="dxf"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
