@@ -113,7 +113,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for picture in PICTURES:
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
     files.append(File.generated(config, "commands.md", content=_commands()))
-    files.append(File.generated(config, "llms.txt", abs_src_path=str(ROOT / "llms.txt")))
     for name, source in LIVE.items():
         files.append(File.generated(config, name, content=_live(source)))
     nav: list[Any] = []
