@@ -105,12 +105,17 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
     return surface
 
 
+def is_cloud(read: Any) -> bool:
+    """Return whether a file was read as points without faces."""
+    others = ("faces", "graph", "entities")
+    return bool(len(getattr(read, "vertices", ()))) and not any(hasattr(read, k) for k in others)
+
+
 def check_has_faces(read: Any, name: str) -> None:
     """Check that what was read from a file is a mesh or a scene."""
     # Clouds of points, and paths, are neither.
     if not (hasattr(read, "faces") or hasattr(read, "graph")):
-        has_points = hasattr(read, "vertices") and not hasattr(read, "entities")
-        cure = ": BVH.from_points takes points" if has_points and len(read.vertices) else ""
+        cure = ": BVH.from_points takes points" if is_cloud(read) else ""
         raise ValueError(f"{name} holds no triangles ({type(read).__name__}){cure}")
 
 

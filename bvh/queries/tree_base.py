@@ -22,7 +22,7 @@ from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, emptied, frozen, frozen_primitives, with_bits
 from bvh.tree.build import build, in_full, without_hidden
 from bvh.tree.face_bits import NO_BITS, counted
-from bvh.tree.primitives import Triangles, count_of, kind_of_faces
+from bvh.tree.primitives import THIN, Triangles, count_of, kind_of_faces
 from bvh.tree.shapes import Capsules, Spheres
 from bvh.tree.triangle_groups import GROUP_SIZE
 
@@ -223,7 +223,7 @@ class TreeBase:
         return PointSearch(lambda: rays, bits, lambda _: wound(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return this tree's description for a warning, or None if no warning is due.
+        """Return why this tree is no solid, for a warning, or None if no warning is due.
 
         There is one warning a tree, and none where the caller has disabled it.
         """
@@ -242,7 +242,7 @@ class TreeBase:
         if closed:
             return None
         cached[OPEN_IS_FINE] = True
-        return repr(self)
+        return f"{self!r} {'bounds no volume' if self.kind in THIN else 'has open edges'}"
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
         """Return the target of regions; raise a TypeError if the primitives are of no such kind."""

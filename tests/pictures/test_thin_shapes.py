@@ -99,5 +99,7 @@ def test_commands_take_clouds(tmp_path: Path) -> None:
     trimesh.PointCloud(POINTS[:3]).export(path)
     told = CliRunner().invoke(app, ["info", str(path)])
     assert told.exit_code == 0 and "points          3" in told.stdout
+    # They are no surface, closed or open.
+    assert "closed" not in told.stdout
     told = CliRunner().invoke(app, ["view", str(path), "--html", str(tmp_path / "cloud.html")])
     assert told.exit_code == 0 and "3 points" in told.stdout

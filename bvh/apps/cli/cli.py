@@ -199,7 +199,7 @@ def _mesh_figures(tree: BVH, read: object) -> Figures:
     surface: dict[str, Any] = {}
     if hasattr(tree, "vertices"):
         figures["vertices"] = len(tree.vertices)
-        surface = _surface_figures([tree])
+        surface = _surface_figures([tree] if tree.kind == "triangles" else [])
     figures |= {tree.kind: len(tree), **_corners(tree.bounds)}
     if hasattr(read, "is_watertight"):
         figures["watertight"] = bool(read.is_watertight)
@@ -238,6 +238,8 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
 
 def _surface_figures(trees: list[BVH]) -> dict[str, Any]:
     """Return whether all meshes are closed, their open edges, and if faces are wound alike."""
+    if not trees:
+        return {}
     count = sum(0 if tree.is_closed else len(tree.open_edges()) for tree in trees)
     oriented = all(tree.is_oriented for tree in trees)
     return {"closed": count == 0, "open_edges": count, "oriented": oriented}

@@ -16,7 +16,7 @@ from bvh.apps.bundled import bundled
 from bvh.apps.cli.console import bar
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import INDEX, is_url
-from bvh.io.mesh_files import check_has_faces, read_file
+from bvh.io.mesh_files import check_has_faces, is_cloud, read_file
 from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
@@ -86,7 +86,7 @@ def opened_scene(path: Path, threads: int | None) -> Scene:
     """Return a file as a scene, a single mesh named after the file."""
     read = _read(path)
     # The mesh itself is added, because it has more attributes than its tree.
-    is_mesh = read is not None and not _is_graph(read) and not _is_cloud(read)
+    is_mesh = read is not None and not _is_graph(read) and not is_cloud(read)
     source = read if is_mesh else _made(path, read, threads, "medium")
     if isinstance(source, Scene):
         return source
@@ -107,7 +107,7 @@ def _read(path: Path) -> object:
     if not path.exists() and (generated := _generated(str(path))) is not None:
         return generated
     read = read_file(path, "a mesh")
-    if not _is_cloud(read):
+    if not is_cloud(read):
         check_has_faces(read, str(path))
     return read
 
@@ -129,7 +129,7 @@ def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BV
         return load(path, mmap=True, threads=threads)
     make: Any = Scene.from_trimesh if _is_graph(read) else BVH.from_mesh
     given: Any = read
-    if _is_cloud(read):
+    if is_cloud(read):
         make, given = BVH.from_points, given.vertices
     with bar("building") as progress:
         made: BVH | Scene = make(given, quality=quality, threads=threads, progress=progress)
@@ -141,12 +141,6 @@ def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BV
 def _is_graph(read: object) -> bool:
     """Return whether a file was read as a scene, not as a mesh."""
     return hasattr(read, "graph") and hasattr(read, "geometry")
-
-
-def _is_cloud(read: object) -> bool:
-    """Return whether a file was read as points without faces."""
-    kinds = ("faces", "graph", "entities")
-    return bool(len(getattr(read, "vertices", ()))) and not any(hasattr(read, k) for k in kinds)
 
 
 def check_folder(output: Path) -> None:

@@ -66,7 +66,7 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     `winding_number` opens all parts once, for the open edges that are left where they meet. With a
     finite accuracy, and many of them, it is the sum of the numbers of all parts: clusters of faces
     that are summed up as one are those of the parts' trees. So this is not bit for bit the answer
-    of one tree; the bounds of the error are the same, also for groups of parts in a cluster.
+    of one tree; the bounds of the error are the same.
 
     Examples
     --------

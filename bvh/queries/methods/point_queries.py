@@ -341,7 +341,7 @@ def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: st
     """
     surface = of._open_surface(mask)
     if surface is not None:
-        warn_caller(f"{surface} has open edges: {consequence.format(query)}")
+        warn_caller(f"{surface}: {consequence.format(query)}")
 
 
 def _accuracy(accuracy: float) -> float:
