@@ -66,12 +66,13 @@ def test_kernels_are_stored_and_loaded(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_processes_that_start_together(tmp_path: Path) -> None:
-    """All of them succeed, one of them compiles, and they leave one file and no scraps."""
+    """All of them compile or load, and leave one file and no scraps."""
     script = PROBE.format(before="")
     processes = [fork(script, BVH_CACHE_DIR=tmp_path / "cache") for _ in range(4)]
     answers = [answer(process) for process in processes]
     assert [one["upper"] for one in answers] == [1, 1, 1, 1]
-    assert sorted(one["compiled"] for one in answers) == [0, 0, 0, 1]
+    counts = [(one["compiled"], one["loaded"]) for one in answers]
+    assert set(counts) <= {(0, 1), (1, 0)} and (1, 0) in counts
     [kernel] = files(tmp_path)
     assert kernel.name.startswith("bvh.tree.nodes.")
 
