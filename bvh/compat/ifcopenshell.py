@@ -125,19 +125,12 @@ class tree:
             first, second, how = self._solids[a], self._solids[b], self._relation(a, b)
             if how in ("disjoint", "touching"):
                 continue
-            deep = None if how == "equal" else first.penetration(second)
-            if deep is not None and deep.depth > 0.0:
-                swapped, depth, kind = not deep.own, float(deep.depth), int(deep.pierces)
-                ends: Any = deep.point, deep.point + depth * np.asarray(deep.direction)
-            else:
-                # Equal solids have no vertex inside each other: the depth is the radius of the
-                # largest ball in the smaller one.
-                balls = [np.nanmax(s.thickness(method="sphere")) / 2.0 for s in (first, second)]
-                swapped, depth, kind = bool(balls[1] < balls[0]), float(min(balls)), 0
-                ends = first.distance_to(second).position
+            deep = first.penetration(second)
+            ends: Any = deep.point, deep.point + deep.depth * np.asarray(deep.direction)
+            depth = float(deep.length if deep.pierces else deep.depth)
             if depth > tolerance:
-                pair = (b, a) if swapped else (a, b)
-                result.append(self._clash(kind, *pair, depth, *ends))
+                pair = (a, b) if deep.own else (b, a)
+                result.append(self._clash(int(deep.pierces), *pair, depth, *ends))
         return tuple(result)
 
     def clash_collision_many(

@@ -11,7 +11,7 @@ Each file imports only from those above it. Trees and their queries are argument
 | `curves.py` | Curves in which two meshes meet, or one meets itself: segments of pairs of faces, chained |
 | `sections.py` | Sections of a mesh by a plane: segments of the faces that it cuts, which share their ends |
 | `relations.py` | How two solids are related: disjoint, touching, overlapping, one inside the other, or equal |
-| `penetrations.py` | How deep two solids are in each other: by points of one inside the other, and by their edges |
+| `penetrations.py` | How deep two solids are in each other: the deepest place, with a bound; parts of edges inside |
 | `overlap_terms.py` | Terms of the volume of a solid, or of what two share; kernels |
 | `volumes.py` | Volume, centroid and area of a solid: sums over its faces, correctly rounded |
 | `overlap_volumes.py` | The volume that two solids share: its size, centroid, surface area and box |

@@ -6,6 +6,7 @@ pairs of them repeat what others show. Signs and equal corners tell which.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ from bvh.surfaces.surface import Reals, Surface, Whole, connected, names_of
 Pairs = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 Surfaces = tuple[Surface, Surface]
+
+# More than the error of the share of an edge at which it enters a box.
+SLACK = 1e-9
 
 
 def signs_of(surfaces: Surfaces, pairs: Pairs) -> NDArray[np.int8]:
@@ -231,3 +235,45 @@ def _orientation(a: Reals, b: Reals, c: Reals) -> NDArray[np.int8]:
         area, size = left - right, np.abs(left) + np.abs(right)
         sure = np.abs(area) > AREA_ERROR * size + TINY
         return np.where(sure, np.sign(area), 0.0).astype(np.int8)
+
+
+def edges_that_meet(
+    own: Surface, other: Surface, pairs: Pairs
+) -> Iterator[tuple[int, float, list[int]]]:
+    """Yield edges, bounds of their parts in the box of another solid, and the faces that they meet.
+
+    Edge 3 i + k is edge k of face i. Each edge comes once, those of the largest bounds first.
+    """
+    corners = own.corners
+    signs = np.empty((len(pairs), SIGNS), np.int8)
+    pair_signs(corners, other.corners, kernel_input(pairs), signs)
+    edges, faces = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for k in range(3):
+        first, second = signs[:, k], signs[:, (k + 1) % 3]
+        passed = signs[:, SIDES + 3 * k : SIDES + 3 * k + 3]
+        # An edge may meet a face if it is in its plane, or leads from one side of it to the other
+        # and passes its edges on one side.
+        flat = (first == 0) & (second == 0)
+        meets = flat | ((first * second <= 0) & ~((passed.min(1) < 0) & (passed.max(1) > 0)))
+        edges.append(3 * pairs[meets, 0].astype(np.int64) + k)
+        faces.append(pairs[meets, 1])
+    meeting, met = np.concatenate(edges), np.concatenate(faces)
+    # An edge belongs to several faces, all of which meet what it meets: keep the first.
+    once = own.first_of_edge[meeting] == meeting
+    meeting, met = meeting[once], met[once]
+    starts = corners.reshape(-1, 3)
+    vectors = np.roll(corners, -1, axis=1).reshape(-1, 3) - starts
+    chosen = np.unique(meeting)
+    # The slab test of the edges with the box. NaN, of an edge in a plane of it, does not limit.
+    with np.errstate(all="ignore"):
+        ends = (other.bounds[:, None] - starts[chosen]) / vectors[chosen]
+        enter = np.nan_to_num(ends.min(axis=0), nan=0.0).max(axis=1, initial=0.0)
+        leave = np.nan_to_num(ends.max(axis=0), nan=1.0).min(axis=1, initial=1.0)
+        share = np.minimum(leave - enter + SLACK, 1.0)
+        bounds = np.linalg.norm(vectors[chosen], axis=1) * np.where(share > 0.0, share, 0.0)
+    order = np.argsort(meeting, kind="stable")
+    meeting, met = meeting[order], met[order]
+    for k in np.argsort(-bounds, kind="stable").tolist():
+        edge = int(chosen[k])
+        span = slice(*np.searchsorted(meeting, [edge, edge + 1]).tolist())
+        yield edge, float(bounds[k]), met[span].tolist()

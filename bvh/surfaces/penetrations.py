@@ -1,208 +1,358 @@
-"""How deep two solids are in each other: by points of one inside the other, and by their edges."""
+"""How deep two solids are in each other: the deepest place of one inside the other, with a bound.
+
+The depth of a place is its distance from a surface. Of all places in both solids, the deepest is on
+a surface, or a local maximum of the distance. Both are found by branch and bound over simplices:
+the faces, and tetrahedra that fill the common box. Distances from faces are convex, as are those
+from planes where these are flat parts of the surface, and the depth is at most any average of such
+functions. The average whose maximum at the corners of a simplex is least bounds the depth in it; it
+is exact where the surface is flat.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from fractions import Fraction
+from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
 from math import hypot
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from bvh.geometry.arithmetic.rational import Row, between, exact_point, rounded
-from bvh.runtime.arguments import kernel_input, number_of
-from bvh.runtime.caller_warnings import warn_caller
-from bvh.surfaces.cells import Segment, cells_along
-from bvh.surfaces.contacts import Pairs
-from bvh.surfaces.pair_signs import SIDES, SIGNS, pair_signs
-from bvh.surfaces.relations import NAMES, relation_of, shares_met
-from bvh.surfaces.surface import Reals, Surface, have_same_faces
+from bvh.geometry.arithmetic.games import choices, equaliser
+from bvh.geometry.arithmetic.rational import exact_point
+from bvh.runtime.arguments import kernel_input
+from bvh.surfaces.contacts import Pairs, edges_that_meet
+from bvh.surfaces.relations import NAMES, parts_inside, relation_of
+from bvh.surfaces.surface import (
+    Reals,
+    Surface,
+    Whole,
+    distances_to_faces,
+    have_same_faces,
+    unit_normals,
+)
 
-# More than the error of the share of an edge at which it enters a box.
-SLACK = 1e-9
+# The search ends where the depth is known to this share of it, or of the coordinates: below that it
+# is due to rounding.
+ENOUGH, NOISE = 1e-6, 2.0**-40
+# Simplices that are divided at a time, and the most in a search; the most while all that is found
+# is noise, as where solids overlap by a rounding error, so that few simplices are ruled out.
+BATCH, MOST, FEWER = 256, 1 << 16, 1 << 12
+# Places of a simplex beside its corners: where its bound was attained, and a corner of its parent.
+MORE = 2
+# The steps that approximate the nearest point of a convex hull.
+STEPS = 12
 
 
 class Deepest(NamedTuple):
-    """The deepest place: a point, or the start of a part of an edge that is inside."""
+    """The deepest place, and the longest part of an edge that is inside."""
 
-    depth: float  # the distance from the other surface, or the length of the part
+    depth: float  # the distance of the point from the other surface
     point: Reals
-    direction: Reals  # from the point to the nearest one of the other surface, or along the part
-    prim_id: tuple[int, int]  # a face of the first solid and one of the second
-    own: bool  # whether the point, or the edge, is of the first solid
-    pierces: bool  # whether it is a part of an edge
+    direction: Reals  # from the point to the nearest one of the other surface
+    prim_id: tuple[int, int]  # the faces of the first solid and of the second nearest to the point
+    own: bool  # whether the point is of the first solid, inside the second
+    error: float  # the depth is larger by at most this
+    length: float  # of the part of an edge, if no vertex of one solid is inside the other
 
 
-# A depth below this share of the coordinates is due to the rounding of middles of faces.
-NOISE = 2.0**-40
-
-NOTHING = Deepest(0.0, np.full(3, np.nan), np.full(3, np.nan), (-1, -1), False, False)
+NOTHING = Deepest(0.0, np.full(3, np.nan), np.full(3, np.nan), (-1, -1), False, 0.0, 0.0)
 
 
 def deepest_of(
     first: Surface, second: Surface, find_pairs: Callable[[], Pairs], threads: int
 ) -> Deepest:
-    """Return the deepest place of two solids in each other; of equal ones that of the first.
-
-    Parts of edges count only if no vertex or middle is inside. `find_pairs` finds faces that meet.
-    """
-    depth, sides = itemgetter(0), ((first, second, 0), (second, first, 1))
-    vertex, middle = (
-        max((_deepest_point(*side, middles, threads) for side in sides), key=depth)
-        for middles in (False, True)
-    )
+    """Return the deepest place of two solids in each other; `find_pairs` finds faces that meet."""
+    low = np.maximum(first.bounds[0], second.bounds[0])
+    high = np.minimum(first.bounds[1], second.bounds[1])
+    if (low >= high).any():
+        return NOTHING
     find_pairs = cache(find_pairs)
-    if vertex.depth > 0.0:
-        return max(vertex, middle, key=depth)
-    if middle.depth > 0.0:
-        # Unlike vertices and edges, middles are rounded, and may be inside for that alone.
-        apart = relation_of(first, second, find_pairs) in NAMES[:2]
-        return NOTHING if apart else middle
-    return max((_longest_part(*side, find_pairs()) for side in sides), key=depth)
+    noise = float(np.abs([first.bounds, second.bounds]).max()) * NOISE
+    search, pair = _Search(noise), (first, second)
+    sides = _Places(first, second, threads), _Places(second, first, threads)
+    starts = [places.add_corners(low, high) for places in sides]
+    for places in sides:
+        search.look_at(places, np.arange(len(places.depth)))
+    vertex_inside = search.best > 0.0
+    if not vertex_inside and relation_of(*pair, find_pairs) in NAMES[:2]:
+        # Other places are rounded, and may be inside for that alone.
+        return NOTHING
+    starts += [places.add_box(low, high) for places in sides]
+    search.run([_Cells.of(*start) for start in zip(sides * 2, starts, strict=True)])
+    length = 0.0
+    if not (vertex_inside or have_same_faces(*pair)):
+        if not any(places.holds_middles(low, high, noise) for places in sides):
+            parts = (*pair, 0), (*pair[::-1], 1)
+            length = max(_longest_part(*part, find_pairs()) for part in parts)
+    if search.where is None:
+        return NOTHING._replace(error=search.error, length=length)
+    (places, k), depth = search.where, search.best
+    point, is_first = places.at[k], places is sides[0]
+    mine = places.own.tree.closest_point(point[None], threads=1).prim_id
+    ids = int(mine[0]), int(places.face[k])
+    return Deepest(
+        depth, point, (places.near[k] - point) / depth, ids if is_first else ids[::-1], is_first,
+        search.error, length,
+    )  # fmt: skip
 
 
-def warn_of_coincident(count: int, of: int) -> None:
-    """Warn that some of the pairs of solids are (nearly) in the same place."""
-    if count:
-        warn_caller(
-            f"penetration: {count} of {number_of(of, 'pairs')} of solids (nearly) coincide: "
-            "vertices and middles of faces of one lie in the surface of the other, so that the "
-            "depth says nothing about how far they overlap"
+class _Places:
+    """Points of a solid, and what of the surface of another is nearest to them.
+
+    `depth` is the distance, negative outside of the other solid, and `own_depth` so for the first,
+    +inf for points of its surface; `near` is the nearest point, in a face `face` with a unit normal
+    `normal`; all of the surface within `clear` of it in the plane of the face is in that plane.
+    """
+
+    def __init__(self, own: Surface, other: Surface, threads: int) -> None:
+        self.own, self.other, self._threads = own, other, threads
+        self.at, self.near, self.normal = (np.empty((0, 3)) for _ in range(3))
+        self.depth, self.own_depth, self.clear = (np.empty(0) for _ in range(3))
+        self.face = np.empty(0, np.int64)
+
+    def add(self, points: Reals, on_surface: bool) -> Whole:
+        """Add points, and return their numbers."""
+        first, count, tree = len(self.depth), len(points), self.other.tree
+        if count == 0:
+            return np.empty(0, np.int64)
+        points = kernel_input(points)
+        found = tree.closest_point(points, threads=self._threads)
+        face = found.prim_id.astype(np.int64)
+        corners = self.other.corners[face]
+        depth = np.where(tree.contains(points, threads=self._threads), 1.0, -1.0) * found.distance
+        own = np.full(count, np.inf)
+        if not on_surface:
+            mine, near = self.own.tree, self._threads
+            own = mine.closest_point(points, threads=near).distance
+            own = np.where(mine.contains(points, threads=near), own, -own)
+        clear = self.other.distances_to_creases(found.position, face)
+        columns = found.position, unit_normals(corners), depth, own, clear, face, points
+        names = "near", "normal", "depth", "own_depth", "clear", "face", "at"
+        for name, column in zip(names, columns, strict=True):
+            setattr(self, name, np.concatenate([getattr(self, name), column]))
+        return np.arange(first, first + count)
+
+    def add_corners(self, low: Reals, high: Reals) -> Whole:
+        """Add the corners of the faces that meet a box, and return simplices: the faces."""
+        corners = self.own.corners
+        faces = ((corners.min(axis=1) <= high) & (corners.max(axis=1) >= low)).all(axis=1)
+        names, numbers = np.unique(self.own.names[faces], return_inverse=True)
+        return self._simplices(self.add(self.own.places[names], True)[numbers.reshape(-1, 3)])
+
+    def add_box(self, low: Reals, high: Reals) -> Whole:
+        """Add the corners of a box, and return simplices: tetrahedra that fill it."""
+        box = np.stack([low, high])
+        numbers = self.add(box[np.indices((2, 2, 2)).reshape(3, -1).T, np.arange(3)], False)
+        # From corner 0 to corner 7 along the axes, in each order.
+        paths = [(0, 1 << a, (1 << a) | (1 << b), 7) for a in range(3) for b in range(3) if a != b]
+        return self._simplices(numbers[np.array(paths)])
+
+    def holds_middles(self, low: Reals, high: Reals, noise: float) -> bool:
+        """Return whether the middle of a face is inside the other solid, and deeper than noise."""
+        middles = self.own.corners.mean(axis=1)
+        middles = middles[((middles > low) & (middles < high)).all(axis=1)]
+        tree, threads = self.other.tree, self._threads
+        middles = middles[tree.contains(middles, threads=threads)]
+        return bool((tree.closest_point(middles, threads=threads).distance > noise).any())
+
+    @staticmethod
+    def _simplices(corners: Whole) -> Whole:
+        return np.concatenate([corners, corners[:, :MORE]], axis=1)
+
+
+class _Cells(NamedTuple):
+    """Simplices to search: numbers of the places that are their corners, then of MORE others."""
+
+    places: _Places
+    cells: Whole
+    bound: Reals
+
+    @classmethod
+    def of(cls, places: _Places, cells: Whole) -> _Cells:
+        return cls(places, cells, _first_bounds(places, cells[:, :-MORE]))
+
+    def above(self, limit: float) -> _Cells:
+        """Return the simplices with bounds above a limit."""
+        kept = self.bound > limit
+        return _Cells(self.places, self.cells[kept], self.bound[kept])
+
+    def joined(self, other: _Cells) -> _Cells:
+        cells, bound = np.concatenate([self.cells, other.cells]), np.append(self.bound, other.bound)
+        return _Cells(self.places, cells, bound)
+
+
+class _Search:
+    """A search for the deepest place: the best so far, and by how much others may be deeper."""
+
+    def __init__(self, least: float) -> None:
+        self.best, self.error, self._least = 0.0, 0.0, least
+        self.where: tuple[_Places, int] | None = None
+
+    @property
+    def limit(self) -> float:
+        """What a bound must exceed for a simplex to be of interest."""
+        return self.best + max(self.best * ENOUGH, self._least)
+
+    def look_at(self, places: _Places, numbers: Whole) -> None:
+        """Compare some of the places with the best so far, which remains if they are as deep."""
+        depth = np.where(places.own_depth[numbers] >= 0.0, places.depth[numbers], 0.0)
+        if len(depth) and depth.max() > self.best * (1.0 + NOISE):
+            k = int(depth.argmax())
+            self.best, self.where = float(depth[k]), (places, int(numbers[k]))
+
+    def run(self, parts: list[_Cells]) -> None:
+        """Search simplices, those of the highest bounds first."""
+        total = 0
+        while total < (MOST if self.best > self._least else FEWER):
+            k = int(np.argmax([part.bound.max(initial=0.0) for part in parts]))
+            part = parts[k].above(self.limit)
+            if len(part.bound) == 0:
+                break
+            order = np.argsort(-part.bound, kind="stable")
+            now, later = (_Cells(part.places, part.cells[o], part.bound[o])
+                          for o in (order[:BATCH], order[BATCH:]))  # fmt: skip
+            total += len(now.bound)
+            parts[k] = later.joined(self._divided(now))
+        lost = max(part.bound.max(initial=0.0) for part in parts)
+        self.error = max(self.limit, lost) - self.best
+
+    def _divided(self, part: _Cells) -> _Cells:
+        """Look at places in simplices, and return the halves of those that may hold deeper ones."""
+        places, count = part.places, part.cells.shape[1] - MORE
+        most, aim = _bounds(places, part.cells, self.limit)
+        most = np.minimum(most, part.bound)
+        kept = most > self.limit
+        cells, most, aim = part.cells[kept], most[kept], aim[kept]
+        a, b, middle = _longest_edges(places.at[cells[:, :count]])
+        added, in_space = [aim, middle], count == 4
+        if in_space:
+            uphill, least = _uphill(places, cells, most)
+            added.append(uphill)
+        numbers = places.add(np.concatenate(added), not in_space)
+        self.look_at(places, numbers)
+        live = most > self.limit
+        aims, middles, *more = numbers.reshape(len(added), -1)
+        if in_space:
+            # In the others the distance is nowhere at a local maximum.
+            live &= ~(np.abs(places.depth[more[0]]) > least)
+        cells, most, aims, middles = cells[live], most[live], aims[live], middles[live]
+        rows, halves = np.arange(len(cells)), []
+        for end in (a[live], b[live]):
+            half = cells.copy()
+            half[:, count] = aims
+            half[:, count + 1] = more[0][live] if in_space else cells[rows, end]
+            half[rows, end] = middles
+            halves.append(half)
+        found = _Cells.of(places, np.concatenate(halves))
+        return found._replace(bound=np.minimum(found.bound, np.tile(most, 2)))
+
+
+def _first_bounds(places: _Places, corners: Whole) -> Reals:
+    """Return bounds of the depth in simplices by distances alone; 0 where all of one is outside."""
+    at = places.at[corners]
+    reach = np.sqrt(((at[:, :, None] - at[:, None]) ** 2).sum(axis=3)).max(axis=2)
+    depth, own = places.depth[corners], places.own_depth[corners]
+    outside = ((depth <= -reach) | (own <= -reach)).any(axis=1)
+    return np.where(outside, 0.0, (depth + reach).min(axis=1))
+
+
+def _bounds(places: _Places, cells: Whole, limit: float) -> tuple[Reals, Reals]:
+    """Return bounds of the depth in simplices, and where they are attained.
+
+    Bounds above a limit are the least: values of the game of functions against corners.
+    """
+    count = cells.shape[1] - MORE
+    at = places.at[cells[:, :count]]
+    offset = at[:, None] - places.near[cells][:, :, None]
+    normal = places.normal[cells][:, :, None]
+    height = (offset * normal).sum(axis=3)
+    aside = np.sqrt(((offset - height[..., None] * normal) ** 2).sum(axis=3))
+    # Functions by simplex, place and corner.
+    values = np.abs(height)
+    far = ~(aside.max(axis=2) <= places.clear[cells])
+    if far.any():
+        corners = places.other.corners[places.face[cells[far]]]
+        values[far] = distances_to_faces(at[np.nonzero(far)[0]], corners[:, None])
+    worst = values.max(axis=2)
+    best, weights = worst.min(axis=1), np.zeros(at.shape[:2])
+    rows = np.arange(len(at))
+    weights[rows, values[rows, worst.argmin(axis=1)].argmax(axis=1)] = 1.0
+    for size in range(2, count + 1):
+        rows = rows[best[rows] > limit]
+        chosen, ends = choices(cells.shape[1], size), choices(count, size)
+        functions = values[rows][:, chosen]
+        games = functions[..., ends].swapaxes(2, 3)
+        bounds = (equaliser(games) @ functions).max(axis=3)
+        bounds = bounds.reshape(len(rows), len(chosen) * len(ends))
+        k = bounds.argmin(axis=1)
+        better = np.flatnonzero(bounds[np.arange(len(rows)), k] < best[rows])
+        k = k[better]
+        best[rows[better]] = bounds[better, k]
+        p, q = k // len(ends), k % len(ends)
+        found = np.zeros((len(better), count))
+        found[np.arange(len(better))[:, None], ends[q]] = equaliser(
+            games[better, p, q].swapaxes(1, 2)
         )
+        weights[rows[better]] = found
+    return best, np.asarray((weights[:, :, None] * at).sum(axis=1))
 
 
-def coincide(own: Surface, other: Surface, found: Deepest) -> bool:
-    """Return whether solids are (nearly) in the same place, so that their depth tells nothing."""
-    if found.depth == 0.0:
-        return have_same_faces(own, other)
-    first, second = own.bounds, other.bounds
-    noise = NOISE * float(np.abs(first).max())
-    return found.depth < noise and bool((np.abs(first - second) < noise).all())
+def _longest_edges(at: Reals) -> tuple[Whole, Whole, Reals]:
+    """Return the ends of the longest edge of each simplex, and its middle."""
+    ends = choices(at.shape[1], 2)
+    a, b = ends[((at[:, ends[:, 0]] - at[:, ends[:, 1]]) ** 2).sum(axis=2).argmax(axis=1)].T
+    rows = np.arange(len(at))
+    return a, b, (at[rows, a] + at[rows, b]) / 2.0
 
 
-def _deepest_point(own: Surface, other: Surface, side: int, middles: bool, threads: int) -> Deepest:
-    """Return the vertex, or middle of a face, that is deepest inside another solid, or NOTHING.
+def _uphill(places: _Places, cells: Whole, most: Reals) -> tuple[Reals, Reals]:
+    """Return places uphill of simplices, and distances there above which these hold no maximum.
+
+    At a local maximum x nearest points q are on all sides, and one of them uphill: (q - x) u >= 0.
+    It is at most hypot(depth, s) + r from a place that is uphill by s of the middle of a simplex of
+    radius r.
+    """
+    at = places.at[cells]
+    corners = at[:, :-MORE]
+    middle = corners.mean(axis=1)
+    radius = np.sqrt(((corners - middle[:, None]) ** 2).sum(axis=2)).max(axis=1)
+    with np.errstate(all="ignore"):
+        ways = (at - places.near[cells]) / places.depth[cells][:, :, None]
+        ways = np.nan_to_num(ways)
+        # The least average of the directions uphill at the corners: Frank and Wolfe's steps.
+        least, rows = ways[:, 0], np.arange(len(at))
+        for _ in range(STEPS):
+            next_one = ways[rows, (ways * least[:, None]).sum(axis=2).argmin(axis=1)] - least
+            share = -(next_one * least).sum(axis=1) / (next_one**2).sum(axis=1)
+            least = least + np.clip(np.nan_to_num(share), 0.0, 1.0)[:, None] * next_one
+        slope = np.sqrt((least**2).sum(axis=1))
+        step = np.minimum(4.0 * radius / slope, most)
+        point = middle + np.nan_to_num(step / slope)[:, None] * least
+    moved = np.sqrt(((point - middle) ** 2).sum(axis=1))
+    return point, np.where(moved > 0.0, np.hypot(most, moved) + radius, np.inf)
+
+
+def _longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> float:
+    """Return the length of the longest part of an edge that is inside another solid.
 
     `side` is 0 if `own` is the first solid, 1 for the second.
     """
-    points = own.corners.mean(axis=1) if middles else own.corners.reshape(-1, 3)
-    low, high = other.bounds
-    near = np.flatnonzero(((points >= low) & (points <= high)).all(axis=1))
-    inside = other.are_inside(points[near], threads)
-    # Undecided points (-1) may be inside, too. Points on the surface have depth 0.
-    near, sure = near[inside != 0], inside[inside != 0] > 0
-    if len(near) == 0:
-        return NOTHING
-    closest = other.tree.closest_point(points[near], threads=threads)
-    depths = closest.distance.copy()
-    k = int(depths.argmax())
-    # Decide those that would be deepest.
-    while depths[k] > 0.0 and not (sure[k] or other.tree.contains(points[near[k]])):
-        depths[k] = 0.0
-        k = int(depths.argmax())
-    depth, point = float(depths[k]), points[near[k]]
-    if depth == 0.0:
-        return NOTHING
-    ids = int(near[k]) // (1 if middles else 3), int(closest.prim_id[k])
-    direction = (closest.position[k] - point) / depth
-    return Deepest(depth, point, direction, ids if side == 0 else ids[::-1], side == 0, False)
-
-
-def _longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> Deepest:
-    """Return the longest part of an edge that is inside another solid."""
     # No vertex is inside, so that such a part is between two places where the edge meets a face.
-    best, rng = NOTHING, np.random.default_rng(0)
+    best, rng = 0.0, np.random.default_rng(0)
     if side == 1:
         # Put the faces of `own` first and sort by them.
         pairs = pairs[np.lexsort(pairs.T), ::-1]
-    for edge, most, faces in _edges_that_meet(own, other, pairs):
-        if most <= best.depth:
+    for edge, most, faces in edges_that_meet(own, other, pairs):
+        if most <= best:
             break
         if own.is_flat(edge):
             continue
         # Edge 3 i + k leads from corner k of face i to the next one; k - 2 is the index of that.
         corners = own.corners[edge // 3]
         ends = exact_point(corners[edge % 3].tolist()), exact_point(corners[edge % 3 - 2].tolist())
-        for start, end, face in _parts_inside(other, ends, faces, rng):
+        for start, end in parts_inside(other, ends, faces, rng):
             v, w = start[3], end[3]
-            along = np.array([(end[k] * v - start[k] * w) / (v * w) for k in range(3)])
-            depth = hypot(*along.tolist())
-            if depth > best.depth:
-                ids = edge // 3, face
-                best = Deepest(
-                    depth, np.array(rounded(start)), along / depth,
-                    ids if side == 0 else ids[::-1], side == 0, True,
-                )  # fmt: skip
+            best = max(
+                best, hypot(*(float((end[k] * v - start[k] * w) / (v * w)) for k in range(3)))
+            )
     return best
-
-
-def _edges_that_meet(
-    own: Surface, other: Surface, pairs: Pairs
-) -> Iterator[tuple[int, float, list[int]]]:
-    """Yield edges, bounds of their parts in the box of another solid, and the faces that they meet.
-
-    Edge 3 i + k is edge k of face i. Each edge comes once, those of the largest bounds first.
-    """
-    corners = own.corners
-    signs = np.empty((len(pairs), SIGNS), np.int8)
-    pair_signs(corners, other.corners, kernel_input(pairs), signs)
-    edges, faces = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for k in range(3):
-        first, second = signs[:, k], signs[:, (k + 1) % 3]
-        passed = signs[:, SIDES + 3 * k : SIDES + 3 * k + 3]
-        # An edge may meet a face if it is in its plane, or leads from one side of it to the other
-        # and passes its edges on one side.
-        flat = (first == 0) & (second == 0)
-        meets = flat | ((first * second <= 0) & ~((passed.min(1) < 0) & (passed.max(1) > 0)))
-        edges.append(3 * pairs[meets, 0].astype(np.int64) + k)
-        faces.append(pairs[meets, 1])
-    meeting, met = np.concatenate(edges), np.concatenate(faces)
-    # An edge belongs to several faces, all of which meet what it meets: keep the first.
-    once = own.first_of_edge[meeting] == meeting
-    meeting, met = meeting[once], met[once]
-    starts = corners.reshape(-1, 3)
-    vectors = np.roll(corners, -1, axis=1).reshape(-1, 3) - starts
-    chosen = np.unique(meeting)
-    # The slab test of the edges with the box. NaN, of an edge in a plane of it, does not limit.
-    with np.errstate(all="ignore"):
-        ends = (other.bounds[:, None] - starts[chosen]) / vectors[chosen]
-        enter = np.nan_to_num(ends.min(axis=0), nan=0.0).max(axis=1, initial=0.0)
-        leave = np.nan_to_num(ends.max(axis=0), nan=1.0).min(axis=1, initial=1.0)
-        share = np.minimum(leave - enter + SLACK, 1.0)
-        bounds = np.linalg.norm(vectors[chosen], axis=1) * np.where(share > 0.0, share, 0.0)
-    order = np.argsort(meeting, kind="stable")
-    meeting, met = meeting[order], met[order]
-    for k in np.argsort(-bounds, kind="stable").tolist():
-        edge = int(chosen[k])
-        span = slice(*np.searchsorted(meeting, [edge, edge + 1]).tolist())
-        yield edge, float(bounds[k]), met[span].tolist()
-
-
-def _parts_inside(
-    other: Surface, ends: Segment, faces: list[int], rng: np.random.Generator
-) -> Iterator[tuple[Row, Row, int]]:
-    """Yield (start, end, face at the start) of the parts of an edge that are inside a solid."""
-    # Cut the edge at the shares (`shares_met`) where it meets faces; `covers` are parts in a face.
-    cuts: dict[Fraction, int] = {}
-    covers: list[tuple[Fraction, Fraction, bool]] = []
-    for k in faces:
-        shares, is_border = shares_met(other.face(k), ends)
-        for share in shares:
-            cuts.setdefault(share, k)
-        if len(shares) == 2:
-            covers.append((shares[0], shares[1], is_border))
-    begin: Fraction | None = None
-    shares = sorted(cuts)
-    points = [between(*ends, *share.as_integer_ratio()) for share in shares]
-    for (a, p), (b, q) in pairwise(zip(shares, points, strict=True)):
-        over = [is_border for first, last, is_border in covers if first <= a and b <= last]
-        # A part in one face alone, and not along its border, has the outside on one side.
-        inside = over != [False] and all(cell[0] for cell in cells_along([other], (p, q), rng))
-        if inside and begin is None:
-            begin, start = a, p
-        if begin is not None and (not inside or b == shares[-1]):
-            yield start, q if inside else p, cuts[begin]
-            begin = None

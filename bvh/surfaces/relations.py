@@ -159,6 +159,32 @@ def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
     return ([low, high] if low < high else [low] if low == high else []), is_border
 
 
+def parts_inside(
+    other: Surface, ends: Segment, faces: list[int], rng: np.random.Generator
+) -> Iterator[tuple[Row, Row]]:
+    """Yield the starts and ends of the parts of an edge that are inside a solid."""
+    # Cut the edge at the shares (`shares_met`) where it meets faces; `covers` are parts in a face.
+    cuts: set[Fraction] = set()
+    covers: list[tuple[Fraction, Fraction, bool]] = []
+    for k in faces:
+        shares, is_border = shares_met(other.face(k), ends)
+        cuts.update(shares)
+        if len(shares) == 2:
+            covers.append((shares[0], shares[1], is_border))
+    begin: Fraction | None = None
+    shares = sorted(cuts)
+    points = [between(*ends, *share.as_integer_ratio()) for share in shares]
+    for (a, p), (b, q) in pairwise(zip(shares, points, strict=True)):
+        over = [is_border for first, last, is_border in covers if first <= a and b <= last]
+        # A part in one face alone, and not along its border, has the outside on one side.
+        inside = over != [False] and all(cell[0] for cell in cells_along([other], (p, q), rng))
+        if inside and begin is None:
+            begin, start = a, p
+        if begin is not None and (not inside or b == shares[-1]):
+            yield start, q if inside else p
+            begin = None
+
+
 def _cells_along_parts(
     surfaces: Surfaces, ends: Segment, size: float, rng: np.random.Generator
 ) -> set[Cell]:

@@ -28,6 +28,9 @@ WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
 # sizes of it.
 ROUNDS, REACH = 64, 2.0**-6
 
+# The sine of an angle between two faces in one plane, at most: more than rounding makes of it.
+FLAT = 2.0**-40
+
 # The most exact faces that are cached, of about 2 kB each.
 CACHED = 4096
 
@@ -232,6 +235,39 @@ class Surface:
         flat = not any(any(dots(faces[0].plane, face.corners)) for face in faces)
         return len(faces) == 2 and faces[0].has_area and flat
 
+    @cached_property
+    def _creases(self) -> Any:
+        """A tree over the edges that are in no flat part, as triangles; None if all edges are."""
+        keys, order = self._edges
+        starts = np.flatnonzero(np.concatenate([[True], keys[order[1:]] != keys[order[:-1]]]))
+        two = starts[np.diff([*starts, len(keys)]) == 2]
+        one, other = order[two], order[two + 1]
+        normals, points = unit_normals(self.corners), self.corners.reshape(-1, 3)
+        turned = np.abs(np.cross(normals[one // 3], normals[other // 3])).max(axis=1)
+        start = points[one]
+        edge = points[_next_corner(one)] - start
+        sides = [
+            np.cross(edge, points[_next_corner(_next_corner(k))] - start) for k in (one, other)
+        ]
+        flat = (turned <= FLAT) & ((sides[0] * sides[1]).sum(axis=1) < 0.0)
+        if not flat.any():
+            return None
+        creased = np.ones(len(keys), np.bool_)
+        creased[one[flat]] = False
+        firsts = order[starts]
+        firsts = firsts[creased[firsts]]
+        ends = self.names.reshape(-1)[np.stack([firsts, _next_corner(firsts)], axis=1)]
+        return type(self.tree).from_triangles(self.places, ends[:, [0, 1, 1]], warn=False)
+
+    def distances_to_creases(self, points: Reals, faces: Whole) -> Reals:
+        """Return how far points in faces are from edges that are in no flat part."""
+        if self._creases is not None:
+            return np.asarray(self._creases.closest_point(points).distance)
+        corners = self.corners[faces]
+        return _distances_to_edges(
+            points[:, None] - corners, np.roll(corners, -1, axis=1) - corners
+        )
+
     def unpaired(self, faces: Whole) -> Whole:
         """Return one of each group of equal faces, of any winding, if their number is odd."""
         names = names_of(self.corners[faces].reshape(-1, 3)).reshape(-1, 3)
@@ -252,6 +288,39 @@ class Surface:
     def first_faces(self) -> Whole:
         """The first face of each piece."""
         return np.unique(self.pieces)
+
+
+def _next_corner(corners: Whole) -> Whole:
+    """Return the corners after others in their faces: corner k of face i is 3 i + k."""
+    return np.where(corners % 3 == 2, corners - 2, corners + 1)
+
+
+def unit_normals(corners: Reals) -> Reals:
+    """Return normals of length 1 of triangles (n, 3, 3); NaN for those without area."""
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    with np.errstate(all="ignore"):
+        return np.asarray(normal / np.sqrt((normal**2).sum(axis=1, keepdims=True)))
+
+
+def distances_to_faces(points: Reals, corners: Reals) -> Reals:
+    """Return the distances of points (..., 3) from triangles (..., 3, 3)."""
+    edges, offsets = np.roll(corners, -1, axis=-2) - corners, points[..., None, :] - corners
+    off = _distances_to_edges(offsets, edges)
+    normal = np.cross(edges[..., 0, :], edges[..., 1, :])
+    sides = (np.cross(normal[..., None, :], edges) * offsets).sum(axis=-1)
+    with np.errstate(all="ignore"):
+        normal = normal / np.sqrt((normal**2).sum(axis=-1, keepdims=True))
+    height = np.abs((offsets[..., 0, :] * normal).sum(axis=-1))
+    return np.where((sides >= 0.0).all(axis=-1) & (height <= off), height, off)
+
+
+def _distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
+    """Return the least distances from three edges, of points by their offsets from the starts."""
+    with np.errstate(all="ignore"):
+        share = (offsets * edges).sum(axis=-1) / (edges * edges).sum(axis=-1)
+    share = np.clip(np.nan_to_num(share), 0.0, 1.0)
+    off = ((offsets - share[..., None] * edges) ** 2).sum(axis=-1)
+    return np.asarray(np.sqrt(off.min(axis=-1)))
 
 
 def connected(a: Whole, b: Whole, count: int) -> Whole:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 
 import numpy as np
@@ -12,7 +11,6 @@ import trimesh
 
 import bvh
 from bvh import BVH
-from tests.oracles import piercing
 from tests.oracles import voxels as oracle
 
 SECONDS = float(os.environ.get("BVH_FUZZ_SECONDS", "60"))
@@ -124,7 +122,6 @@ def test_voxels_for_long(rng: np.random.Generator) -> None:
     while time.monotonic() < end:
         count += sum(check_voxels(rng, 50, int(rng.integers(2, 7))).values())
         check_walls(rng, 10)
-        check_edges(rng, 50)
     print(f"{count} pairs of solids")
 
 
@@ -246,110 +243,6 @@ def test_refusals() -> None:
     with pytest.raises(TypeError, match="other"):
         unit.relation(3)
     assert unit.relation(trimesh.creation.box(bounds=[[0] * 3, [1] * 3])) == "equal"
-
-
-def test_penetration(rng: np.random.Generator) -> None:
-    """By a vertex, by the middle of a face, by an edge; none; convex bodies by half-spaces."""
-    unit = box([0] * 3, [1] * 3)
-    found = unit.penetration(box([0.75, 0.5, 0.5], [2, 2, 2]))
-    assert (found.depth, found.pierces) == (0.25, False)
-    assert np.abs(found.direction).tolist() == [1.0, 0.0, 0.0]
-    found = box([0, 0, 0], [4, 0.2, 3]).penetration(box([3, 0, 0], [7, 0.2, 3]))
-    assert 0.0 < found.depth <= 0.1
-    found = unit.penetration(box([0.4, 0.4, -5], [0.6, 0.6, 5]))
-    assert found.pierces
-    assert found.depth == pytest.approx(1.0, rel=1e-12)  # not that of a diagonal
-    moves = np.tile(np.eye(4), (2, 1, 1))
-    moves[:, 0, 3] = 1.0, 3.0
-    found = unit.penetration(unit, moves)
-    assert found.depth.tolist() == [0.0, 0.0]
-    assert found.prim_id.tolist() == [[-1, -1]] * 2
-    assert len(found) == 2
-    assert np.isnan(found.point).all()
-    for _ in range(20):
-        a, b = (trimesh.convex.convex_hull(rng.normal(size=(12, 3))) for _ in range(2))
-        trees = BVH.from_mesh(a), BVH.from_mesh(b)
-        found = trees[0].penetration(trees[1])
-        depths = [0.0]
-        for one, two in ((a, b), (b, a)):
-            points = np.concatenate([one.vertices, one.triangles.mean(axis=1)])
-            heights = points @ two.face_normals.T - (two.face_normals * two.triangles[:, 0]).sum(1)
-            depths.append(-heights.max(axis=1).min())
-        if max(depths) > 0.0:
-            assert found.depth == pytest.approx(max(depths), abs=1e-12)
-
-
-def check_edges(rng: np.random.Generator, count: int) -> int:
-    """Compare small solids whose planes nearly coincide with fractions; return how many pierce."""
-    faces, pierced = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]]), 0
-    chance = random.Random(int(rng.integers(1 << 30)))
-    for _ in range(count):
-        solids, trees = [], []
-        for _ in range(2):
-            while True:
-                v = rng.integers(-2, 3, (4, 3)).astype(float)
-                if np.linalg.det(v[1:] - v[0]) != 0.0:
-                    break
-            v += rng.integers(-1, 2, (4, 3)) * 2.0**-51
-            solids.append(piercing.exact(v, faces))
-            trees.append(BVH.from_triangles(v, faces))
-        found = trees[0].penetration(trees[1])
-        assert trees[1].penetration(trees[0]).depth == found.depth
-        points = [[p for f in s for p in f] for s in solids]
-        middles = [BVH.contains(trees[1 - k], t.vertices[t.faces].mean(axis=1)).any()
-                   for k, t in enumerate(trees)]  # fmt: skip
-        if any(middles) or any(
-            piercing.is_inside(p, solids[1 - k], chance) for k in range(2) for p in points[k]
-        ):
-            continue
-        wanted = max(
-            piercing.longest_part(piercing.edges_of(solids[k]), solids[1 - k], chance)
-            for k in range(2)
-        )
-        assert found.pierces == (wanted > 0.0)
-        assert found.depth == pytest.approx(wanted, rel=1e-14)
-        pierced += found.pierces
-    return pierced
-
-
-@pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
-def test_edges_along_planes_of_the_other(count: int, rng: np.random.Generator) -> None:
-    """The longest part of an edge inside, where vertices are an ulp off planes and edges."""
-    assert check_edges(rng, count) > count // 20
-    # Two solids, in line, that share a wall: an edge within it is inside of both as one.
-    halves = joined(
-        *((b.vertices, b.faces) for b in (box([0] * 3, [1, 1, 1]), box([1, 0, 0], [2, 1, 1])))
-    )
-    needle = np.array([[1, 0.2, -1], [1, 0.8, 1.9], [0.99, 0.3, -1], [1.01, 0.3, -1]])
-    found = halves.penetration(
-        BVH.from_triangles(needle, [[0, 1, 2], [0, 3, 1], [1, 3, 2], [0, 2, 3]])
-    )
-    assert found.pierces
-    assert found.depth == pytest.approx(np.hypot(1.0, 0.6 / 2.9))
-
-
-def test_depth_of_solids_in_the_same_place() -> None:
-    """Neither has a point that is measured inside of the other, which is a warning."""
-    ball = BVH.from_mesh(trimesh.creation.icosphere(3))
-    with pytest.warns(bvh.BVHWarning, match="1 of 1 pair of solids .nearly. coincide"):
-        assert ball.penetration(ball).depth < 1e-15
-    unit = box([0] * 3, [1] * 3)
-    moves = np.tile(np.eye(4), (3, 1, 1))
-    moves[1:, 0, 3] = 1.0, 0.5
-    with pytest.warns(bvh.BVHWarning, match="1 of 3 pairs"):
-        assert unit.penetration(unit, moves).depth.tolist()[:2] == [0.0, 0.0]
-    assert box([0.25] * 3, [0.75] * 3).penetration(unit).depth > 0.2
-
-
-def test_piercing_shells_of_any_side() -> None:
-    """Whichever way normals point, an edge through a body pierces it as deep."""
-    rod = box([0.4, 0.4, -5], [0.6, 0.6, 5])
-    body = trimesh.creation.box(bounds=[[0] * 3, [1] * 3])
-    wanted = BVH.from_mesh(body).penetration(rod)
-    body.invert()
-    found = BVH.from_mesh(body).penetration(rod)
-    assert found.pierces
-    assert found.depth == wanted.depth
 
 
 def test_scene_relations() -> None:

@@ -1,6 +1,6 @@
 """Contacts and distances of two meshes, as `trimesh.collision` returns them, and their points."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,17 +44,20 @@ class ContactData(FacePair):
     (['__external', 'box'], (3,), 0)
     """
 
-    def __init__(self, names: Names, faces: Faces, normal: Reals, point: Reals) -> None:
+    def __init__(
+        self, names: Names, faces: Faces, normal: Reals, point: Reals, depth: Callable[[], float]
+    ) -> None:
         super().__init__(names, faces)
-        self.normal, self.point = normal, point
+        self.normal, self.point, self._depth = normal, point, depth
 
     @property
     def depth(self) -> float:
-        """How deep the meshes penetrate, which is not defined for surfaces: an error."""
-        raise NotImplementedError(
-            "depth of a contact is not defined here: contacts are faces with common points, and "
-            "meshes are surfaces, which have no depth; trimesh.collision has an estimate"
-        )
+        """How deep the two meshes are in each other, as `BVH.penetration` measures it.
+
+        It is the same for all contacts of two meshes, and a ValueError is raised if one has open
+        edges. That of trimesh is an estimate by fcl for two faces.
+        """
+        return self._depth()
 
     def __repr__(self) -> str:
         return f"ContactData({self._faces}, at {self.point.tolist()})"

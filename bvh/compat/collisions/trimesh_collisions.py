@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from bvh.compat.collisions.contact_data import (
 from bvh.compat.trimesh_points import tree_of
 from bvh.geometry.transforms import moved
 from bvh.queries.answers.locations import normals_of
+from bvh.queries.hierarchy import BVH
 from bvh.queries.results import ScenePairs
 from bvh.runtime.arguments import number_of, reals, thread_count
 from bvh.scene.instance_contacts import candidates, find_closest, find_touching
@@ -43,8 +45,8 @@ class CollisionManager:
     collide if their surfaces have a common point, by an exact test; they are closed sets, so
     touching is enough. As in trimesh, a watertight convex mesh is solid: it collides with whatever
     is inside it, and is at distance 0 from it. All other meshes are surfaces. Distances are those
-    of the surfaces, never negative, as penetration depth is not defined; trimesh's are negative
-    where one of two colliding meshes is convex.
+    of the surfaces, never negative; trimesh's are negative where one of two colliding meshes is
+    convex. Contacts have the depth of the two meshes, as `BVH.penetration` measures it.
 
     Examples
     --------
@@ -212,7 +214,8 @@ class CollisionManager:
         data = self._contacts(other) if detailed and len(touching) else []
         for first, second, point in inside if detailed else ():
             pair = self._pair(other, first, second)
-            data.append(ContactData(pair, (-1, -1), NO_NORMAL, point))
+            depth = self._depth(other, first, second)
+            data.append(ContactData(pair, (-1, -1), NO_NORMAL, point, depth))
         return len(pairs) > 0, names, data
 
     def _contacts(self, other: CollisionManager) -> list[ContactData]:
@@ -226,11 +229,27 @@ class CollisionManager:
         result = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
         corners = [_corners(side, result, k) for k, side in enumerate((view, content))]
         points, normals = common_points(*corners), normals_of(corners[0])
-        owners, faces = result.instance_id.tolist(), result.prim_id.tolist()
+        owners, faces = list(map(tuple, result.instance_id.tolist())), result.prim_id.tolist()
+        depths = {pair: self._depth(other, *pair) for pair in set(owners)}
         return [
-            ContactData(self._pair(other, *pair), (a, b), normal, point)
+            ContactData(self._pair(other, *pair), (a, b), normal, point, depths[pair])
             for pair, (a, b), normal, point in zip(owners, faces, normals, points, strict=True)
         ]
+
+    def _depth(self, other: CollisionManager, first: int, second: int) -> Callable[[], float]:
+        """Return a function that measures how deep two meshes, as they are now, penetrate."""
+        solids = self._scene[first], other._scene[second]
+        placed = [(solid.child, np.array(solid.transform)) for solid in solids]
+
+        @cache
+        def depth() -> float:
+            one, two = (
+                BVH.from_triangles(moved(tree.vertices, matrix[:3]), tree.faces, warn=False)
+                for tree, matrix in placed
+            )
+            return float(one.penetration(two).depth)
+
+        return depth
 
     def _inside(
         self, other: CollisionManager, touching: NDArray[np.int32], any_one: bool,

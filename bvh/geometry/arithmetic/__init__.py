@@ -4,6 +4,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
+| `games.py` | Matrix games: weights of the rows of small matrices that make the sums of columns equal |
 | `floats.py` | Floating-point functions for kernels: bits, powers of two, error-free transformations |
 | `exact_sums.py` | Exact sums of products of doubles, and their signs and quotients |
 | `roots.py` | The double nearest to a root, found by exact signs from an estimate of it |

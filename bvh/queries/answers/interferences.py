@@ -35,7 +35,7 @@ class Interferences(PerQuery):
     volume : ndarray of float64, shape (m,)
         What they share, as of `BVH.overlap_volume`; NaN where it is unknown.
     depth : ndarray of float64, shape (m,)
-        As of `BVH.penetration`; 0 where they only touch, NaN where it is unknown or they are equal.
+        As of `BVH.penetration`; 0 where they only touch, NaN where it is unknown.
     distance : ndarray of float64, shape (m,)
         Distance of the surfaces of those that are "touching" within a margin, or unknown; 0 for
         others, and NaN where an instance is not over triangles.

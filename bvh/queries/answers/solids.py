@@ -111,19 +111,21 @@ class Penetrations(PerQuery):
     Attributes
     ----------
     depth : ndarray of float64 or float
-        0 where neither has a vertex, the middle of a face or a part of an edge inside the other.
+        The largest distance from a place in both solids to the surface of one; 0 if there is none.
     point : ndarray of float64, shape (..., 3)
-        The deepest vertex or middle of a face; where an edge pierces, where that enters. NaN if the
-        depth is 0.
+        The deepest place; NaN if the depth is 0.
     direction : ndarray of float64, shape (..., 3)
-        From there to the nearest point of the surface, or along the edge; of length 1, or NaN.
+        From there to the nearest point of that surface; of length 1, or NaN.
     prim_id : ndarray of int32, shape (..., 2)
-        The faces of this solid and of the other, one with the point and the other nearest to it;
-        -1 if the depth is 0.
+        The faces of this solid and of the other that are nearest to the point; -1 if the depth is
+        0.
     own : ndarray of bool, shape (...)
-        Whether the point, or the edge, is this solid's, and in the other; False if the depth is 0.
-    pierces : ndarray of bool, shape (...)
-        Whether the depth is the length of a part of an edge.
+        Whether the surface is the other's, so that the point of this solid is so deep in the other;
+        False if the depth is 0.
+    error : ndarray of float64 or float
+        The depth is larger by at most this.
+    length : ndarray of float64 or float
+        Length of the longest part of an edge inside, if no vertex or middle of a face is; else 0.
 
     Examples
     --------
@@ -139,7 +141,8 @@ class Penetrations(PerQuery):
     direction: FloatResult
     prim_id: IdResult
     own: TruthResult
-    pierces: TruthResult
+    error: FloatResult
+    length: FloatResult
 
     _noun = "penetrations"
     _more_axes: ClassVar = {"point": 1, "direction": 1, "prim_id": 1}
@@ -151,6 +154,11 @@ class Penetrations(PerQuery):
     def mask(self) -> TruthResult:
         """True where the depth is not 0."""
         return self.depth > 0.0
+
+    @property
+    def pierces(self) -> TruthResult:
+        """True where no vertex of one solid is inside the other, but parts of edges are."""
+        return self.length > 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)

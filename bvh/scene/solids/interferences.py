@@ -115,9 +115,7 @@ def _row_of(
         # A mesh that crosses itself is related to others, but has no volume.
         note = str(error)
     if relation == "equal":
-        # No vertex of one is inside the other.
         note = f"the same solid twice; {note}".strip("; ")
-        return _Row(relation, volume, nan, 0.0, NOWHERE, note)
     deep = first.penetration(second, threads=threads)
     ends = deep.point, deep.point + deep.depth * deep.direction
     position = np.array(ends if deep.own else ends[::-1])
