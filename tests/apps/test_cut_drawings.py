@@ -58,7 +58,7 @@ def test_caps_of_open_and_missed_meshes() -> None:
 def test_instances_are_capped_each() -> None:
     """Also where they overlap, and in the coordinates of the page."""
     scene = bvh.Scene()
-    turn = trimesh.transformations.rotation_matrix(0.4, [0, 0, 1])
+    turn = trimesh.transformations.rotation_matrix(0.4, [0, 0, 1])  # type: ignore[no-untyped-call]
     turn[:3, 3] = [0.5, 0, 0.25]
     scene.add_many(trimesh.creation.box([2, 2, 2]), np.stack([np.eye(4), turn]))
     frame = PageFrame.around(scene.bounds)
