@@ -34,7 +34,7 @@ EVEN = "a rotation or reflection with one scale for all axes, and a shift"
 SOUND, INFINITE, NOT_AFFINE, SINGULAR, EXTREME = 0, 1, 2, 3, 4
 WANTED = {
     INFINITE: "finite",
-    NOT_AFFINE: "affine",
+    NOT_AFFINE: "affine, with last row 0 0 0 1; if its last column is that, transpose it",
     SINGULAR: "invertible",
     EXTREME: "far enough from singular for a finite inverse",
 }
