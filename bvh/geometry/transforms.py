@@ -25,8 +25,8 @@ MAX_INVERSE = 1e300
 DET_ERROR = 8.0 * 2.0**-53
 FLOOR = 2.0**-1040
 
-# How far products of the columns of a map may be from those of a rotation, a reflection or a uniform
-# scale, as a share of the square of the scale: rotations in float32 are within it.
+# How far products of the columns of a map may be from those of a rotation, a reflection or a
+# uniform scale, as a share of the square of the scale: rotations in float32 are within it.
 UNEVEN = 2.0**-20
 EVEN = "a rotation or reflection with one scale for all axes, and a shift"
 
@@ -200,7 +200,9 @@ def _even_scale(a, b, c):
     # exact. Columns are scaled by the largest to about one.
     k = min(max(floats.exponent(floats.reach_of(a, b, c)), -1022), 1022)
     u, v, w = floats.unrounded(a, k), floats.unrounded(b, k), floats.unrounded(c, k)
-    total = floats.dd_add(floats.dd_add(floats.dd_dot(u, u), floats.dd_dot(v, v)), floats.dd_dot(w, w))
+    total = floats.dd_add(
+        floats.dd_add(floats.dd_dot(u, u), floats.dd_dot(v, v)), floats.dd_dot(w, w)
+    )
     square = floats.dd_div(total, (3.0, 0.0))
     x, y, z = floats.high(u), floats.high(v), floats.high(w)
     size = square[0]

@@ -204,7 +204,9 @@ class InstanceAccess(SceneContent):
             if children is not None:
                 bad &= children == number
             shape = bad.shape if name == "transforms" else ()
-            refuse(name, shape, bad, f"{EVEN}, for {type(child._arrays.primitives).__name__.lower()}")
+            refuse(
+                name, shape, bad, f"{EVEN}, for {type(child._arrays.primitives).__name__.lower()}"
+            )
 
     def set_visible(self, ids: int | str | ArrayLike, visible: ArrayLike) -> None:
         """Show or hide instances by `ids`, (n,) or one; `visible` is for all of them, or for each.

@@ -269,9 +269,7 @@ class SceneView(Searched):
         boxes[exact] = shifted[exact]
         return boxes
 
-    def _grown(
-        self, leaves: NDArray[np.int64], boxes: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _grown(self, leaves: NDArray[np.int64], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return boxes around round shapes by those of their images; set their scales."""
         scales, radii = even_scales(self._maps[leaves]), self._skews[self.tree_of[leaves], 2]
         bad = np.flatnonzero(np.isnan(scales))

@@ -5,10 +5,10 @@ its id in that tree. So codes break ties by instance, then by primitive.
 
 An instanced triangle has the moved vertices, each coordinate correctly rounded (see `transforms`);
 an instanced box is defined by the correctly rounded inverse of the map, times the box's own rows
-(see `obbs`); an instanced sphere or capsule has the moved ends of its axis, and its radius times the
-scale of the map, rounded. All decisions are exact for these, in world coordinates: a scene gives the same
-results as one mesh of all its trees. A ray is transformed to the frame of a tree only to rule out
-what it cannot hit, with bounds of the errors of the transform.
+(see `obbs`); an instanced sphere or capsule has the moved ends of its axis, and its radius times
+the scale of the map, rounded. All decisions are exact for these, in world coordinates: a scene
+gives the same results as one mesh of all its trees. A ray is transformed to the frame of a tree
+only to rule out what it cannot hit, with bounds of the errors of the transform.
 """
 
 from collections.abc import Callable

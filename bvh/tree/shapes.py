@@ -120,7 +120,7 @@ class Shape:
 
     @classmethod
     def instances(cls, points: Floats, transform: Floats) -> Floats:
-        """Return round shapes under a map (3, 4), as rays meet them (see `instanced_round_interval`)."""
+        """Return round shapes under a map (3, 4), as `instanced_round_interval` has them."""
         with np.errstate(over="ignore"):
             radii = np.minimum(points[:, -1] * even_scales(transform[None]), LARGEST)
         ends = [moved(points[:, at : at + 3], transform) for at in range(6, cls.size - 1, 3)]
