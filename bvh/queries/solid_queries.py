@@ -150,7 +150,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         Notes
         -----
         The surface of a mesh is all of its faces, also walls in which its parts touch. Small pairs
-        take some hundredth of a second, two meshes of 80 000 faces about one.
+        take about 0.1 seconds, two meshes of 80 000 faces about 1.
 
         Where no vertex or middle of a face of one solid is inside the other, but parts of edges
         are, the edges pierce, and `length` is that of the longest such part, decided exactly. Edges

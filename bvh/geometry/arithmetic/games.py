@@ -21,10 +21,8 @@ def equaliser(games: Reals) -> Reals:
     They are at least 0, and add up to 1; if there are none, any such weights.
     """
     size, last = games.shape[-1], games[..., 1:] - games[..., :1]
-    others = choices(size, size - 1)[::-1]
-    weights = np.stack(
-        [(-1) ** k * _determinant(last[..., others[k], :]) for k in range(size)], axis=-1
-    )
+    minors = last[..., choices(size, size - 1)[::-1], :]
+    weights = _determinants(minors) * np.resize([1.0, -1.0], size)
     with np.errstate(all="ignore"):
         weights = np.maximum(weights / weights.sum(axis=-1, keepdims=True), 0.0)
         weights /= weights.sum(axis=-1, keepdims=True)
@@ -32,12 +30,13 @@ def equaliser(games: Reals) -> Reals:
     return found
 
 
-def _determinant(m: Reals) -> Reals:
+def _determinants(matrices: Reals) -> Reals:
     """Return the determinants of matrices (..., k, k), k up to 3."""
-    if m.shape[-1] == 1:
-        return np.asarray(m[..., 0, 0])
-    minors = [
-        m[..., 0, i] * _determinant(m[..., 1:, [j for j in range(m.shape[-1]) if j != i]])
-        for i in range(m.shape[-1])
-    ]
-    return np.asarray(sum((-1) ** i * minor for i, minor in enumerate(minors)))
+    m = np.moveaxis(matrices, (-2, -1), (0, 1))
+    if len(m) == 1:
+        return m[0, 0]
+    if len(m) == 2:
+        return np.asarray(m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0])
+    first = m[0, 0] * (m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1])
+    second = m[0, 1] * (m[1, 2] * m[2, 0] - m[1, 0] * m[2, 2])
+    return np.asarray(first + second + m[0, 2] * (m[1, 0] * m[2, 1] - m[1, 1] * m[2, 0]))
