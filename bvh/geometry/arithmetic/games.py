@@ -34,7 +34,7 @@ def _determinants(matrices: Reals) -> Reals:
     """Return the determinants of matrices (..., k, k), k up to 3."""
     m = np.moveaxis(matrices, (-2, -1), (0, 1))
     if len(m) == 1:
-        return m[0, 0]
+        return np.asarray(m[0, 0])
     if len(m) == 2:
         return np.asarray(m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0])
     first = m[0, 0] * (m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1])

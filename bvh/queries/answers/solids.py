@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.result_bases import PerQuery
-from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
+from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of, shaped
 
 if TYPE_CHECKING:
     from bvh.surfaces.curves import Curves
+    from bvh.surfaces.penetrations import Deepest
 
 Ids = NDArray[np.int32]
 Reals = NDArray[np.float64]
@@ -146,6 +147,16 @@ class Penetrations(PerQuery):
 
     _noun = "penetrations"
     _more_axes: ClassVar = {"point": 1, "direction": 1, "prim_id": 1}
+
+    @classmethod
+    def _of(cls, places: list[Deepest], shape: tuple[int, ...]) -> Penetrations:
+        columns: Any = zip(*places, strict=True) if places else ((),) * 7
+        depth, point, way, ids, *more = columns
+        depth, error, length = (np.array(column, np.float64) for column in (depth, *more[1:]))
+        depth, own, error, length = shaped(shape, depth, np.array(more[0], np.bool_), error, length)
+        point, way = (np.array(column, np.float64).reshape(*shape, 3) for column in (point, way))
+        ids = np.array(ids, np.int32).reshape(*shape, 2)
+        return cls(depth, point, way, ids, own, error, length)
 
     def __len__(self) -> int:
         return len(self.depth)
