@@ -129,7 +129,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         separates them, which may be longer or shorter.
 
         `error` bounds how much larger the depth may be: 1e-6 of it, or more where the search is
-        stopped, as solids overlap by a rounding error or thousands of places are equally deep.
+        stopped, as solids overlap by a rounding error or thousands of places are as deep.
 
         Parameters
         ----------
