@@ -12,7 +12,7 @@ import bvh
 FOLDER = Path(bvh.__file__).parent
 DECORATORS = {"kernel", "inlined", "entry", "method", "alone", "by_type", "func"}
 # Where functions without a decorator are compiled, too.
-KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact")
+KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact", "devices/stages")
 
 # The bound of every `while` that does not clear one bit of a mask in each round. A search for a
 # number belongs here only as a `for` over a number of steps that is derived, as in

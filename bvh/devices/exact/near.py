@@ -28,6 +28,8 @@ from bvh.devices.exact.arithmetic import (
 from bvh.devices.exact.triangles import (
     Volumes,
     close_distance,
+    details_of,
+    distance_by_sums,
     is_sided,
     scaled_quotient,
     volumes_for_details,
@@ -76,17 +78,17 @@ def _shifted(
         w, g5 = two_sum(w, p_low)
         w, g6 = two_sum(w, q_low)
         rest = ((g1 + g2) + (g3 + g4)) + ((g5 + g6) + (e_low + f_low))
-        h, l = two_sum(z, w)
-        h, l = two_sum(h, l + rest)
-        high[axis] = h
-        low[axis] = l
+        z, w = two_sum(z, w)
+        z, w = two_sum(z, w + rest)
+        high[axis] = z
+        low[axis] = w
         most = wp.max(most, wp.max(wp.abs(a[axis]), wp.max(wp.abs(p), wp.abs(q))))
     return high, low, most
 
 
 @wp.func
 def _weight(x: Volumes, q: wp.vec3d, q_low: wp.vec3d, s: wp.float64, tau: wp.float64):
-    """Return (decided, weight), the quotient of (r x a) . q and the total; s is the other weight."""
+    """Return (decided, (r x a) . q over the total); s is the other weight."""
     b, b_low, most = _shifted(x.a, x.a_low, s, q, q_low, -tau, x.r, wp.vec3d())
     m, m_low, sizes = sized_cross(x.r, wp.vec3d(), b, b_low)
     value, size = sized_dot(m, m_low, sizes, q, q_low)
@@ -173,4 +175,20 @@ def near_measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.v
     found.u = u
     found.v = v
     found.decided = x.in_range and t_sure and u_sure and v_sure
+    return found
+
+
+@wp.func
+def exact_measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return the measures of a hit, by exact sums where double-doubles leave them open."""
+    found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
+    t_sure, t = close_distance(x)
+    if not t_sure:
+        t_sure, t = distance_by_sums(o, d, v0, v1, v2)
+    sure, u, v, front = details_of(x, o, d, v0, v1, v2)
+    found.t = t
+    found.u = u
+    found.v = v
+    found.front = front
+    found.decided = t_sure and sure
     return found

@@ -306,6 +306,20 @@ def _exact_total(d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
 
 
 @wp.func
+def distance_by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return (decided, t) of a hit, by exact volumes."""
+    unit, shift = unit_of(d)
+    sure, exact = _exact_total(unit, v0, v1, v2)
+    a, a_low = difference(v0, o, NONE)
+    p, p_low = difference(v1, v0, NONE)
+    q, q_low = difference(v2, v0, NONE)
+    decided, t = _exact_quotient(p, p_low, q, q_low, a, a_low, sure, exact)
+    f = exponent(t) - shift
+    decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
+    return decided, scale_by(t, -shift)
+
+
+@wp.func
 def distance(
     o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64,
     v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
@@ -313,15 +327,7 @@ def distance(
     """Return (decided, t) of a hit, rounded to the nearest double; e, k are of `scaled_ray`."""
     decided, t = close_distance(volumes_of(o, d, e, k, v0, v1, v2))
     if not decided:
-        unit, shift = unit_of(d)
-        sure, exact = _exact_total(unit, v0, v1, v2)
-        a, a_low = difference(v0, o, NONE)
-        p, p_low = difference(v1, v0, NONE)
-        q, q_low = difference(v2, v0, NONE)
-        decided, t = _exact_quotient(p, p_low, q, q_low, a, a_low, sure, exact)
-        f = exponent(t) - shift
-        decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
-        t = scale_by(t, -shift)
+        decided, t = distance_by_sums(o, d, v0, v1, v2)
     return decided, t
 
 
@@ -334,9 +340,8 @@ def volumes_for_details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2
 
 
 @wp.func
-def details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return (decided, u, v, front) of a hit, by the operations of `exact_details`."""
-    x = volumes_for_details(o, d, v0, v1, v2)
+def details_of(x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return (decided, u, v, front) of a hit with the volumes x, of `volumes_for_details`."""
     front = x.total[0] < ZERO
     u_sure, u, v_sure, v = weights_of(x)
     sure = u_sure and v_sure
@@ -360,3 +365,10 @@ def details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
             to = v1
             back = v0
     return x.in_range and sure, u, v, front
+
+
+@wp.func
+def details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return (decided, u, v, front) of a hit, by the operations of `exact_details`."""
+    decided, u, v, front = details_of(volumes_for_details(o, d, v0, v1, v2), o, d, v0, v1, v2)
+    return decided, u, v, front

@@ -77,7 +77,12 @@ class Stages:
     def _hold(self, count: int) -> None:
         """Provide memory for chunks of `count` rays."""
         if count > self.capacity:
-            shapes = {"known": count, "kept_count": count, "kept": (KEPT, count), "queues": (QUEUES, count)}
+            shapes = {
+                "known": count,
+                "kept_count": count,
+                "kept": (KEPT, count),
+                "queues": (QUEUES, count),
+            }
             for name, shape in shapes.items():
                 setattr(self.work, name, wp.empty(shape, dtype=wp.int32, device=self.device))
             self.capacity = count

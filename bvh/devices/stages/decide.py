@@ -9,9 +9,16 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, ONE, largest, nan
-from bvh.devices.exact.near import Measures, close_distance_of, close_measures, near_distance, near_measures
-from bvh.devices.exact.triangles import close_side, details, distance, scaled_ray, triangle_side
+from bvh.devices.exact.arithmetic import INF, ONE, nan
+from bvh.devices.exact.near import (
+    Measures,
+    close_distance_of,
+    close_measures,
+    exact_measures,
+    near_distance,
+    near_measures,
+)
+from bvh.devices.exact.triangles import close_side, distance, scaled_ray, triangle_side
 from bvh.devices.layout import Target
 from bvh.devices.ray_kernels import DeviceRays, RayColumns, row_of
 from bvh.devices.searches.moved import corners_of
@@ -46,28 +53,18 @@ def _write(columns: RayColumns, i: int, prim: wp.int32, x: Measures):
     columns.prim_id[i] = prim
 
 
-@wp.func
-def exact_measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return the measures of a hit, by exact sums where double-doubles leave them open."""
-    found = Measures()
-    reach = wp.max(wp.max(largest(v0), largest(v1)), largest(v2))
-    _scaled, _floor, e, k = scaled_ray(o, d, reach)
-    t_sure, t = distance(o, d, e, k, v0, v1, v2)
-    sure, u, v, front = details(o, d, v0, v1, v2)
-    found.t = t
-    found.u = u
-    found.v = v
-    found.front = front
-    found.decided = t_sure and sure
-    return found
-
-
-def decide_kernel(side_of: Any, distance_of: Any, queue: int, following: int, registers: int) -> Any:
+def decide_kernel(
+    side_of: Any, distance_of: Any, queue: int, following: int, registers: int
+) -> Any:
     """Return the kernel that decides rays in a queue, or puts them into the `following` one."""
     by_sums = queue == DECIDE_BY_SUMS
 
-    @wp.kernel(module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers)
-    def decide_rays(target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: RayColumns):
+    @wp.kernel(
+        module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers
+    )
+    def decide_rays(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: RayColumns
+    ):
         """Decide which triangle each ray in a queue hits."""
         for turn in range(wp.tid(), work.counters[queue], work.threads):
             i = work.queues[queue, turn]
@@ -112,8 +109,12 @@ def measure_kernel(measures_of: Any, queue: int, following: int, registers: int)
     """Return the kernel that measures hits of a queue, or puts them into the `following` one."""
     of_all = queue == OF_ALL
 
-    @wp.kernel(module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers)
-    def measure_rays(target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: RayColumns):
+    @wp.kernel(
+        module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers
+    )
+    def measure_rays(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: RayColumns
+    ):
         """Measure hits, and answer rays that miss."""
         total = wp.int32(work.count)
         if not of_all:
@@ -147,7 +148,7 @@ BY_DOUBLES = (
     (decide_kernel(close_side, close_distance_of, DECIDE, DECIDE_NEAR, 128), DECIDE),
     (decide_kernel(close_side, near_distance, DECIDE_NEAR, DECIDE_BY_SUMS, 168), DECIDE_NEAR),
     (measure_kernel(close_measures, OF_ALL, MEASURE_NEAR, 96), OF_ALL),
-    (measure_kernel(near_measures, MEASURE_NEAR, MEASURE_BY_SUMS, 128), MEASURE_NEAR),
+    (measure_kernel(near_measures, MEASURE_NEAR, MEASURE_BY_SUMS, 168), MEASURE_NEAR),
 )
 BY_SUMS = (
     (decide_kernel(triangle_side, distance, DECIDE_BY_SUMS, UNDECIDED, 255), DECIDE_BY_SUMS),

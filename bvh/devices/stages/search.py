@@ -198,7 +198,7 @@ def search_kernel(size: int) -> Any:
                             from_t = from_t - wp.abs(from_t) * SHARE4
                             to_t = to_t + wp.abs(to_t) * SHARE4
                             # A quotient of 0 and 0 tells nothing.
-                            if not from_t == from_t:
+                            if wp.isnan(from_t):
                                 from_t = -f4(wp.inf)
                             sure = sided and from_t >= first and to_t <= last
                             if sure:
