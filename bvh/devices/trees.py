@@ -14,6 +14,7 @@ from bvh.devices.exchange import on_host
 from bvh.devices.layout import move_leaves, scene_on, tree_on
 from bvh.devices.stages.chain import Stages
 from bvh.queries.methods.point_queries import warn_if_open
+from bvh.queries.public_names import public
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.queries.targets import ray_target
 from bvh.runtime.arguments import Cull, EdgeRule
@@ -45,6 +46,13 @@ class DeviceObject:
 
     def __init__(self, host: Any, device: Any) -> None:
         self.host, self.device, self.undecided = host, device, 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise an AttributeError; called for unknown attributes alone."""
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name != "host" and hasattr(self.host, name):
+            text += f": the tree or scene on the CPU has it, host.{name}"
+        raise AttributeError(text)
 
     @property
     def target(self) -> Any:
@@ -96,6 +104,7 @@ def device_of(device: Any) -> Any:
         raise ValueError(f"device must be one of {known}, got {device!r}{cause}") from error
 
 
+@public
 class DeviceBVH(DeviceObject):
     """Tree over triangles on a device, made by `BVH.to`.
 
@@ -202,6 +211,7 @@ class DeviceBVH(DeviceObject):
         return PointCall(self, points, np.inf, mask).signed()
 
 
+@public
 class DeviceScene(DeviceObject):
     """Scene of trees over triangles on a device, made by `Scene.to`; rays alone.
 

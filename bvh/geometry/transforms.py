@@ -25,11 +25,16 @@ MAX_INVERSE = 1e300
 DET_ERROR = 8.0 * 2.0**-53
 FLOOR = 2.0**-1040
 
+# How far products of the columns of a map may be from those of a rotation, a reflection or a
+# uniform scale, as a share of the square of the scale: rotations in float32 are within it.
+UNEVEN = 2.0**-20
+EVEN = "a rotation or reflection with one scale for all axes, and a shift"
+
 # Status of a matrix, and what messages say that it must be.
 SOUND, INFINITE, NOT_AFFINE, SINGULAR, EXTREME = 0, 1, 2, 3, 4
 WANTED = {
     INFINITE: "finite",
-    NOT_AFFINE: "affine",
+    NOT_AFFINE: "affine, with last row 0 0 0 1; if its last column is that, transpose it",
     SINGULAR: "invertible",
     EXTREME: "far enough from singular for a finite inverse",
 }
@@ -188,6 +193,41 @@ def mirrored(maps: NDArray[np.float64]) -> NDArray[np.bool_]:
     return found
 
 
+@kernel
+def _even_scale(a, b, c):
+    """Return the scale of the map with columns a, b, c; NaN if it is none of those of EVEN."""
+    # The root of a third of the sum of squares, in double-doubles: the scale itself where that is
+    # exact. Columns are scaled by the largest to about one.
+    k = min(max(floats.exponent(floats.reach_of(a, b, c)), -1022), 1022)
+    u, v, w = floats.unrounded(a, k), floats.unrounded(b, k), floats.unrounded(c, k)
+    total = floats.dd_add(
+        floats.dd_add(floats.dd_dot(u, u), floats.dd_dot(v, v)), floats.dd_dot(w, w)
+    )
+    square = floats.dd_div(total, (3.0, 0.0))
+    x, y, z = floats.high(u), floats.high(v), floats.high(w)
+    size = square[0]
+    off = max(abs(dot(x, x) - size), max(abs(dot(y, y) - size), abs(dot(z, z) - size)))
+    off = max(off, max(abs(dot(x, y)), max(abs(dot(y, z)), abs(dot(z, x)))))
+    if not off <= UNEVEN * size:
+        return np.nan
+    root = floats.dd_sqrt(square)
+    return floats.scale_by(root[0] + root[1], k)
+
+
+@entry
+def _find_scales(maps, found):
+    for i in range(len(maps)):
+        a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
+        found[i] = _even_scale(a, b, c)
+
+
+def even_scales(maps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the scales of finite, invertible maps (n, 3, 4); NaN where there is more than one."""
+    found = np.empty(len(maps))
+    _find_scales(kernel_input(maps), found)
+    return found
+
+
 @entry
 def _judge(maps, status):
     """Write the status of matrices (n, 4, 4); return SOUND only if all are."""
@@ -285,3 +325,4 @@ def _warm() -> None:
     maps = affine_maps("transform", np.eye(4)[None])
     moved(np.zeros((1, 3)), maps[0])
     mirrored(maps)
+    even_scales(maps)

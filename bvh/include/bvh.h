@@ -127,6 +127,13 @@ void bvh_find_mirrored(bvh_find_mirrored_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
+    bvh_f8_3d maps;
+    bvh_f8_1d found;
+} bvh_find_scales_words;
+void bvh_find_scales(bvh_find_scales_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_f8_3d maps;
     bvh_i1_1d status;

@@ -41,6 +41,7 @@ ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
 LOST = rb"<(tristrips|trifans|instance_controller)\b"
 # Compressed files, which trimesh would unpack without a limit.
 PACKED = (".gz", ".bz2")
+RASTERS = (".tif", ".tiff", ".vrt")
 
 
 def read_file(
@@ -62,6 +63,10 @@ def read_file(
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
+        if ending in RASTERS:
+            raise ValueError(
+                "it is a raster: read its heights with rasterio, and call BVH.from_heightfield"
+            )
         if ending in PACKED:
             raise ValueError("it is compressed: unpack it first, or make it an archive .zip")
         if ending == ".zip":

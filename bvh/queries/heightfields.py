@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,11 @@ AXES = {
 def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any) -> Surface:
     """Return the triangles of a height field, and the cell of each; see `from_heightfield`."""
     is_transposed = False
+    if isinstance(z, str | os.PathLike):
+        raise TypeError(
+            f"z must be an array of heights, got the path {os.fspath(z)!r}: read it with rasterio, "
+            "and give read(1, masked=True) and the transform"
+        )
     if hasattr(z, "dims") and hasattr(z, "coords"):
         # An array of xarray, by the names and coordinates of its axes.
         if len(z.dims) == 2:

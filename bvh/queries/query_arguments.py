@@ -248,7 +248,10 @@ def affine_matrices(transform: ArrayLike) -> NDArray[np.float64]:
     """Return checked affine matrices (..., 4, 4); they may be singular."""
     matrices = square_matrices("transform", transform)
     if not np.isfinite(matrices).all() or (matrices[..., 3, :] != [0, 0, 0, 1]).any():
-        raise ValueError("transform must be finite and affine, with last row 0 0 0 1")
+        raise ValueError(
+            "transform must be finite and affine, with last row 0 0 0 1; if its last column is "
+            "that, transpose it"
+        )
     return matrices
 
 

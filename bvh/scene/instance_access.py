@@ -8,10 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.transforms import affine_maps
+from bvh.geometry.transforms import EVEN, affine_maps, even_scales, refuse
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
 from bvh.scene.scene_content import SceneContent
 from bvh.scene.table import Instance, Instances, nested_scenes, table_guard
+from bvh.tree.shapes import shape_of
 
 
 class InstanceAccess(SceneContent):
@@ -141,7 +143,9 @@ class InstanceAccess(SceneContent):
         >>> scene[number].name, scene.closest_hit([0.5, 0.5, 5.0], [0.0, 0.0, -1.0]).t
         ('part', 4.0)
         """
-        self._instances.replace(self._row(instance_id), self._child_number(child))
+        row, number = self._row(instance_id), self._child_number(child)
+        self._must_suit("the transform", number, self._instances.column("maps")[row][None])
+        self._instances.replace(row, number)
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
         """Change the transform of the instance `instance_id`, in microseconds even among many.
@@ -157,7 +161,9 @@ class InstanceAccess(SceneContent):
         >>> scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0]).t
         3.0
         """
-        self._instances.write("maps", np.array([self._row(instance_id)]), one_map(transform))
+        row, maps = self._row(instance_id), one_map(transform)
+        self._must_suit("transform", int(self._instances.column("child")[row]), maps[None])
+        self._instances.write("maps", np.array([row]), maps)
 
     def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
         """Change the transforms of many instances.
@@ -182,7 +188,25 @@ class InstanceAccess(SceneContent):
         maps, count = many_maps(transforms), len(rows)
         if len(maps) != count:
             raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")
+        children = self._instances.column("child")[rows]
+        for number in np.flatnonzero(np.bincount(children)).tolist():
+            self._must_suit("transforms", number, maps, children)
         self._instances.write("maps", rows, maps)
+
+    def _must_suit(self, name: str, number: int, maps: Any, children: Any = None) -> None:
+        """Raise a ValueError if a child is over round shapes, and a map is not even (see EVEN).
+
+        `children` has the child of each map; by default all are of the child `number`.
+        """
+        child = self._instances.children[number]
+        if isinstance(child, TreeBase) and shape_of(child._arrays.primitives).hollow:
+            bad = np.isnan(even_scales(maps))
+            if children is not None:
+                bad &= children == number
+            shape = bad.shape if name == "transforms" else ()
+            refuse(
+                name, shape, bad, f"{EVEN}, for {type(child._arrays.primitives).__name__.lower()}"
+            )
 
     def set_visible(self, ids: int | str | ArrayLike, visible: ArrayLike) -> None:
         """Show or hide instances by `ids`, (n,) or one; `visible` is for all of them, or for each.

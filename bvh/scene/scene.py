@@ -25,7 +25,6 @@ from bvh.scene.leaves import check_nesting
 from bvh.scene.picking import Picking
 from bvh.scene.table import nested_scenes
 from bvh.tree.primitives import Custom
-from bvh.tree.shapes import Capsules, Spheres
 
 IDENTITY = np.eye(3, 4)
 
@@ -195,7 +194,9 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             must not hold this one.
         transform : array_like, shape (4, 4), optional
             From the child's coordinates to the scene's: affine and invertible, which includes
-            reflections, shear and any scale. The identity by default.
+            reflections, shear and any scale. Spheres and capsules, also in nested scenes, may only
+            be rotated, reflected, moved and scaled by one factor, within 2**-20 of it. The identity
+            by default.
         name : str, optional
             Need not be unique.
         mask : int
@@ -221,6 +222,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             raise ValueError("mask and visible must be single values; add_many takes many")
         names = (label("name", name),)
         number = self._child_number(child)
+        self._must_suit("transform", number, maps[None])
         return int(self._instances.extend(number, maps[None], names, int(bits), bool(shown))[0])
 
     def add_many(
@@ -257,7 +259,9 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             labels = [label("names", name) for name in names]
         bits = spread("masks", bit_masks("masks", masks), len(maps))
         shown = spread("visible", truths("visible", visible), len(maps))
-        return self._instances.extend(self._child_number(child), maps, labels, bits, shown)
+        number = self._child_number(child)
+        self._must_suit("transforms", number, maps)
+        return self._instances.extend(number, maps, labels, bits, shown)
 
     def _child_number(self, child: Any) -> int:
         """Return the index of a child in the table; a mesh is built into a tree first."""
@@ -273,8 +277,8 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
                 child = BVH.from_mesh(mesh)
                 self._meshes[id(mesh)] = child
                 self._attributes[id(child)] = child, attributes_of(mesh)
-        elif isinstance(child.arrays.primitives, Custom | Spheres | Capsules):
-            raise TypeError(f"child must be over triangles, boxes or obbs, not over {child.kind}")
+        elif isinstance(child.arrays.primitives, Custom):
+            raise TypeError("child must be over triangles or shapes, not over custom primitives")
         return table.child_index(child)
 
     def to(self, device: Any = "cuda") -> Any:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import row_of, scale_by
 from bvh.geometry.obbs import inverses
-from bvh.geometry.transforms import determinant_sign, rounded_dot
+from bvh.geometry.transforms import EVEN, determinant_sign, even_scales, rounded_dot
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
@@ -32,7 +32,14 @@ from bvh.tree.build import in_full, without_hidden
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
 from bvh.tree.primitives import Triangles
 from bvh.tree.tlas import Tlas
-from bvh.tree.world_bounds import box_instance_bounds, extent_of, gathered, instance_bounds, skew_of
+from bvh.tree.world_bounds import (
+    GROWTH,
+    box_instance_bounds,
+    extent_of,
+    gathered,
+    instance_bounds,
+    skew_of,
+)
 
 
 @entry
@@ -65,6 +72,7 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
             if row_sum > 0.0:
                 error = 2.0 * row_sum * (error + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
                 vertex_error = max(vertex_error, error * unit)
+        vertex_error += GROWTH * max(skews[tree_of[i], 2], 0.0) * unit
         for axis in range(3):
             transforms[at + instanced.LOWEST + axis] = lowest(local, axis)
             transforms[at + instanced.HIGHEST + axis] = highest(local, axis)
@@ -136,7 +144,7 @@ class SceneView(Searched):
         self._transforms = np.zeros(len(self._maps) * instanced.TRANSFORM_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
-        self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
+        self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 3))
         self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
         # Which trees are over triangles; whether all are.
         self._plain = np.array([isinstance(t.primitives, Triangles) for t in self.trees], bool)
@@ -242,21 +250,39 @@ class SceneView(Searched):
         """Return world boxes around leaves under their current maps."""
         which = self.tree_of[leaves]
         boxes = instance_bounds(self._extents, which, self._maps[leaves])
-        shape = ~self._plain[which]
-        if shape.any():
+        round_ones, shape = self._skews[which, 2] >= 0.0, ~self._plain[which]
+        if round_ones.any():
+            boxes[round_ones] = self._grown(leaves[round_ones], boxes[round_ones])
+        if (shape & ~round_ones).any():
+            shape &= ~round_ones
             rows = self._inverses[leaves[shape]]
             boxes[shape] = box_instance_bounds(self._extents, which[shape], rows, self._skews)
         # Under a shift, corners of boxes round as the vertices do. Shapes such as boxes and spheres
         # are exact under the identity alone.
         maps = self._maps[leaves]
         exact = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
-        exact &= ~shape | ~maps[:, :, 3].any(axis=1)
+        exact &= self._plain[which] | ~maps[:, :, 3].any(axis=1)
         with np.errstate(over="ignore"):
             shifted = self._boxes_of[which] + np.tile(maps[:, :, 3], 2)
         # Boxes that are empty or overflow remain as bounded above.
         exact &= np.isfinite(shifted).all(axis=1)
         boxes[exact] = shifted[exact]
         return boxes
+
+    def _grown(self, leaves: NDArray[np.int64], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return boxes around round shapes by those of their images; set their scales."""
+        scales, radii = even_scales(self._maps[leaves]), self._skews[self.tree_of[leaves], 2]
+        bad = np.flatnonzero(np.isnan(scales))
+        if len(bad):
+            leaf = int(leaves[bad[0]])
+            kind = type(self.trees[self.tree_of[leaf]].primitives).__name__.lower()
+            what = f"instance {self.owners[leaf]} leads to {kind}, whose transform in the scene"
+            raise ValueError(f"{what} must be {EVEN}")
+        at = leaves * instanced.TRANSFORM_SIZE + instanced.SCALE
+        self._transforms[at] = scales
+        with np.errstate(over="ignore"):
+            growth = GROWTH * radii * scales
+            return np.hstack([boxes[:, :3] - growth[:, None], boxes[:, 3:] + growth[:, None]])
 
     def _update_transforms(self, leaves: NDArray[np.int64]) -> None:
         """Compute the transforms from the TLAS to the trees of leaves."""

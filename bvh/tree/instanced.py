@@ -5,9 +5,10 @@ its id in that tree. So codes break ties by instance, then by primitive.
 
 An instanced triangle has the moved vertices, each coordinate correctly rounded (see `transforms`);
 an instanced box is defined by the correctly rounded inverse of the map, times the box's own rows
-(see `obbs`). All decisions are exact for these, in world coordinates: a scene gives the same
-results as one mesh of all its trees. A ray is transformed to the frame of a tree only to rule out
-what it cannot hit, with bounds of the errors of the transform.
+(see `obbs`); an instanced sphere or capsule has the moved ends of its axis, and its radius times
+the scale of the map, rounded. All decisions are exact for these, in world coordinates: a scene
+gives the same results as one mesh of all its trees. A ray is transformed to the frame of a tree
+only to rule out what it cannot hit, with bounds of the errors of the transform.
 """
 
 from collections.abc import Callable
@@ -24,20 +25,21 @@ from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek
 from bvh.runtime.threads import share
 from bvh.tree import rows as tree_rows
-from bvh.tree.shapes import BoxShape, instanced_box_interval
+from bvh.tree.shapes import BoxShape, SphereShape, instanced_box_interval, instanced_round_interval
 
 # Numbers of `transforms`, the local transforms from the frame of the TLAS to that of a tree: four
 # columns of three numbers; the root's box there; its largest coordinate; the largest row sum of
 # absolute entries; bounds of the error of the translation, and of the rounding of vertices; whether
-# the map is a reflection.
-COLUMNS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, MIRRORED, TRANSFORM_SIZE = (
-    0, 12, 15, 18, 19, 20, 21, 22, 24
+# the map is a reflection; the scale of the map, for spheres and capsules alone.
+COLUMNS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, MIRRORED, SCALE = (
+    0, 12, 15, 18, 19, 20, 21, 22, 23
 )  # fmt: skip
+TRANSFORM_SIZE = 24
 
 # Numbers of a map.
 MAP_SIZE = 12
-# The kind of trees over axis-aligned boxes.
-BOXES = BoxShape.code
+# Kinds of trees over shapes; those from SPHERES on are round.
+BOXES, SPHERES = BoxShape.code, SphereShape.code
 
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
@@ -131,6 +133,17 @@ def instanced_interval(instanced, code, o, d):
     rows = rows_of(instanced.inverses, leaf * MAP_SIZE)
     is_box = tree_rows.kind(tree) == BOXES
     return instanced_box_interval(is_box, tree_rows.points(tree), prim_of(code), rows, o, d)
+
+
+@kernel
+def instanced_round(instanced, code, o, d):
+    """Return (hit, near, far) of the line of a ray in an instanced sphere or capsule."""
+    stay_outlined()
+    leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
+    scale = peek(instanced.transforms, leaf * TRANSFORM_SIZE + SCALE)
+    is_sphere, points = tree_rows.kind(tree) == SPHERES, tree_rows.points(tree)
+    maps, at = instanced.maps, leaf * MAP_SIZE
+    return instanced_round_interval(is_sphere, points, prim_of(code), maps, at, scale, o, d)
 
 
 def primitives_class(tree: Any) -> type:

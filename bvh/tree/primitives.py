@@ -105,8 +105,11 @@ def _shape_test(shape):
 
 
 def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    if instanced.kind_of(primitives, instanced.leaf_of(prim)) == TRIANGLES:
+    kind = instanced.kind_of(primitives, instanced.leaf_of(prim))
+    if kind == TRIANGLES:
         return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
+    if kind >= instanced.SPHERES:
+        return _cross(instanced.instanced_round(primitives, prim, o, d), t_min, t_max)
     return _stay(instanced.instanced_interval(primitives, prim, o, d), t_min, t_max)
 
 

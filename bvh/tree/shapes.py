@@ -11,12 +11,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.geometry.arithmetic.floats import LARGEST
 from bvh.geometry.boxes import box_interval, read_box
 from bvh.geometry.capsules import capsule_interval
 from bvh.geometry.obbs import INVERTED, inverses, local_frames, obb_bounds, obb_interval, read_obb
 from bvh.geometry.round_distances import distance_to_capsule, distance_to_sphere
 from bvh.geometry.spheres import sphere_interval
-from bvh.geometry.transforms import rounded_dot
+from bvh.geometry.transforms import even_scales, moved, rounded_dot, transformed_point
 from bvh.runtime.arguments import lengths, reals
 from bvh.runtime.arguments import rows as rows_of
 from bvh.runtime.jit import Dispatcher, inlined, kernel
@@ -77,7 +78,7 @@ class Shape:
     row: ClassVar[type[BoxRow | ObbRow | SphereRow | CapsuleRow]]
     code: ClassVar[int]  # in rows of trees and in files
     size: ClassVar[int]  # numbers of one
-    # Whether rays hit the surface alone, also from inside.
+    # Whether rays hit the surface alone, also from inside; such shapes are round.
     hollow: ClassVar[bool] = False
     # Kernels: (points, i, o, d) -> (hit, near, far) of the line of a ray in a shape, and
     # (points, i, p) -> the distance of a point from the surface.
@@ -116,6 +117,19 @@ class Shape:
     def skew(points: Floats, farthest: float) -> tuple[float, float]:
         """Return the terms (K, F) of `world_bounds`, by the largest coordinate of a tree."""
         return 0.0, 0.0
+
+    @classmethod
+    def instances(cls, points: Floats, transform: Floats) -> Floats:
+        """Return round shapes under a map (3, 4), as `instanced_round_interval` has them."""
+        with np.errstate(over="ignore"):
+            radii = np.minimum(points[:, -1] * even_scales(transform[None]), LARGEST)
+        ends = [moved(points[:, at : at + 3], transform) for at in range(6, cls.size - 1, 3)]
+        return cls.points_of(*ends, radii)
+
+    @classmethod
+    def largest_radius(cls, points: Floats) -> float:
+        """Return the largest radius of round shapes, -1 for other shapes."""
+        return float(points[:, -1].max(initial=0.0)) if cls.hollow else -1.0
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
@@ -360,3 +374,20 @@ def instanced_box_interval(is_box, points, i, rows, o, d):
     lower, upper, (x, y, z) = read_obb(points, i)
     rows = _product_row(x, rows), _product_row(y, rows), _product_row(z, rows)
     return obb_interval(o, d, lower, upper, rows)
+
+
+# A radius in the world.
+_size = inlined(lambda radius, scale: min(radius * scale, LARGEST))
+
+
+@kernel
+def instanced_round_interval(is_sphere, points, i, maps, at, scale, o, d):
+    """Return (hit, near, far) of the line of a ray in an instance of a sphere or a capsule."""
+    # That has the moved ends of the axis, each coordinate correctly rounded, and the radius times
+    # the scale of the map, whose twelve numbers begin at `at`.
+    if is_sphere:
+        center, radius = _sphere(points, i)
+        return sphere_interval(o, d, transformed_point(maps, at, center), _size(radius, scale))
+    p, q, radius = _capsule(points, i)
+    p, q = transformed_point(maps, at, p), transformed_point(maps, at, q)
+    return capsule_interval(o, d, p, q, _size(radius, scale))

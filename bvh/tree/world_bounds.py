@@ -21,6 +21,11 @@ frame, R y + r = z there, are off by u (abs(R) (abs(W) abs(x) + abs(W's shift)) 
 corners by abs(R**-1) times that. With K the largest row sum of abs(R**-1) abs(R), and F that of
 abs(R**-1) (abs(R) abs(y) + abs(z)), that is no more than 2 u (K (abs(W) abs(x) + ...) + F), the
 factor 2 for coordinates that grow by it.
+
+An instance of a ball has the radius s r, for the scale s of M. With G = M' M / s**2, whose entries
+differ from those of the identity by less than 2 * UNEVEN, that of its image under M differs from it
+by less than 4 UNEVEN s r in any direction, and so in the tree's frame by less than 4 UNEVEN r:
+the eigenvalues of G are within 6 UNEVEN of 1, and their roots within 3 UNEVEN, to first order.
 """
 
 import heapq
@@ -33,6 +38,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF, LARGEST, row_of, vector
 from bvh.geometry.arithmetic.vectors import dot
 from bvh.geometry.obbs import INVERTED, inverses
+from bvh.geometry.transforms import UNEVEN
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
@@ -66,6 +72,8 @@ def _turn(a: float, b: float) -> NDArray[np.float64]:
 TURNS = np.array([_turn(a, b) for a in (0.4, 1.1, 1.9) for b in (0.5, 1.3, 2.6)])
 
 PADDING, MIN_PADDING = 2.0**-49, 2.0**-1060
+# How far an instance of a round shape may be beyond the image of the shape, as a share of a radius.
+GROWTH = 4.0 * UNEVEN
 
 
 class Extents(NamedTuple):
@@ -211,14 +219,20 @@ def instance_bounds(
     return found
 
 
-def skew_of(arrays: TreeArrays) -> tuple[float, float]:
-    """Return (K, F) of a tree (see the top of this file): 0 unless it is over oriented boxes."""
-    used = np.unique(arrays.nodes.ids)
-    used = used[used >= 0]
-    if isinstance(arrays.primitives, Triangles) or len(used) == 0:
-        return 0.0, 0.0
-    points = arrays.primitives.points[used]
-    return shape_of(arrays.primitives).skew(points, FrameView(arrays.frame).farthest)
+def skew_of(arrays: TreeArrays) -> tuple[float, float, float]:
+    """Return (K, F) of a tree (see the top of this file) and its largest radius.
+
+    K and F are 0 unless it is over oriented boxes, and the radius is -1 unless it is over round
+    shapes.
+    """
+    if isinstance(arrays.primitives, Triangles):
+        return 0.0, 0.0, -1.0
+    used, shape = np.unique(arrays.nodes.ids), shape_of(arrays.primitives)
+    points = arrays.primitives.points[used[used >= 0]]
+    radius = shape.largest_radius(points)
+    if len(points) == 0:
+        return 0.0, 0.0, radius
+    return *shape.skew(points, FrameView(arrays.frame).farthest), radius
 
 
 def box_instance_bounds(
@@ -229,7 +243,7 @@ def box_instance_bounds(
     # `rows` are the correctly rounded inverses of their maps, `skews` those of all trees.
     back, status = inverses(rows)
     found = instance_bounds(extents, tree_of, back)
-    row_sum, far = skews[tree_of].T
+    row_sum, far, _ = skews[tree_of].T
     with np.errstate(all="ignore"):
         reach = np.maximum(np.abs(found[:, :3]), np.abs(found[:, 3:]))
         size = (np.abs(rows[:, :, :3]) @ reach[:, :, None])[:, :, 0] + np.abs(rows[:, :, 3])

@@ -153,6 +153,10 @@ def test_refusals() -> None:
         there.any_hit(*given)
     with pytest.raises(ValueError, match="cull must be"):
         there.any_hit([0, 0, 0], [0, 0, 1], cull="both")
+    with pytest.raises(TypeError, match=r"DeviceBVH\.closest_hit\(\) got an unexpected keyword"):
+        there.closest_hit([0, 0, 0], [0, 0, 1], filter=None)
+    with pytest.raises(AttributeError, match=r"the tree or scene on the CPU has it, host\.pick"):
+        there.pick  # noqa: B018
     with pytest.raises(ValueError, match="edges must be"):
         there.count_hits([0, 0, 0], [0, 0, 1], edges="twice")
 

@@ -148,6 +148,8 @@ def test_refusals() -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             BVH.from_heightfield(*given)
+    with pytest.raises(TypeError, match=r"got the path 'dem\.tif': read it with rasterio"):
+        BVH.from_heightfield("dem.tif")
     with pytest.raises(ValueError, match="transform must not be given together"):
         BVH.from_heightfield(z, x=[0, 1, 2, 3], transform=(1, 0, 0, 0, 1, 0))
 

@@ -18,7 +18,7 @@ REFUSED: dict[str, tuple[Callable[[Scene], Any], type[Exception], str]] = {
     "singular": (lambda s: s.add(TREE, np.zeros((4, 4))), ValueError, "transform must be affine"),
     "flat": (lambda s: s.add(TREE, np.diag([1, 1, 0, 1.0])), ValueError, "must be invertible"),
     "not finite": (lambda s: s.add(TREE, EYE * np.nan), ValueError, "transform must be finite"),
-    "perspective": (lambda s: s.add(TREE, EYE + np.eye(4, k=-1)), ValueError, "must be affine"),
+    "perspective": (lambda s: s.add(TREE, EYE + np.eye(4, k=-1)), ValueError, "last row 0 0 0 1"),
     "many for one": (lambda s: s.add(TREE, EYE[None]), ValueError, r"must have shape \(4, 4\)"),
     "small": (lambda s: s.add(TREE, np.eye(3)), ValueError, "transform must have shape"),
     "name": (lambda s: s.add(TREE, name=3), TypeError, "name must be a string"),

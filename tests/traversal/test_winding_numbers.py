@@ -55,7 +55,10 @@ def hostile_points(
 def test_winding_numbers_are_sums_of_solid_angles(
     name: str, n: int, rng: np.random.Generator
 ) -> None:
-    """Of open meshes to 4 units in the last place, or 2**-90; of closed ones integers."""
+    """Of open meshes to 4 units in the last place, or a bound; of closed ones integers.
+
+    The bound is 2**-90, and 2**-58 next to the surface: see "Errors" of `boundary_angles`.
+    """
     for scale, shift in SCALES:
         vertices, faces = (np.asarray(part) for part in MESHES[name](rng))
         vertices = vertices * scale + shift
@@ -66,12 +69,15 @@ def test_winding_numbers_are_sums_of_solid_angles(
             tree = bvh.BVH.from_triangles(vertices, some, warn=False)
             points = hostile_points(vertices, some, n, rng)
             points = points[tree.distance(points) > 0.0]
+            near = tree.distance(points) < 1e-3 * np.ptp(vertices, axis=0).max()
             found = tree.winding_number(points, np.inf)
             if share == 1.0 and name != "soup":
                 assert np.array_equal(found, np.rint(found))
-            for point, number in zip(points, found, strict=True):
+            for point, number, bound in zip(
+                points, found, np.where(near, 2.0**-58, 2.0**-90), strict=True
+            ):
                 wanted = winding_number(vertices, some, point)
-                assert abs(number - float(wanted)) < 2.0**-90 or ulps(number, wanted) <= 4.0
+                assert abs(number - float(wanted)) < bound or ulps(number, wanted) <= 4.0
 
 
 @pytest.mark.parametrize("rounds", [4, pytest.param(100, marks=pytest.mark.long)])

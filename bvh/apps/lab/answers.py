@@ -52,6 +52,13 @@ def exact_answer(state: LabState) -> str:
     )
 
 
+def short_answer(state: LabState) -> str:
+    """Return the exact answer and its reason in one line, for phones."""
+    index = nearest(state)
+    word = "miss" if index is None else f"hit, t = {number(interval(state, index).near)}"
+    return f'<div class="short"><b>{word}</b>: {escape(exact_reason(state))}</div>'
+
+
 def chart(state: LabState) -> str:
     """Return bars, as HTML, of t in the slabs and in all of the box that is hit, or the first."""
     index = nearest(state) or 0

@@ -14,7 +14,8 @@ from bvh.apps.viewer.tools.marks import Marks
 from bvh.geometry.boxes import ray_box
 from bvh.picking.projected import BOX_FACES
 
-INK, FAINT, GOLD, PALE = (40, 44, 52), (170, 176, 186), (232, 163, 23), (226, 229, 234)
+# On light and on dark pages.
+INK, FAINT, GOLD, PALE = (110, 116, 130), (170, 176, 186), (232, 163, 23), (172, 178, 187)
 AXIS_COLOURS = ((214, 69, 69), (47, 158, 88), (59, 111, 212))
 PLANE_COLOURS = ((236, 160, 160), (150, 208, 170), (160, 182, 236))
 BOX_COLOURS = ((96, 140, 190), (150, 110, 180))

@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bvh.apps.lab.answers import STYLE, chart, exact_answer, naive_answers
+from bvh.apps.lab.answers import STYLE, chart, exact_answer, naive_answers, short_answer
 from bvh.apps.lab.drawing import LabDrawing, dragged, drawn, framed
 from bvh.apps.lab.state import PRESETS, LabState, edited, text_of
-from bvh.apps.page_server import CAMERA_KEYS, HOST, Page, accessible, help_html, set_up, tab_title
+from bvh.apps.page_server import (
+    CAMERA_KEYS,
+    HOST,
+    Page,
+    accessible,
+    help_html,
+    running,
+    set_up,
+    tab_title,
+)  # fmt: skip
 from bvh.apps.viewer.tracing import Latest
 
 if TYPE_CHECKING:
@@ -24,6 +33,20 @@ PORT = 8090
 TITLE, EDITED = "bvh lab", "Custom"
 # The camera at first: position and field of view in degrees. It looks at the origin.
 EYE, FOV = (3.3, -7.5, 3.9), 38.0
+# Pages take the colours of the system when they are loaded; on phones answers are open.
+BEGIN = """
+const query = new URLSearchParams(location.search);
+if (matchMedia('(prefers-color-scheme: dark)').matches && !query.has('darkMode'))
+  location.search += (location.search ? '&' : '?') + 'darkMode';
+else if (matchMedia('(max-width: 36em)').matches && !window.bvhOpened) {
+  window.bvhOpened = true;
+  const open = setInterval(() => {
+    const head = [...document.querySelectorAll('.mantine-Paper-root *')].find(
+      each => !each.children.length && each.textContent === 'Answers');
+    if (head) { head.click(); clearInterval(open); }
+  }, 100);
+}
+"""
 HELP = (("Drag an arrow", "move the ray or a corner"), *CAMERA_KEYS)
 # For each choice of what is dragged, the names of its points.
 DRAGS = {
@@ -90,7 +113,10 @@ class RayLab(Page):
             self._preset.value = preset
             own = "A ray and a box of your own."
             text = escape(next((case.text for case in PRESETS if case.name == preset), own))
-            self._text.content = f'{STYLE}<div class="lab"><span class="grey">{text}</span></div>'
+            self._text.content = (
+                f'{STYLE}<div class="lab">{short_answer(state)}'
+                f'<span class="grey">{text}</span></div>'
+            )
             self._second.value = state.second
             # Only boxes that exist can be dragged.
             choices = [name for name in DRAGS if state.second or name != "second box"]
@@ -151,7 +177,9 @@ class RayLab(Page):
         gui.set_panel_label(TITLE)
         cases = [*(preset.name for preset in PRESETS), EDITED]
         intro = "Choose a case, drag the arrows in the scene, or type numbers."
-        gui.add_html(f'{STYLE}<div class="lab">{intro}</div>{tab_title(TITLE)}{accessible()}')
+        gui.add_html(
+            f'{STYLE}<div class="lab">{intro}</div>{tab_title(TITLE)}{accessible()}{running(BEGIN)}'
+        )
         self._preset = gui.add_dropdown("Case", cases)
         self._text = gui.add_html("")
         hint = "Object that the arrows in the scene move."

@@ -6,6 +6,7 @@ import html
 import io
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from bvh.apps.page_server import HOST, new_server, set_up, silent
-from bvh.apps.viewer.drawing import Floats, PageDrawing, PageFrame, drawing_of, face_triangles
+from bvh.apps.viewer.drawing import (
+    DrawnMesh,
+    Floats,
+    PageDrawing,
+    PageFrame,
+    corners_of,
+    drawing_of,
+    face_triangles,
+)  # fmt: skip
 from bvh.apps.viewer.ground_shadow import ground_shadow
 from bvh.apps.viewer.meshes import Meshes
 from bvh.apps.viewer.tools.marks import ORANGE, Marked, Marks
@@ -30,16 +39,28 @@ CAPTION = (
     "sans-serif;padding:0.4em 0.7em;border-radius:6px;color-scheme:light dark;color:CanvasText;"
     'background:color-mix(in srgb,Canvas 80%,transparent)">{}</div>'
 )
+# Moves the first camera away on pages that are narrower than the scene needs.
+NARROW = """<script>{{
+  const eye = {}, target = {}, get = URLSearchParams.prototype.get;
+  const far = Math.max(1, {} * innerHeight / innerWidth);
+  const position = eye.map((x, k) => target[k] + far * (x - target[k])).join(',');
+  URLSearchParams.prototype.get = function (name) {{
+    return get.call(this, name) ?? (name === 'initialCameraPosition' ? position : null);
+  }};
+}}</script>"""
 LIGHT, SYSTEM = "darkMode:false", "darkMode:matchMedia('(prefers-color-scheme: dark)').matches"
 
 
 def write_page(
     path: str | os.PathLike[str], scene: Scene, title: str, up: Floats, max_faces: int,
     camera: Camera | None = None, pick: Pick | None = None,
+    draw: Callable[[Any, Marks, PageDrawing], list[DrawnMesh]] | None = None, text: str = "",
 ) -> int:  # fmt: skip
     """Write a page of a scene, seen by a world camera; return its size in bytes.
 
-    The page shows the meshes above the shadow that they throw on the ground, and the pick.
+    The page shows the meshes above the shadow that they throw on the ground, and the pick. A
+    function `draw` may draw more on a page, and returns the meshes to show; the caption begins
+    with `text`.
     """
     check_page_path(path)
     frame = PageFrame.around(scene.bounds)
@@ -53,14 +74,15 @@ def write_page(
         pick = None
     server = new_server(HOST, 0, title)
     try:
-        text = _shown(server, scene, drawing, camera, up, pick)
+        page = _shown(server, scene, drawing, camera, up, pick, draw)
     finally:
         with silent():
             server.stop()
-    rows = ["drag to turn"] + ([] if pick is None else [_label(pick)])
+    rows = [*([text] if text else []), "drag to turn"] + ([] if pick is None else [_label(pick)])
     caption = f"<b>{html.escape(title)}</b>: {html.escape('; '.join(rows))}"
     content = (
-        text.replace(LIGHT, SYSTEM, 1)
+        page.replace(LIGHT, SYSTEM, 1)
+        .replace("<head>", f"<head>{_stepping_back(scene, camera, frame)}", 1)
         .replace("</body>", CAPTION.format(caption) + "</body>", 1)
         .encode()
     )
@@ -75,24 +97,38 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
 
 
 def _shown(
-    server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats, pick: Pick | None
-) -> str:
+    server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
+    pick: Pick | None, draw: Callable[[Any, Marks, PageDrawing], list[DrawnMesh]] | None,
+) -> str:  # fmt: skip
     """Return a page, as HTML, that shows meshes, their shadow and a pick."""
     frame = drawing.frame
     eye = frame.to_page(camera.eye)
     target = eye + camera.forward * float(np.linalg.norm(eye))
     set_up(server, up, 1.2, eye, target, 2.0 * math.atan(camera.half_height))
-    Meshes(server.scene).show(drawing.parts)
+    marks = Marks(server.scene, lambda: frame)
     shadow = ground_shadow(scene, up)
     if shadow is not None:
         shadow.show(server.scene, frame)
+    Meshes(server.scene).show(drawing.parts if draw is None else draw(server, marks, drawing))
     if pick is not None:
-        marks = Marks(server.scene, lambda: frame)
         marked = Marked.of(scene, pick.leaf, np.array([pick.prim_id]))
         corners = marks.placed(marked, face_triangles(marked.tree, marked.ids))
         marks.surface("pick", corners, camera.eye, ORANGE)
         marks.label("picked", _label(pick), frame.to_page(pick.position))
     return str(server.get_scene_serializer().as_html())
+
+
+def _stepping_back(scene: Scene, camera: Camera, frame: PageFrame) -> str:
+    """Return a script that moves the first camera away where a page is narrow."""
+    if not np.isfinite(scene.bounds).all():
+        return ""
+    x, _, depth = camera.project(corners_of(scene.bounds[None])[0])
+    half = 0.5 * camera.height
+    # The width, in heights, that the scene needs.
+    width = float(np.abs(x - 0.5 * camera.width).max()) / half if (depth > 0.0).all() else 1.0
+    eye = frame.to_page(camera.eye)
+    target = eye + camera.forward * float(np.linalg.norm(eye))
+    return NARROW.format(eye.tolist(), target.tolist(), min(1.05 * width, 4.0))
 
 
 def _label(pick: Pick) -> str:

@@ -166,8 +166,15 @@ class Session:
 
     def redraw(self) -> None:
         """Draw the meshes, cut by the section plane; the caller holds the lock."""
-        self._meshes.show(self._section.parts(self._drawing.parts, self.frame))
+        cut = self._section.drawn(self._drawing.parts, self.frame)
+        self._meshes.show(cut.parts)
+        cut.mark(self.marks, self.camera().eye)
+        self._show_whole_or_cut()
+
+    def _show_whole_or_cut(self) -> None:
+        """Show the shadow of a whole scene, or the caps of a cut one, but for pictures."""
         self.views.show_shadow()
+        self.marks.set_visible(self._picture.value == MESH, "caps", "curves")
 
     def _reframe(self, frame: PageFrame) -> None:
         """Change page coordinates; the camera keeps its position in the world."""
@@ -369,7 +376,7 @@ class Session:
         """Show the mesh, or a picture in the shade that is chosen."""
         chosen = self._picture.value
         self._meshes.set_visible(chosen == MESH)
-        self.views.show_shadow()
+        self._show_whole_or_cut()
         self._picture_text.visible = chosen != MESH
         self._tracer.choose(None if chosen == MESH else chosen)
 

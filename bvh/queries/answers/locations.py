@@ -344,6 +344,8 @@ def shape_normals(
     if transform is not None:
         rows = inverses(np.ascontiguousarray(transform).reshape(-1, 3, 4))[0]
     points = shapes.points[prim_id]
+    if transform is not None and shape_of(shapes).hollow:
+        points = shape_of(shapes).instances(points, transform)
     every = np.broadcast_to(rows, (len(points), 3, 4))
     return unit(shape_of(shapes).normals(points, position, every))
 

@@ -7,7 +7,7 @@ direction that leaves the box of the mesh soonest, a little off the axis: many e
 In a scene, each leaf is a surface of its own, and a point is inside if it is inside one of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 
 import numpy as np
@@ -28,8 +28,8 @@ from bvh.tree.instanced import Instanced
 
 # Points that a thread takes at a time, at most and at least.
 POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 3 << 10
-# The same for `in_chunks`: enough to hide the cost of the call, few enough to balance threads and
-# to notice Ctrl-C immediately.
+# The same where a chunk is a single call of a kernel: enough to hide its cost, few enough to
+# balance threads and to notice Ctrl-C immediately.
 MIN_POINTS, MAX_POINTS = 128, 4096
 
 # Crossings of a scene that are in memory at a time, if they are not of a single point.
@@ -176,14 +176,3 @@ def inside_one(searched: Searched, point: Sequence[float], surface: bool = True)
     # Three directions, as in `_on_surface`.
     met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
     return None if None in met else True in met
-
-
-def in_chunks(
-    count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
-) -> None:
-    """Call work(begin, end) on chunks of points, smaller ones if progress is reported."""
-    if progress is None:
-        share(count, MAX_POINTS, work, threads, None, MIN_POINTS)
-    else:
-        size = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
-        share(count, size, work, threads, progress)

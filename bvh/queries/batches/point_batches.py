@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.batches.containment import in_chunks, inside
+from bvh.queries.batches.containment import MAX_POINTS, MIN_POINTS, inside
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.batches.winding import Wound
 from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, points_of, scene_points_of
 from bvh.runtime.arguments import shaped
-from bvh.runtime.threads import Progress, Shelf
+from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import (
     Nearest,
     TreeTarget,
@@ -159,5 +159,5 @@ def _nearest(
         kernel(target, batch.points, batch.limits, scratch, begin, end, *extra, found)
         shelf.give_back(scratch)
 
-    in_chunks(batch.size, work, threads, progress)
+    share(batch.size, MAX_POINTS, work, threads, progress, MIN_POINTS)
     return found

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.batches.containment import FEWEST_POINTS, POINTS_AT_ONCE, corners_of, in_chunks
+from bvh.queries.batches.containment import (
+    FEWEST_POINTS,
+    MAX_POINTS,
+    MIN_POINTS,
+    POINTS_AT_ONCE,
+    corners_of,
+)
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import INFINITY, ZERO, RayBatch, RayOptions
 from bvh.runtime.arguments import kernel_input
@@ -78,7 +84,7 @@ class Wound(NamedTuple):
         def work(begin: int, end: int) -> None:
             winding_numbers(terms, points, accuracy**2, begin, end, found)
 
-        in_chunks(len(points), work, threads, progress)
+        share(len(points), MAX_POINTS, work, threads, progress, MIN_POINTS)
         return found
 
 

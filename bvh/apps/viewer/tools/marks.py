@@ -73,6 +73,12 @@ class Marks:
             if handle is not None:
                 handle.remove()
 
+    def set_visible(self, visible: bool, *names: str) -> None:
+        """Show or hide marks."""
+        for name in names:
+            if name in self._shown:
+                self._shown[name].visible = visible
+
     def placed(self, marked: Marked, local: Floats) -> Floats:
         """Return points of a marked leaf, shape (..., 3), in page coordinates."""
         world = moved(np.ascontiguousarray(local.reshape(-1, 3)), marked.matrix)

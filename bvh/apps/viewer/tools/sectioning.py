@@ -1,19 +1,38 @@
-"""Sectioning: a plane, one side of which the page draws."""
+"""Sectioning: a plane, one side of which the page draws, with caps on what is cut."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame, corners_of
+from bvh.apps.viewer.tools.marks import Marks
 from bvh.camera.camera import Camera
+from bvh.queries.answers.sections import Section, sections_by
 
 OFF, PICKED = "off", "picked face"
 AXES = {"x": 0, "y": 1, "z": 2}
 # Largest number of copies of meshes that are cut; others that cross the plane are drawn uncut.
 MAX_CUT = 500
+# Colours of cut solids, and of the curves around them.
+CAP, CURVE = (238, 150, 118), (45, 38, 34)
+# Steps across a section to which ends of its segments are rounded where it is filled.
+STEPS = 4096
+
+
+class CutDrawing(NamedTuple):
+    """What a plane leaves: the parts, the triangles (n, 3, 3) of caps, and curves (m, 2, 3)."""
+
+    parts: list[DrawnMesh]
+    caps: Floats
+    curves: Floats
+
+    def mark(self, marks: Marks, eye: Floats) -> None:
+        """Draw the caps and the curves; an eye in the world sees curves in front of caps."""
+        marks.surface("caps", self.caps, None, CAP)
+        marks.lines("curves", self.curves, CURVE, 2.0, eye)
 
 
 class Sectioning:
@@ -31,13 +50,23 @@ class Sectioning:
         self._across = gui.add_dropdown("Across", (OFF, *AXES, PICKED), hint=hint)
         self._share = gui.add_slider("Position", 0.0, 100.0, 0.5, 50.0, visible=False)
         self._flip = gui.add_checkbox("Other side", False, visible=False)
-        self._across.on_update(lambda _: self._update())
+        # 1 to remove what is above the plane along its axis, -1 to remove what is below.
+        self._side = 1.0
+        self._across.on_update(lambda _: self._face())
         self._share.on_update(lambda _: self._update())
         self._flip.on_update(lambda _: self._update())
 
     def cut(self, across: str, share: float) -> None:
         """Set the controls: the axis, and the position in percent of the extent."""
         self._share.value, self._across.value = share, across
+
+    def _face(self) -> None:
+        """Choose the side that is removed, so that the eye sees the cut; then show the plane."""
+        axis = AXES.get(self._across.value)
+        with self._session.lock:
+            away = self._session.camera().eye - self._session.scene.bounds.mean(axis=0)
+        self._side = -1.0 if axis is not None and away[axis] < 0.0 else 1.0
+        self._update()
 
     def _update(self) -> None:
         """Set the section plane to that of the controls, and show it."""
@@ -55,7 +84,7 @@ class Sectioning:
                 corners = np.array(np.meshgrid(*bounds.T)).reshape(3, -1).T @ normal
                 low, high = corners.min(), corners.max()
                 offset = low + 0.01 * self._share.value * (high - low)
-                sign = -1.0 if self._flip.value else 1.0
+                sign = -self._side if self._flip.value else self._side
                 self.plane = sign * normal, sign * float(offset)
             session.redraw()
 
@@ -70,36 +99,80 @@ class Sectioning:
             return replace(camera, near=-away / rate) if rate < 0.0 else None
         return replace(camera, far=-away / rate) if rate > 0.0 else camera
 
-    def parts(self, parts: list[DrawnMesh], frame: PageFrame) -> list[DrawnMesh]:
-        """Return the visible parts: copies on the visible side, and cut ones."""
-        if self.plane is None:
-            return parts
-        normal, offset = self.plane
-        # The plane's offset in page coordinates.
-        level, shown = (offset - float(normal @ frame.centre)) * frame.scale, []
-        cut = 0
-        for part in parts:
-            # The heights of box corners decide: a copy is cut even if only its box is crossed.
-            box = part.vertices[part.faces].reshape(-1, 3)
-            whole = part._replace(vertices=corners_of(np.stack([box.min(0), box.max(0)])[None])[0])
-            heights = np.array([placed(whole, k) for k in range(len(part.places))]) @ normal - level
-            inside = heights.max(axis=1) <= 0.0
-            crossed = ~inside & (heights.min(axis=1) < 0.0)
-            # Parts with a material, or too many copies, are drawn without being cut.
-            if part.glb is not None or cut + crossed.sum() > MAX_CUT:
-                inside, crossed = inside | crossed, crossed & False
-            if inside.any():
-                shown.append(of_copies(part, np.flatnonzero(inside)))
-            for k in np.flatnonzero(crossed).tolist():
-                cut += 1
-                points, faces = clipped(placed(part, k), part.faces, normal, level)
-                one = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
-                shown.append(part._replace(
-                    key=(part.key[0], -2 - k), maps=part.maps[k : k + 1].copy(), vertices=points,
-                    faces=faces, turns=one[0], places=one[1], scales=one[2],
-                    colours=part.colours[k : k + 1],
-                ))  # fmt: skip
-        return shown
+    def drawn(self, parts: list[DrawnMesh], frame: PageFrame) -> CutDrawing:
+        """Return what is visible of parts."""
+        return cut_by(self.plane, parts, frame)
+
+
+def cut_by(
+    plane: tuple[Floats, float] | None, parts: list[DrawnMesh], frame: PageFrame
+) -> CutDrawing:
+    """Return the parts below a plane of the world: copies that are, and cut ones with caps."""
+    caps, curves = [np.empty((0, 3, 3))], [np.empty((0, 2, 3))]
+    if plane is None:
+        return CutDrawing(parts, caps[0], curves[0])
+    normal, offset = plane
+    # The plane's offset in page coordinates.
+    level, shown = (offset - float(normal @ frame.centre)) * frame.scale, []
+    cut = 0
+    for part in parts:
+        # The heights of box corners decide: a copy is cut even if only its box is crossed.
+        box = part.vertices[part.faces].reshape(-1, 3)
+        whole = part._replace(vertices=corners_of(np.stack([box.min(0), box.max(0)])[None])[0])
+        heights = np.array([placed(whole, k) for k in range(len(part.places))]) @ normal - level
+        inside = heights.max(axis=1) <= 0.0
+        crossed = ~inside & (heights.min(axis=1) < 0.0)
+        # Parts with a material, or too many copies, are drawn without being cut.
+        if part.glb is not None or cut + crossed.sum() > MAX_CUT:
+            inside, crossed = inside | crossed, crossed & False
+        if inside.any():
+            shown.append(of_copies(part, np.flatnonzero(inside)))
+        for k in np.flatnonzero(crossed).tolist():
+            cut += 1
+            whole_points = placed(part, k)
+            section: Any = sections_by(
+                whole_points, part.faces.astype(np.int32), [*normal, -level], None
+            )
+            caps.append(filled(section))
+            curves.append(section.segments)
+            points, faces = clipped(whole_points, part.faces, normal, level)
+            one = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
+            shown.append(part._replace(
+                key=(part.key[0], -2 - k), maps=part.maps[k : k + 1].copy(), vertices=points,
+                faces=faces, turns=one[0], places=one[1], scales=one[2],
+                colours=part.colours[k : k + 1],
+            ))  # fmt: skip
+    return CutDrawing(shown, np.concatenate(caps), np.concatenate(curves))
+
+
+def filled(section: Section) -> Floats:
+    """Return triangles (n, 3, 3) that fill the loops of a section, but for holes.
+
+    They are the halves of trapezoids between the heights of the ends of segments, which are
+    rounded: every other stretch of a line across the section is inside.
+    """
+    if not section.loops:
+        return np.empty((0, 3, 3))
+    lines = [line @ section.axes.T for line in section.loops]
+    ends = np.concatenate([np.stack([line[:-1], line[1:]], axis=1) for line in lines])
+    low, size = ends[..., 1].min(), np.ptp(ends[..., 1])
+    steps = np.rint((ends[..., 1] - low) * (STEPS / (size or 1.0))).astype(np.int64)
+    rising = (np.arange(len(ends))[:, None], np.argsort(steps, axis=1))
+    ends, steps = ends[rising], steps[rising]
+    levels, rows = np.unique(steps, return_inverse=True)
+    first, last = rows.reshape(-1, 2).T
+    # One row for each segment and each stretch between levels that it passes.
+    each = np.repeat(np.arange(len(ends)), last - first)
+    row = np.arange(len(each)) - np.repeat(np.cumsum(last - first) - last, last - first)
+    share = (levels[[row, row + 1]] - steps[each, 0]) / (steps[each, 1] - steps[each, 0])
+    x = ends[each, 0, 0] + share * (ends[each, 1, 0] - ends[each, 0, 0])
+    order = np.lexsort([x.sum(axis=0), row])
+    x, y = x[:, order], low + levels[[row[order], row[order] + 1]] * (size / STEPS)
+    corners = np.stack([x, y], axis=2)
+    a, b, c, d = corners[0, ::2], corners[0, 1::2], corners[1, 1::2], corners[1, ::2]
+    flat = np.stack([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)], axis=1)
+    n = section.plane[:3]
+    return np.asarray(flat.reshape(-1, 3, 2) @ section.axes - section.plane[3] / (n @ n) * n)
 
 
 def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
