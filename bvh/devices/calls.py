@@ -164,6 +164,7 @@ class RayCall(Call):
 
     def _staged(self, result: Any) -> NDArray[np.int32]:
         """Trace the rays in stages; return the indices of those that are undecided."""
+        undecided: NDArray[np.int32]
         with stream_of(self.like, self.device):
             crowded, undecided = self.stages.trace(self.rays, self.query, result, self.count)
         if len(crowded):

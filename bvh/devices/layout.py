@@ -170,7 +170,7 @@ def packed_triangles(arrays: TreeArrays, used: NDArray[np.bool_], nodes: Packed)
     packed[:, :, :3] = groups[:, V0 : E2 + 3].reshape(-1, 3, 3)
     packed[:, 0, 3], packed[:, 1, 3] = groups[:, TOLERANCE], groups[:, SIZE]
     packed[:, 2, 3] = 1 + (np.bincount(ids, minlength=1)[ids] > 1)
-    pairs = np.concatenate([nodes.children.reshape(-1, 2), [nodes.root]])
+    pairs = np.concatenate([np.reshape(nodes.children, (-1, 2)), [nodes.root]])
     packed[pairs.sum(axis=1)[pairs[:, 1] > 0] - 1, 2, 3] *= -1
     return packed
 
