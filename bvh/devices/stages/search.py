@@ -108,14 +108,14 @@ def _by_sign(inverse: wp.vec3, a: wp.vec3, b: wp.vec3):
 def _entry(
     x_low: wp.float32, x_high: wp.float32, y_low: wp.float32, y_high: wp.float32,
     z_low: wp.float32, z_high: wp.float32, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3,
-    low: wp.float32, end: wp.float32,
+    reach: wp.vec2,
 ):  # fmt: skip
-    """Return where a ray enters a box, NOT_MET if it does not between low and end."""
+    """Return where a ray enters a box, NOT_MET if it does not between the numbers of `reach`."""
     a, b = slab(x_low, inverse[0], lower[0]), slab(x_high, inverse[0], upper[0])
     c, d = slab(y_low, inverse[1], lower[1]), slab(y_high, inverse[1], upper[1])
     e, f = slab(z_low, inverse[2], lower[2]), slab(z_high, inverse[2], upper[2])
-    enter = wp.max(wp.max(wp.min(a, b), wp.min(c, d)), wp.max(wp.min(e, f), low))
-    leave = wp.min(wp.min(wp.max(a, b), wp.max(c, d)), wp.min(wp.max(e, f), end))
+    enter = wp.max(wp.max(wp.min(a, b), wp.min(c, d)), wp.max(wp.min(e, f), reach[0]))
+    leave = wp.min(wp.min(wp.max(a, b), wp.max(c, d)), wp.min(wp.max(e, f), reach[1]))
     return wp.where(enter <= leave, enter, NOT_MET)
 
 
@@ -158,8 +158,9 @@ def search_kernel(size: int) -> Any:
             while code >= 0:
                 x, y, z = load_three(target.boxes, code)
                 pair = load_codes(target.children, code)
-                enter = _entry(x[0], x[1], y[0], y[1], z[0], z[1], inverse, lower, upper, low, end)
-                other = _entry(x[2], x[3], y[2], y[3], z[2], z[3], inverse, lower, upper, low, end)
+                reach = wp.vec2(low, end)
+                enter = _entry(x[0], x[1], y[0], y[1], z[0], z[1], inverse, lower, upper, reach)
+                other = _entry(x[2], x[3], y[2], y[3], z[2], z[3], inverse, lower, upper, reach)
                 one = wp.where(pair[1] > 0, ~pair[0], pair[0])
                 two = wp.where(pair[3] > 0, ~pair[2], pair[2])
                 swap = other < enter
