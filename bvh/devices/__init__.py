@@ -13,6 +13,7 @@ Each file imports only from those above it.
 | `searches/` | Rays and points in a tree or a scene: float32 discards, what is left is decided exactly. |
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
 | `ray_kernels.py` | The kernels of ray queries |
+| `stages/` | Closest and any hits of trees in stages: float32 search, decisions, measures, exact sums |
 | `point_kernels.py` | The kernels of point queries |
 | `calls.py` | Queries: arguments, kernels, and answers; the CPU answers what kernels leave open |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |

@@ -67,13 +67,19 @@ class Call:
             setattr(result, name, wp.empty(count, dtype=dtype, device=self.device))
         return result
 
-    def run(self, kernel: Any, result: Any, *inputs: Any) -> NDArray[np.int32]:
-        """Run a kernel for all rays or points; return the indices of those it does not decide."""
+    def run(
+        self, kernel: Any, result: Any, *inputs: Any, count: int | None = None
+    ) -> NDArray[np.int32]:
+        """Run a kernel for all rays or points, or for `count` that an input lists.
+
+        Return the indices of those it does not decide.
+        """
+        count = self.count if count is None else count
         undecided_count = wp.zeros(1, dtype=wp.int32, device=self.device)
-        undecided = wp.empty(self.count, dtype=wp.int32, device=self.device)
+        undecided = wp.empty(count, dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
             given = [self.target, *inputs, result, undecided_count, undecided]
-            wp.launch(kernel, self.count, inputs=given, device=self.device)
+            wp.launch(kernel, count, inputs=given, device=self.device)
             self.owner.undecided = number = int(undecided_count.numpy()[0])
             return np.sort(undecided[:number].numpy()) if number else np.empty(0, np.int32)
 
@@ -105,7 +111,7 @@ class RayCall(Call):
         self, owner: Any, rays: tuple[Any, ...], cull: Cull | None, edges: EdgeRule = "closed"
     ) -> None:
         super().__init__(owner, *rays)
-        self.cull, self.edges = cull, edges
+        self.cull, self.edges, self.stages = cull, edges, owner.stages
         self.names = SCENE_COLUMNS if owner.is_scene else HIT_COLUMNS
         self.query = RayQuery()
         self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
@@ -140,7 +146,10 @@ class RayCall(Call):
         """Trace the rays; return the columns of the result."""
         self.query.goal = int(goal)
         result = self._empty(kinds, self.count)
-        undecided = self.run(trace_rays, result, self.rays, self.query)
+        if self.stages is not None and goal in (CLOSEST, ANY):
+            undecided = self._staged(result)
+        else:
+            undecided = self.run(trace_rays, result, self.rays, self.query, self._some([]))
         if len(undecided):
             rays = self._selected(undecided)
             if goal == COUNT:
@@ -152,6 +161,22 @@ class RayCall(Call):
                 answers = {name: getattr(hits, name) for name in self.names}
             self.write(result, undecided, answers)
         return result
+
+    def _staged(self, result: Any) -> NDArray[np.int32]:
+        """Trace the rays in stages; return the indices of those that are undecided."""
+        undecided: NDArray[np.int32]
+        with stream_of(self.like, self.device):
+            crowded, undecided = self.stages.trace(self.rays, self.query, result, self.count)
+        if len(crowded):
+            some = self._some(crowded)
+            found = self.run(trace_rays, result, self.rays, self.query, some, count=len(crowded))
+            undecided = np.sort(np.concatenate([undecided, found]))
+        self.owner.undecided = len(undecided)
+        return undecided
+
+    def _some(self, indices: Any) -> Any:
+        """Return the indices of the rays that a kernel is to trace, on the device; none for all."""
+        return wp.array(indices, dtype=wp.int32, device=self.device)
 
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
         """Return hits, an object of class `kind`, which can compute positions and normals."""
@@ -186,7 +211,7 @@ class RayCall(Call):
         result = self._empty(self.names, int(offsets[-1]))
         result.offsets = wp.array(offsets, dtype=wp.int64, device=self.device)
         self.query.goal = int(LIST)
-        undecided = self.run(trace_rays, result, self.rays, self.query)
+        undecided = self.run(trace_rays, result, self.rays, self.query, self._some([]))
         if len(undecided):
             hits = self.host.all_hits(**self._selected(undecided), max_hits=limit, edges=self.edges)
             places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in undecided])

@@ -64,7 +64,8 @@ class Target:
 
     boxes: wp.array2d(dtype=wp.vec4)  # (nodes, 3)
     children: wp.array(dtype=wp.vec4i)  # code, count, code, count
-    # (n, 3): v0 and tolerance; e1 and size; e2, and 1 if the triangle is in several leaves, else 0.
+    # (n, 3): v0 and tolerance; e1 and size; e2, and 1, or 2 if the triangle is in several leaves,
+    # negative for the last of a leaf.
     triangles: wp.array2d(dtype=wp.vec4)
     ids: wp.array(dtype=wp.int32)  # the face of each triangle, or the leaf in the top
     bits: wp.array(dtype=wp.int32)  # groups of each triangle, all bits without groups
@@ -161,14 +162,16 @@ def depth_of(children: Ints, root: tuple[int, int]) -> int:
     return depth
 
 
-def packed_triangles(arrays: TreeArrays, used: NDArray[np.bool_]) -> Floats:
+def packed_triangles(arrays: TreeArrays, used: NDArray[np.bool_], nodes: Packed) -> Floats:
     """Return `Target.triangles` of a tree, from its groups; `used` marks the lanes with ids."""
     ids = arrays.nodes.ids[used]
     groups = in_full(arrays).groups.reshape(-1, ROWS, used.shape[1]).transpose(0, 2, 1)[used]
     packed = np.empty((len(ids), 3, 4), np.float32)
     packed[:, :, :3] = groups[:, V0 : E2 + 3].reshape(-1, 3, 3)
     packed[:, 0, 3], packed[:, 1, 3] = groups[:, TOLERANCE], groups[:, SIZE]
-    packed[:, 2, 3] = np.bincount(ids, minlength=1)[ids] > 1
+    packed[:, 2, 3] = 1 + (np.bincount(ids, minlength=1)[ids] > 1)
+    pairs = np.concatenate([np.reshape(nodes.children, (-1, 2)), [nodes.root]])
+    packed[pairs.sum(axis=1)[pairs[:, 1] > 0] - 1, 2, 3] *= -1
     return packed
 
 
@@ -211,7 +214,7 @@ class Pool:
             "bits": bits[used] if len(bits) else np.full(len(ids), -1, np.int32),
         }  # fmt: skip
         if isinstance(primitives, Triangles):
-            given["triangles"] = packed_triangles(arrays, used)
+            given["triangles"] = packed_triangles(arrays, used, packed)
             given["vertices"], given["faces"] = primitives.points, primitives.faces + vertices
         for name, array in given.items():
             self.columns[name].append(array)

@@ -40,24 +40,27 @@ class RayColumns:
 
 
 @wp.func
-def _row(i: int, size: int):
+def row_of(i: int, size: int):
     """Return the row of ray i in an array, which may have one row for all."""
     return wp.where(size > 1, i, 0)
 
 
 @wp.kernel
 def trace_rays(
-    target: Target, rays: DeviceRays, query: RayQuery, columns: RayColumns,
-    undecided_count: wp.array(dtype=wp.int32), undecided: wp.array(dtype=wp.int32),
+    target: Target, rays: DeviceRays, query: RayQuery, some: wp.array(dtype=wp.int32),
+    columns: RayColumns, undecided_count: wp.array(dtype=wp.int32),
+    undecided: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Trace each ray; count and list those that the CPU must answer."""
+    """Trace each ray, or those in `some`; count and list those that the CPU must answer."""
     i = wp.tid()
+    if some.shape[0] > 0:
+        i = some[i]
     # `query` has the goal, cull and once of all rays; each ray has its own range and mask.
-    query.t_min = rays.t_min[_row(i, rays.t_min.shape[0])]
-    query.t_max = rays.t_max[_row(i, rays.t_max.shape[0])]
-    query.mask = rays.mask[_row(i, rays.mask.shape[0])]
-    o = rays.origins[_row(i, rays.origins.shape[0])]
-    d = rays.directions[_row(i, rays.directions.shape[0])]
+    query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
+    query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
+    query.mask = rays.mask[row_of(i, rays.mask.shape[0])]
+    o = rays.origins[row_of(i, rays.origins.shape[0])]
+    d = rays.directions[row_of(i, rays.directions.shape[0])]
     listing = HitList()
     if query.goal == LIST:
         listing.t = columns.t

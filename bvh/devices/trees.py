@@ -12,6 +12,7 @@ import warp as wp
 from bvh.devices.calls import PointCall, RayCall
 from bvh.devices.exchange import on_host
 from bvh.devices.layout import move_leaves, scene_on, tree_on
+from bvh.devices.stages.chain import Stages
 from bvh.queries.methods.point_queries import warn_if_open
 from bvh.queries.public_names import public
 from bvh.queries.results import AllHits, ClosestPoints, Hits
@@ -34,6 +35,8 @@ class DeviceObject:
     """
 
     is_scene = False
+    # The stages of closest and any hits, of what was sent last; None for one kernel instead.
+    stages: Any = None
     # The arrays that are searched, and the scene's view that has them, or None.
     _searched: Callable[[], tuple[Any, Any]]
     # The current content on the CPU, sent to the device if it has changed, and its struct.
@@ -151,13 +154,15 @@ class DeviceBVH(DeviceObject):
         if self._copy is None or self.host.arrays is not self._copy.arrays:
             self._copy = copy(self.host)
             self._target = tree_on(ray_target(self._copy).masked(), self.device)
+            self.stages = Stages(self._target, self.device)
         return self._copy, self._target
 
     def __copy__(self) -> DeviceBVH:
         """Return the tree on the device as it is now, which no refit changes."""
         found = object.__new__(type(self))
         vars(found).update(vars(self))
-        found.host, _ = self._state()
+        found.host, target = self._state()
+        found.stages = Stages(target, self.device)
         return found
 
     def _searched(self) -> tuple[Any, Any]:

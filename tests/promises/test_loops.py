@@ -12,7 +12,7 @@ import bvh
 FOLDER = Path(bvh.__file__).parent
 DECORATORS = {"kernel", "inlined", "entry", "method", "alone", "by_type", "func"}
 # Where functions without a decorator are compiled, too.
-KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact")
+KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact", "devices/stages")
 
 # The bound of every `while` that does not clear one bit of a mask in each round. A search for a
 # number belongs here only as a `for` over a number of steps that is derived, as in
@@ -24,6 +24,7 @@ BOUNDS = {
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
         pair_walk.walk parity._near_face point_walks._walk_float32 point_walks._walk_float64
         points.closest_to points.closest_to rays._search rays._search
+        search.search_kernel search.search_kernel search.search_rays search.search_rays
         region_search.search_regions single_rays._next_entry_in_tree single_rays.trace
         streams.advance streams.trace visits._visit winding_moments._widen
         winding_number._winding""",
@@ -35,7 +36,7 @@ BOUNDS = {
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
         meeting_pairs.find_contacts polygons._sort python_calls.read_numbers
         python_calls.words_of ray_batch.row_length region_search.search_regions
-        shared_splits._close_gaps
+        search.search_kernel search.search_rays shared_splits._close_gaps
         streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
         winding_moments._widen""",
     "insertion into a sorted list, from its end": """

@@ -7,5 +7,6 @@ Each file imports only from those above it.
 | `arithmetic.py` | Floating-point functions |
 | `volumes.py` | Exact volumes of three vectors, by expansions |
 | `triangles.py` | The exact intersection of a ray with a triangle |
+| `near.py` | The same for rays that pass near an edge or begin near a face, by a point nearby |
 | `point_triangle.py` | Distance from a point to a triangle |
 """

@@ -7,6 +7,8 @@ large or too small for exact volumes, and quotients that lie half-way between tw
 double-doubles tell, are left to the CPU.
 """
 
+from typing import Any
+
 import warp as wp
 
 from bvh.devices.exact.arithmetic import (
@@ -73,27 +75,36 @@ def sign_of(x: wp.float64):
 
 
 @wp.func
-def edge_side(
+def close_edge_side(
     o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
 ):  # fmt: skip
-    """Return (decided, side): the sign of d . ((a-o) x (b-o))."""
-    # By doubles, then double-doubles, then the exact volume.
+    """Return (decided, sign of d . ((a-o) x (b-o))), by doubles, then by double-doubles."""
     p, q = a - o, b - a
     value = dot(d_scaled, cross(p, q))
     decided = wp.abs(value) > SIDE_ERROR * dot_size(d_scaled, cross_size(p, q)) + floor
     if not decided:
-        none = wp.vec3d()
         p, p_low = difference(a, o, NONE)
         q, q_low = difference(b, a, NONE)
-        m, m_low, sizes = sized_cross(d_scaled, none, p, p_low)
+        m, m_low, sizes = sized_cross(d_scaled, wp.vec3d(), p, p_low)
         close, size = sized_dot(m, m_low, sizes, q, q_low)
         value = close[0]
         decided = wp.abs(value) > TWO * DD_ERROR * size + floor
-        if not decided:
-            unit, _ = unit_of(d)
-            decided, close = exact_volume(p, p_low, q, q_low, unit, none)
-            value = close[0]
     return decided, sign_of(value)
+
+
+@wp.func
+def edge_side(
+    o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
+):  # fmt: skip
+    """Return (decided, sign of d . ((a-o) x (b-o))), at last by the exact volume."""
+    decided, side = close_edge_side(o, d, d_scaled, floor, a, b)
+    if not decided:
+        p, p_low = difference(a, o, NONE)
+        q, q_low = difference(b, a, NONE)
+        unit, _ = unit_of(d)
+        decided, volume = exact_volume(p, p_low, q, q_low, unit, wp.vec3d())
+        side = sign_of(volume[0])
+    return decided, side
 
 
 @wp.func
@@ -112,47 +123,161 @@ def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     return sure, side
 
 
-@wp.func
-def triangle_side(
-    o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64,
-    v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, once: wp.int32,
-):  # fmt: skip
-    """Return (decided, side): 0 for a miss, -1 for a hit from the front, 1 from behind.
+def _triangle_side(edge_side: Any, by_rule: bool) -> Any:
+    """Return a function of triangles from one of edges; `by_rule`, it knows the edge rule."""
 
-    With `once`, a face hit at an edge or a vertex counts if the edge rule says that it is crossed.
+    @wp.func
+    def triangle_side(
+        o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64,
+        v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, once: wp.int32,
+    ):  # fmt: skip
+        """Return (decided, side): 0 for a miss, -1 for a hit from the front, 1 from behind.
+
+        With `once`, a face hit at an edge or a vertex counts if the edge rule says that it is
+        crossed.
+        """
+        # Edges with both signs make a miss, even if the third is undecided.
+        sure, positive, negative, crossed = bool(True), bool(False), bool(False), bool(True)
+        first, edges = int(0), int(3)
+        a, b, c = v0, v1, v2
+        for k in range(edges):
+            if not (positive and negative):
+                decided, side = edge_side(o, d, d_scaled, floor, a, b)
+                positive = positive or (decided and side > 0)
+                negative = negative or (decided and side < 0)
+                if by_rule:
+                    if once != 0 and decided and side == 0:
+                        decided, side = _moved_side(d, a, b)
+                sure = sure and decided
+                first = wp.where(k == 0, side, first)
+                crossed = crossed and side == first and side != 0
+            spare = a
+            a = b
+            b = c
+            c = spare
+        if positive and negative:
+            return True, 0
+        side = wp.where(positive, 1, 0) - wp.where(negative, 1, 0)
+        return sure, wp.where(once != 0 and not crossed, 0, side)
+
+    return triangle_side
+
+
+triangle_side, close_side = _triangle_side(edge_side, True), _triangle_side(close_edge_side, False)
+
+
+@wp.struct
+class Volumes:
+    """A ray and a triangle, and volumes of them as double-doubles, with the sizes of their terms.
+
+    The triangle's edges p and q, and a from the origin to v0, are scaled by 2**-e; r is the
+    direction, scaled by 2**-k. With n = p x q, t is (n . a) / (n . r) * 2**`shift`.
     """
-    # Edges with both signs make a miss, even if the third is undecided.
-    sure, positive, negative, crossed = bool(True), bool(False), bool(False), bool(True)
-    first, edges = int(0), int(3)
-    a, b, c = v0, v1, v2
-    for k in range(edges):
-        if not (positive and negative):
-            decided, side = edge_side(o, d, d_scaled, floor, a, b)
-            positive = positive or (decided and side > 0)
-            negative = negative or (decided and side < 0)
-            if once != 0 and decided and side == 0:
-                decided, side = _moved_side(d, a, b)
-            sure = sure and decided
-            first = wp.where(k == 0, side, first)
-            crossed = crossed and side == first and side != 0
-        spare = a
-        a = b
-        b = c
-        c = spare
-    if positive and negative:
-        return True, 0
-    side = wp.where(positive, 1, 0) - wp.where(negative, 1, 0)
-    return sure, wp.where(once != 0 and not crossed, 0, side)
+
+    a: wp.vec3d
+    a_low: wp.vec3d
+    p: wp.vec3d
+    p_low: wp.vec3d
+    q: wp.vec3d
+    q_low: wp.vec3d
+    r: wp.vec3d
+    n: wp.vec3d
+    n_low: wp.vec3d
+    sizes: wp.vec3d
+    along: wp.vec2d  # n . a
+    along_size: wp.float64
+    total: wp.vec2d  # n . r
+    total_size: wp.float64
+    of_u: wp.vec2d  # -(r x a) . q
+    u_size: wp.float64
+    of_v: wp.vec2d  # (r x a) . p
+    v_size: wp.float64
+    shift: wp.int64
+    in_range: wp.bool  # whether sizes are those that filters serve
 
 
 @wp.func
-def _scaled_quotient(
+def volumes_of(
+    o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
+):  # fmt: skip
+    """Return the volumes of a ray and a triangle; e and k are of `scaled_ray`."""
+    none, x = wp.vec3d(), Volumes()
+    a, a_low = difference(v0, o, -e)
+    p, p_low = difference(v1, v0, -e)
+    q, q_low = difference(v2, v0, -e)
+    r = d * power_of_two(-k)
+    n, n_low, sizes = sized_cross(p, p_low, q, q_low)
+    m, m_low, m_sizes = sized_cross(r, none, a, a_low)
+    along, along_size = sized_dot(n, n_low, sizes, a, a_low)
+    total, total_size = sized_dot(n, n_low, sizes, r, none)
+    of_u, u_size = sized_dot(m, m_low, m_sizes, q, q_low)
+    of_v, v_size = sized_dot(m, m_low, m_sizes, p, p_low)
+    x.a = a
+    x.a_low = a_low
+    x.p = p
+    x.p_low = p_low
+    x.q = q
+    x.q_low = q_low
+    x.r = r
+    x.n = n
+    x.n_low = n_low
+    x.sizes = sizes
+    x.along = along
+    x.along_size = along_size
+    x.total = total
+    x.total_size = total_size
+    x.of_v = of_v
+    x.u_size = u_size
+    x.v_size = v_size
+    x.of_u = -of_u
+    x.shift = e - k
+    x.in_range = e >= -REACH and e <= REACH and total_size > ZERO
+    return x
+
+
+@wp.func
+def scaled_quotient(
     n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64, e: wp.int64
 ):  # fmt: skip
     """Return (decided, n / d * 2**e), correctly rounded if decided: a normal double."""
     decided, t = round_quotient(n, n_size, d, d_size)
     f = exponent(t) + e
     return decided and f > NORMAL_LOW and f < NORMAL_HIGH, scale_by(t, e)
+
+
+@wp.func
+def close_distance(x: Volumes):
+    """Return (decided, t) of a hit, by double-doubles."""
+    decided, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
+    return decided, t
+
+
+@wp.func
+def is_sided(x: Volumes):
+    """Return whether double-doubles tell on which side of the triangle a ray begins."""
+    return wp.abs(x.total[0]) > DD_ERROR * x.total_size + WEIGHT_FLOOR
+
+
+@wp.func
+def weights_of(x: Volumes):
+    """Return (decided, u, decided, v) of a hit, by double-doubles, as `geometry` rounds them."""
+    u = x.of_u[0] / x.total[0]
+    v = x.of_v[0] / x.total[0]
+    sure = x.in_range and (
+        wp.abs(x.total[0]) > WEIGHT_SHARE * x.total_size + WEIGHT_FLOOR
+        and wp.abs(x.of_u[0]) > WEIGHT_SHARE * x.u_size + WEIGHT_FLOOR
+        and wp.abs(x.of_v[0]) > WEIGHT_SHARE * x.v_size + WEIGHT_FLOOR
+    )
+    u_sure, v_sure = wp.bool(sure), wp.bool(sure)
+    if x.in_range and not sure:
+        # As `details_at_edge`: both are rounded correctly.
+        decided, w = round_quotient(x.of_u, x.u_size, x.total, x.total_size)
+        u_sure = decided and is_sided(x)
+        u = w
+        decided, w = round_quotient(x.of_v, x.v_size, x.total, x.total_size)
+        v_sure = decided and is_sided(x)
+        v = w
+    return u_sure, u, v_sure, v
 
 
 @wp.func
@@ -181,80 +306,69 @@ def _exact_total(d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
 
 
 @wp.func
+def distance_by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return (decided, t) of a hit, by exact volumes."""
+    unit, shift = unit_of(d)
+    sure, exact = _exact_total(unit, v0, v1, v2)
+    a, a_low = difference(v0, o, NONE)
+    p, p_low = difference(v1, v0, NONE)
+    q, q_low = difference(v2, v0, NONE)
+    decided, t = _exact_quotient(p, p_low, q, q_low, a, a_low, sure, exact)
+    f = exponent(t) - shift
+    decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
+    return decided, scale_by(t, -shift)
+
+
+@wp.func
 def distance(
     o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64,
     v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
 ):  # fmt: skip
     """Return (decided, t) of a hit, rounded to the nearest double; e, k are of `scaled_ray`."""
-    none = wp.vec3d()
-    a, a_low = difference(v0, o, -e)
-    p, p_low = difference(v1, v0, -e)
-    q, q_low = difference(v2, v0, -e)
-    n, n_low, sizes = sized_cross(p, p_low, q, q_low)
-    along, along_size = sized_dot(n, n_low, sizes, a, a_low)
-    total, total_size = sized_dot(n, n_low, sizes, d * power_of_two(-k), none)
-    decided, t = _scaled_quotient(along, along_size, total, total_size, e - k)
+    decided, t = close_distance(volumes_of(o, d, e, k, v0, v1, v2))
     if not decided:
-        unit, shift = unit_of(d)
-        sure, exact = _exact_total(unit, v0, v1, v2)
-        a, a_low = difference(v0, o, NONE)
-        p, p_low = difference(v1, v0, NONE)
-        q, q_low = difference(v2, v0, NONE)
-        decided, t = _exact_quotient(p, p_low, q, q_low, a, a_low, sure, exact)
-        f = exponent(t) - shift
-        decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
-        t = scale_by(t, -shift)
+        decided, t = distance_by_sums(o, d, v0, v1, v2)
     return decided, t
+
+
+@wp.func
+def volumes_for_details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return the volumes of a ray and a triangle, scaled by these alone, as `exact_details` has."""
+    reach = wp.max(largest(v0), wp.max(largest(v1), largest(v2)))
+    _scaled, _floor, e, k = scaled_ray(o, d, reach)
+    return volumes_of(o, d, e, k, v0, v1, v2)
+
+
+@wp.func
+def details_of(x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return (decided, u, v, front) of a hit with the volumes x, of `volumes_for_details`."""
+    front = x.total[0] < ZERO
+    u_sure, u, v_sure, v = weights_of(x)
+    sure = u_sure and v_sure
+    if x.in_range and not sure:
+        unit, _ = unit_of(d)
+        total_sure, exact = _exact_total(unit, v0, v1, v2)
+        front = exact[0] < ZERO
+        sure = total_sure
+        a, a_low = difference(v0, o, NONE)
+        # The volume of u has the edge v0 - v2, that of v has v1 - v0.
+        weights, to, back = int(2), v0, v2
+        for which in range(weights):
+            q, q_low = difference(to, back, NONE)
+            decided, w = _exact_quotient(a, a_low, q, q_low, unit, wp.vec3d(), total_sure, exact)
+            if which == 0 and not u_sure:
+                u = w
+                sure = sure and decided
+            if which == 1 and not v_sure:
+                v = w
+                sure = sure and decided
+            to = v1
+            back = v0
+    return x.in_range and sure, u, v, front
 
 
 @wp.func
 def details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
     """Return (decided, u, v, front) of a hit, by the operations of `exact_details`."""
-    none = wp.vec3d()
-    reach = wp.max(largest(v0), wp.max(largest(v1), largest(v2)))
-    _scaled, floor, e, k = scaled_ray(o, d, reach)
-    a, a_low = difference(v0, o, -e)
-    p, p_low = difference(v1, v0, -e)
-    q, q_low = difference(v2, v0, -e)
-    r = d * power_of_two(-k)
-    n, n_low, sizes = sized_cross(p, p_low, q, q_low)
-    total, total_size = sized_dot(n, n_low, sizes, r, none)
-    m, m_low, sizes = sized_cross(r, none, a, a_low)
-    of_u, u_size = sized_dot(m, m_low, sizes, q, q_low)
-    of_u = -of_u
-    of_v, v_size = sized_dot(m, m_low, sizes, p, p_low)
-    in_range = floor < INF and total_size > ZERO
-    front = total[0] < ZERO
-    sided = wp.abs(total[0]) > DD_ERROR * total_size + WEIGHT_FLOOR
-    sure = in_range and (
-        wp.abs(total[0]) > WEIGHT_SHARE * total_size + WEIGHT_FLOOR
-        and wp.abs(of_u[0]) > WEIGHT_SHARE * u_size + WEIGHT_FLOOR
-        and wp.abs(of_v[0]) > WEIGHT_SHARE * v_size + WEIGHT_FLOOR
-    )
-    u = of_u[0] / total[0]
-    v = of_v[0] / total[0]
-    if in_range and not sure:
-        # As `details_at_edge`: both are rounded correctly.
-        u_sure, u = round_quotient(of_u, u_size, total, total_size)
-        v_sure, v = round_quotient(of_v, v_size, total, total_size)
-        sure = u_sure and v_sure and sided
-        if not sure:
-            unit, _ = unit_of(d)
-            total_sure, exact = _exact_total(unit, v0, v1, v2)
-            front = exact[0] < ZERO
-            sure = total_sure
-            a, a_low = difference(v0, o, NONE)
-            # The volume of u has the edge v0 - v2, that of v has v1 - v0.
-            weights, to, back = int(2), v0, v2
-            for which in range(weights):
-                q, q_low = difference(to, back, NONE)
-                decided, w = _exact_quotient(a, a_low, q, q_low, unit, none, total_sure, exact)
-                if which == 0 and not u_sure:
-                    u = w
-                    sure = sure and decided
-                if which == 1 and not v_sure:
-                    v = w
-                    sure = sure and decided
-                to = v1
-                back = v0
-    return in_range and sure, u, v, front
+    decided, u, v, front = details_of(volumes_for_details(o, d, v0, v1, v2), o, d, v0, v1, v2)
+    return decided, u, v, front

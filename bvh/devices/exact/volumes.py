@@ -36,7 +36,7 @@ LEAST, MOST = f8(2.0**-280), f8(2.0**280)
 
 
 @wp.func
-def _is_moderate(v: wp.vec3d):
+def is_moderate(v: wp.vec3d):
     """Return whether every component is zero, or a number whose products are exact."""
     fits = bool(True)
     for i in range(3):
@@ -62,8 +62,8 @@ def exact_sum(
     those of `exact_sums.leading`: the three highest limbs of 32 bits, from a multiple of 2**32 on.
     """
     # All is in one function: passing an expansion copies it, which takes longer than the sum.
-    fits = _is_moderate(p) and _is_moderate(p_low) and _is_moderate(q) and _is_moderate(q_low)
-    fits = fits and _is_moderate(r) and _is_moderate(r_low)
+    fits = is_moderate(p) and is_moderate(p_low) and is_moderate(q) and is_moderate(q_low)
+    fits = fits and is_moderate(r) and is_moderate(r_low)
     e = Expansion()
     n, k, limb, sign = int(0), int(0), wp.int64(0), wp.float64(1.0)
     high, low, part = wp.float64(0.0), wp.float64(0.0), wp.float64(0.0)

@@ -25,7 +25,7 @@ Stack = wp.types.vector(length=STACK, dtype=wp.int32)
 # Triangles in several leaves that a ray has hit; rays with more are left to the CPU.
 SEEN_MOST = wp.constant(32)
 Seen = wp.types.vector(length=32, dtype=wp.int32)
-NEVER = wp.float32(0.0)
+ONE4 = wp.float32(1.0)
 
 # Query modes.
 CLOSEST, ANY, COUNT, LIST = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
@@ -194,7 +194,7 @@ def _search(
                 if not hit:
                     continue
                 if query.goal >= COUNT:
-                    if target.triangles[i, 2][3] > NEVER:
+                    if wp.abs(target.triangles[i, 2][3]) > ONE4:
                         # A triangle in several leaves counts once, where it is met first.
                         repeated = bool(False)
                         for j in range(seen_count):

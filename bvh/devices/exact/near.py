@@ -1,0 +1,194 @@
+"""Hits near an edge, a vertex or the origin of a ray: small volumes by way of a point nearby.
+
+Where a weight or t is about 0, its volume loses by cancellation what double-doubles have. It is
+the same volume for another point: (r x a) . q = (r x (a + s q - t r)) . q for all s and t, and
+n . a = n . (a + u p + v q). With the approximate t and weights of the hit the sum in brackets is
+short, and so is the error of a product with it.
+
+Of the sum b = a + s x + t y, with the largest term M, the doubles that are added up without error
+leave six errors of sums and two low parts of products. The low parts of all terms are at most
+10 * 2**-53 M, so those eight are below 2**-100 M in sum. Adding them loses at most 7 * 2**-153 M,
+and the last rounding 2**-153 M and 2**-105 of b. So (r x b) . q is off by that share of its terms,
+which DD_ERROR covers with the 38 * 2**-106 of `sized_dot`, and by at most 2**-150 M |r| |q|, sums
+of absolute components; n . b likewise by 2**-150 M |sizes|. DD_ERROR * 2**-46 M covers these.
+"""
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import (
+    ZERO,
+    f8,
+    largest,
+    round_quotient,
+    sized_cross,
+    sized_dot,
+    two_product,
+    two_sum,
+)
+from bvh.devices.exact.triangles import (
+    Volumes,
+    close_distance,
+    details_of,
+    distance_by_sums,
+    is_sided,
+    scaled_quotient,
+    volumes_for_details,
+    volumes_of,
+    weights_of,
+)
+from bvh.devices.exact.volumes import is_moderate
+
+TERM_SHARE = f8(2.0**-46)
+
+
+@wp.struct
+class Measures:
+    """t, u, v and side of a hit, if they are decided."""
+
+    t: wp.float64
+    u: wp.float64
+    v: wp.float64
+    front: wp.bool
+    decided: wp.bool
+
+
+@wp.func
+def _sum_of(v: wp.vec3d):
+    return wp.abs(v[0]) + wp.abs(v[1]) + wp.abs(v[2])
+
+
+@wp.func
+def _shifted(
+    a: wp.vec3d, a_low: wp.vec3d, s: wp.float64, x: wp.vec3d, x_low: wp.vec3d, t: wp.float64,
+    y: wp.vec3d, y_low: wp.vec3d,
+):  # fmt: skip
+    """Return (high, low, largest term) of a + s x + t y, whose large terms cancel."""
+    high, low, most = wp.vec3d(), wp.vec3d(), wp.float64(0.0)
+    for axis in range(3):
+        p, e = two_product(s, x[axis])
+        q, f = two_product(t, y[axis])
+        p_low, e_low = two_product(s, x_low[axis])
+        q_low, f_low = two_product(t, y_low[axis])
+        z, r1 = two_sum(a[axis], p)
+        z, r2 = two_sum(z, q)
+        w, g1 = two_sum(r1, r2)
+        w, g2 = two_sum(w, a_low[axis])
+        w, g3 = two_sum(w, e)
+        w, g4 = two_sum(w, f)
+        w, g5 = two_sum(w, p_low)
+        w, g6 = two_sum(w, q_low)
+        rest = ((g1 + g2) + (g3 + g4)) + ((g5 + g6) + (e_low + f_low))
+        z, w = two_sum(z, w)
+        z, w = two_sum(z, w + rest)
+        high[axis] = z
+        low[axis] = w
+        most = wp.max(most, wp.max(wp.abs(a[axis]), wp.max(wp.abs(p), wp.abs(q))))
+    return high, low, most
+
+
+@wp.func
+def _weight(x: Volumes, q: wp.vec3d, q_low: wp.vec3d, s: wp.float64, tau: wp.float64):
+    """Return (decided, (r x a) . q over the total); s is the other weight."""
+    b, b_low, most = _shifted(x.a, x.a_low, s, q, q_low, -tau, x.r, wp.vec3d())
+    m, m_low, sizes = sized_cross(x.r, wp.vec3d(), b, b_low)
+    value, size = sized_dot(m, m_low, sizes, q, q_low)
+    size += TERM_SHARE * (most * _sum_of(x.r) * _sum_of(q))
+    decided, w = round_quotient(value, size, x.total, x.total_size)
+    return decided, w
+
+
+@wp.func
+def _time(x: Volumes, o: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return (decided, t) of a hit near the origin of its ray."""
+    decided, t = bool(False), wp.float64(0.0)
+    if not is_sided(x):
+        return decided, t
+    # The origin is a vertex; or each component of a or of the normal is 0, as on faces along axes.
+    at_vertex = largest(o - v0) == ZERO or largest(o - v1) == ZERO or largest(o - v2) == ZERO
+    in_plane = x.along_size == ZERO and is_moderate(x.a) and is_moderate(x.p) and is_moderate(x.q)
+    if at_vertex or in_plane:
+        decided = True
+    else:
+        u, v = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
+        b, b_low, most = _shifted(x.a, x.a_low, u, x.p, x.p_low, v, x.q, x.q_low)
+        value, size = sized_dot(x.n, x.n_low, x.sizes, b, b_low)
+        size += TERM_SHARE * (most * _sum_of(x.sizes))
+        decided, t = scaled_quotient(value, size, x.total, x.total_size, x.shift)
+    return decided, t
+
+
+@wp.func
+def close_distance_of(
+    o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64,
+    v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
+):  # fmt: skip
+    """Return (decided, t) of a hit, by double-doubles."""
+    decided, t = close_distance(volumes_of(o, d, e, k, v0, v1, v2))
+    return decided, t
+
+
+@wp.func
+def near_distance(
+    o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64,
+    v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
+):  # fmt: skip
+    """Return (decided, t) of a hit, as `distance` does, without exact sums."""
+    x = volumes_of(o, d, e, k, v0, v1, v2)
+    decided, t = close_distance(x)
+    if not decided:
+        decided, t = _time(x, o, v0, v1, v2)
+    return decided, t
+
+
+@wp.func
+def close_measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return the measures of a hit far from edges and from the origin."""
+    found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
+    t_sure, t = close_distance(x)
+    u_sure, u, v_sure, v = weights_of(x)
+    found.t = t
+    found.u = u
+    found.v = v
+    found.front = x.total[0] < ZERO
+    found.decided = t_sure and u_sure and v_sure
+    return found
+
+
+@wp.func
+def near_measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return the measures of a hit."""
+    found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
+    t_sure, t = close_distance(x)
+    u_sure, u, v_sure, v = weights_of(x)
+    found.front = x.total[0] < ZERO
+    if x.in_range and is_sided(x):
+        tau = x.along[0] / x.total[0]
+        if not t_sure:
+            t_sure, t = _time(x, o, v0, v1, v2)
+        first, second = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
+        if not u_sure:
+            u_sure, w = _weight(x, x.q, x.q_low, second, tau)
+            u = -w
+        if not v_sure:
+            v_sure, v = _weight(x, x.p, x.p_low, first, tau)
+    found.t = t
+    found.u = u
+    found.v = v
+    found.decided = x.in_range and t_sure and u_sure and v_sure
+    return found
+
+
+@wp.func
+def exact_measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return the measures of a hit, by exact sums where double-doubles leave them open."""
+    found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
+    t_sure, t = close_distance(x)
+    if not t_sure:
+        t_sure, t = distance_by_sums(o, d, v0, v1, v2)
+    sure, u, v, front = details_of(x, o, d, v0, v1, v2)
+    found.t = t
+    found.u = u
+    found.v = v
+    found.front = front
+    found.decided = t_sure and sure
+    return found

@@ -1,0 +1,232 @@
+"""The search: float32 alone keeps, of each ray, the triangles that it may hit first.
+
+By the filter of `tree.triangle_groups` a triangle is surely missed, surely hit, or unsure. With
+its bounds (see `searches.local_rays`) the parameter of a hit is within `lost` of T / den:
+(T - lost) / den and (T + lost) / den bound it, and 2**-20 of each covers the rounding of these. A
+sure hit ends the ray behind its interval, by `slack` more, which is above the rounding of t: what
+begins behind that is hit later, in doubles, too, and is dropped.
+"""
+
+from typing import Any
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import LARGEST, SMALLEST, f8, scale_by
+from bvh.devices.layout import Target
+from bvh.devices.ray_kernels import DeviceRays, row_of
+from bvh.devices.searches.local_rays import (
+    LENGTH_SHARE,
+    MEETS,
+    OTHER,
+    T_ULP,
+    TINY,
+    ZERO4,
+    LocalRay,
+    is_ray,
+    local_ray,
+)
+from bvh.devices.searches.rays import ANY, RayQuery
+from bvh.devices.stages.loads import load_codes, load_three, slab
+
+f4 = wp.float32
+OPTIONS = {"fuse_fp": False, "enable_backward": False, "fast_math": False}
+
+# Triangles that are kept of a ray, and a bit of those that are surely hit within its range.
+KEPT = 16
+KEPT_MOST = wp.constant(KEPT)
+SURELY, INDEX = wp.constant(1 << 30), wp.constant((1 << 30) - 1)
+# What is known of a ray: it misses; is in a queue; hits some triangle; else the index of the one.
+MISSED, LISTED, FOUND = wp.constant(-1), wp.constant(-2), wp.constant(-3)
+# Queues of rays: to decide, by three means; to measure, by two more; with too many triangles; for
+# the CPU.
+DECIDE, DECIDE_NEAR, DECIDE_BY_SUMS = 0, 1, 2
+MEASURE_NEAR, MEASURE_BY_SUMS = 3, 4
+CROWDED, UNDECIDED = wp.constant(5), wp.constant(6)
+QUEUES, OF_ALL = 7, 7
+TO_DECIDE = wp.constant(DECIDE)
+
+# The bottom of a stack; a bound above all parameters of boxes.
+DONE = wp.constant(-(2**31))
+NOT_MET = f4(3.0e38)
+SHARE4 = f4(2.0**-20)
+
+
+@wp.struct
+class Work:
+    """What stages hand on, of `count` rays from `start` on."""
+
+    start: wp.int32
+    count: wp.int32
+    threads: wp.int32  # of stages that read queues
+    known: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or an index
+    kept_count: wp.array(dtype=wp.int32)
+    kept: wp.array2d(dtype=wp.int32)  # (KEPT, rays): indices of triangles, with SURELY
+    queues: wp.array2d(dtype=wp.int32)  # (QUEUES, rays)
+    counters: wp.array(dtype=wp.int32)
+
+
+@wp.func
+def put(work: Work, queue: int, i: int):
+    """Append ray i to a queue."""
+    work.queues[queue, wp.atomic_add(work.counters, queue, 1)] = i
+
+
+@wp.func
+def query_of(rays: DeviceRays, query: RayQuery, i: int):
+    """Return a query with the range and the mask of ray i."""
+    query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
+    query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
+    query.mask = rays.mask[row_of(i, rays.mask.shape[0])]
+    return query
+
+
+@wp.func
+def _sure_range(ray: LocalRay, t_min: wp.float64, t_max: wp.float64):
+    """Return the range of local parameters whose t, rounded, is surely in range."""
+    # The reverse of `_local_bound` and `slack`: moved inward by as much.
+    first, last = f4(-wp.inf), f4(wp.inf)
+    if t_min > -LARGEST:
+        x = scale_by(t_min + (wp.abs(t_min) * T_ULP + SMALLEST), ray.shift) - ray.entry
+        first = f4(x + wp.abs(x) * LENGTH_SHARE + ray.slack)
+    if t_max < LARGEST:
+        x = scale_by(t_max - (wp.abs(t_max) * T_ULP + SMALLEST), ray.shift) - ray.entry
+        x = wp.min(x, LARGEST)
+        last = f4(x - wp.abs(x) * LENGTH_SHARE - ray.slack)
+    return first, last
+
+
+@wp.func
+def _by_sign(inverse: wp.vec3, a: wp.vec3, b: wp.vec3):
+    """Return the components of `a`, of `b` where the inverse is negative."""
+    return wp.vec3(
+        wp.where(inverse[0] < ZERO4, b[0], a[0]), wp.where(inverse[1] < ZERO4, b[1], a[1]),
+        wp.where(inverse[2] < ZERO4, b[2], a[2]),
+    )  # fmt: skip
+
+
+@wp.func
+def _entry(
+    x_low: wp.float32, x_high: wp.float32, y_low: wp.float32, y_high: wp.float32,
+    z_low: wp.float32, z_high: wp.float32, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3,
+    reach: wp.vec2,
+):  # fmt: skip
+    """Return where a ray enters a box, NOT_MET if it does not between the numbers of `reach`."""
+    a, b = slab(x_low, inverse[0], lower[0]), slab(x_high, inverse[0], upper[0])
+    c, d = slab(y_low, inverse[1], lower[1]), slab(y_high, inverse[1], upper[1])
+    e, f = slab(z_low, inverse[2], lower[2]), slab(z_high, inverse[2], upper[2])
+    enter = wp.max(wp.max(wp.min(a, b), wp.min(c, d)), wp.max(wp.min(e, f), reach[0]))
+    leave = wp.min(wp.min(wp.max(a, b), wp.max(c, d)), wp.min(wp.max(e, f), reach[1]))
+    return wp.where(enter <= leave, enter, NOT_MET)
+
+
+def search_kernel(size: int) -> Any:
+    """Return the kernel of trees whose nodes fit on a stack of some size."""
+    stack_type = wp.types.vector(length=size, dtype=wp.int32)
+
+    @wp.kernel(module="unique", module_options=OPTIONS, grid_stride=False, cuda_max_registers=64)
+    def search_rays(target: Target, rays: DeviceRays, query: RayQuery, work: Work):
+        """Keep the triangles that each ray may hit first."""
+        place = wp.tid()
+        i = work.start + place
+        q = query_of(rays, query, i)
+        o = rays.origins[row_of(i, rays.origins.shape[0])]
+        d = rays.directions[row_of(i, rays.directions.shape[0])]
+        tree = target.top
+        work.known[place] = MISSED
+        if tree.is_empty != 0 or q.mask == 0 or not is_ray(o, d, q.t_min, q.t_max):
+            return
+        ray = local_ray(tree, o, d, q.t_min, q.t_max, f8(0.0))
+        if ray.state == OTHER:
+            work.known[place] = LISTED
+            put(work, UNDECIDED, i)
+        if ray.state != MEETS:
+            return
+        first, last = _sure_range(ray, q.t_min, q.t_max)
+        p, toward, inverse = ray.p, ray.d, ray.inverse
+        lower = _by_sign(inverse, ray.near, ray.far)
+        upper = _by_sign(inverse, ray.far, ray.near)
+        low, end, edge, t_error = ray.low, wp.float32(ray.end), ray.edge, ray.t_error
+        slack, mask = f4(ray.slack), q.mask
+        stack = stack_type()
+        stack[0] = DONE
+        top, kept, single = int(1), int(0), int(0)
+        # Where the first of those kept may be hit.
+        earliest = f4(wp.inf)
+        # A node, or ~(first triangle) of a leaf.
+        code = wp.where(tree.count > 0, ~tree.root, tree.root)
+        while code != DONE:
+            while code >= 0:
+                x, y, z = load_three(target.boxes, code)
+                pair = load_codes(target.children, code)
+                reach = wp.vec2(low, end)
+                enter = _entry(x[0], x[1], y[0], y[1], z[0], z[1], inverse, lower, upper, reach)
+                other = _entry(x[2], x[3], y[2], y[3], z[2], z[3], inverse, lower, upper, reach)
+                one = wp.where(pair[1] > 0, ~pair[0], pair[0])
+                two = wp.where(pair[3] > 0, ~pair[2], pair[2])
+                swap = other < enter
+                code = wp.where(swap, two, one)
+                if wp.max(enter, other) < NOT_MET:
+                    stack[top] = wp.where(swap, one, two)
+                    top += 1
+                if wp.min(enter, other) >= NOT_MET:
+                    top -= 1
+                    code = stack[top]
+            if code != DONE:
+                j = ~code
+                more = bool(True)
+                while more:
+                    x, y, z = load_three(target.triangles, j)
+                    more = z[3] > ZERO4
+                    e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
+                    n = wp.cross(e1, e2)
+                    c = wp.vec3(x[0], x[1], x[2]) - p
+                    r = wp.cross(c, toward)
+                    den = wp.dot(toward, n)
+                    u, v = wp.dot(r, e2), -wp.dot(r, e1)
+                    w = (den - u) - v
+                    margin = edge * x[3]
+                    least, most = wp.min(u, wp.min(v, w)), wp.max(u, wp.max(v, w))
+                    if not (least < -margin and most > margin):
+                        along, size = wp.dot(n, c), wp.abs(den)
+                        if den < ZERO4:
+                            along = -along
+                        lost = t_error * y[3] + TINY
+                        misses = along > end * size + lost or along < low * size - lost
+                        sided = least > margin or most < -margin
+                        misses = misses or (sided and wp.where(den > ZERO4, 1, -1) == query.cull)
+                        if not misses and (target.bits[j] & mask) != 0:
+                            from_t, to_t = (along - lost) / size, (along + lost) / size
+                            from_t = from_t - wp.abs(from_t) * SHARE4
+                            to_t = to_t + wp.abs(to_t) * SHARE4
+                            # A quotient of 0 and 0 tells nothing.
+                            if wp.isnan(from_t):
+                                from_t = -f4(wp.inf)
+                            sure = sided and from_t >= first and to_t <= last
+                            if sure:
+                                end = wp.min(end, to_t + slack)
+                                # All kept so far are behind it.
+                                if end < earliest:
+                                    kept = 0
+                                    earliest = f4(wp.inf)
+                            earliest = wp.min(earliest, from_t)
+                            item = wp.where(sure, j | SURELY, j)
+                            if kept == 0:
+                                single = item
+                            elif kept < KEPT_MOST:
+                                work.kept[kept, place] = item
+                            kept += 1
+                            if sure and query.goal == ANY:
+                                work.known[place] = FOUND
+                                return
+                    j += 1
+                top -= 1
+                code = stack[top]
+        if kept == 1 and (single & SURELY) != 0:
+            work.known[place] = single & INDEX
+        elif kept > 0:
+            work.known[place] = LISTED
+            work.kept_count[place] = kept
+            work.kept[0, place] = single
+            put(work, wp.where(kept > KEPT_MOST, CROWDED, TO_DECIDE), i)
+
+    return search_rays
