@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.rational import Face, dots, exact_face
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.pair_signs import count_crossings
+from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
+from bvh.tree.open_edges import hashes
 
 Reals = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -67,9 +68,9 @@ class Surface:
         return np.stack([finite.min(axis=(0, 1)), finite.max(axis=(0, 1))])
 
     @cached_property
-    def lowest(self) -> Reals:
-        """Least coordinates of all faces, shape (3,); NaN if one is."""
-        return np.asarray(self.corners.min(axis=(0, 1)))
+    def hashes(self) -> NDArray[np.uint64]:
+        """A number for each face, in order; those of equal faces are equal."""
+        return np.sort(hashes(self.corners.reshape(-1, 3)).reshape(-1, 3).sum(axis=1))
 
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
         """Return the faces that bound the solid and meet a box, and perhaps others near it."""
@@ -164,11 +165,7 @@ class Surface:
         If faces meet others beyond their vertices, the solid may be on both sides of some: see
         `overlap_volumes.check_depths`.
         """
-        keys, order = self._edges
-        used = order[~self.cancelled[order // 3]]
-        start = np.flatnonzero(np.concatenate([[True], keys[used[1:]] != keys[used[:-1]]]))
-        start = start[np.diff([*start, len(used)]) == 2]
-        one, two = used[start], used[start + 1]
+        one, two = self._joined
         # Faces with the same winding run through their edge in different directions.
         names = self.names.reshape(-1)
         alike = names[one] != names[two]
@@ -208,6 +205,29 @@ class Surface:
         sure = np.minimum(np.minimum(hits.u, hits.v), 1.0 - hits.u - hits.v) > 2.0**-20
         turn = np.where(hits.front == inside, -1, 1)
         return hits.prim_id[sure].astype(np.int64), turn[sure]
+
+    @cached_property
+    def _joined(self) -> tuple[Whole, Whole]:
+        """The two edges, by numbers, that have the same ends, of faces that bound something."""
+        keys, order = self._edges
+        used = order[~self.cancelled[order // 3]]
+        start = np.flatnonzero(np.concatenate([[True], keys[used[1:]] != keys[used[:-1]]]))
+        start = start[np.diff([*start, len(used)]) == 2]
+        return used[start], used[start + 1]
+
+    @cached_property
+    def joints(self) -> Joints:
+        """What the cells along edges and in faces follow from, of a surface without own pairs."""
+        finite, outward = np.isfinite(self.corners).all(axis=(1, 2)), self.outward
+        sides = np.where(finite & ~self.cancelled, np.where(outward, outward, UNKNOWN), 0)
+        twins, (one, two) = np.full(self.corners.size // 3, -1), self._joined
+        twins[one], twins[two] = two, one
+        joints = Joints(
+            self.corners, sides.astype(np.int8), twins.reshape(-1, 3),
+            np.empty((len(sides), 3), np.int8), self.pieces,
+        )  # fmt: skip
+        find_bends(joints)
+        return joints
 
     @cached_property
     def _edges(self) -> tuple[Whole, Whole]:
@@ -350,7 +370,7 @@ def names_of(rows: NDArray[Any]) -> Whole:
 def have_same_faces(first: Surface, second: Surface) -> bool:
     """Return whether two surfaces have the same faces, in any order and winding."""
     corners = [first.corners, second.corners]
-    if corners[0].shape != corners[1].shape or not (first.lowest == second.lowest).all():
+    if not np.array_equal(first.hashes, second.hashes):
         return False
     names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
     both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]

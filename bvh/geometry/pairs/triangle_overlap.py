@@ -86,7 +86,14 @@ def _decide(a, b, s, t):
         return False
     if (s[0] == 0 and s[1] == 0 and s[2] == 0) or (t[0] == 0 and t[1] == 0 and t[2] == 0):
         return touch_flat(a, b)
-    # Both cross the line that their planes share, each in an interval: do these overlap?
+    return along_common_line(a, b, s, t) <= 0
+
+
+@inlined
+def along_common_line(a, b, s, t):
+    """Return -1 if triangles with sides s and t share a segment, 0 if a point, 1 if nothing."""
+    # Both meet the line that their planes share in an interval. If one of these is only a point,
+    # the result is -1 or 0 if it is in the other.
     i, up = _apex(s)
     j, up_b = _apex(t)
     # Reverse a triangle if the other's apex is not above it: then two signs compare the intervals.
@@ -95,7 +102,8 @@ def _decide(a, b, s, t):
         q = q[0], q[2], q[1]
     if not up_b:
         p = p[0], p[2], p[1]
-    return orient3d(p[0], p[1], q[0], q[1]) <= 0 and orient3d(p[0], p[2], q[2], q[0]) <= 0
+    first = orient3d(p[0], p[1], q[0], q[1])
+    return first if first > 0 else max(first, orient3d(p[0], p[2], q[2], q[0]))
 
 
 @inlined
