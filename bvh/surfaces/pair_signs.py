@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
+from bvh.geometry.arithmetic.predicates import orient2d, orient3d
+from bvh.geometry.pairs.common_polygons import (
+    least,
+    most,
+    overlap,
+    projected,
+    share_a_segment,
+    share_an_area,
+    sides_of,
+)
 from bvh.geometry.pairs.face_overlap import corner_index
 from bvh.geometry.pairs.triangle_overlap import along_common_line, spread_axis
 from bvh.runtime.calls.entries import entry
@@ -115,14 +124,6 @@ _edge_in = inlined(
 
 
 @inlined
-def overlap(p, q, r, s):
-    """Return whether two edges in one line have more than a point in common."""
-    k = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)
-    low, high = min(p[k], q[k]), max(p[k], q[k])
-    return max(low, min(r[k], s[k])) < min(high, max(r[k], s[k]))
-
-
-@inlined
 def _seen(side, outside, inside):
     """Return the kinds of cells along a half-plane by the side it is on: 1 outside, -1 inside."""
     return outside if side > 0 else (inside if side < 0 else 0)
@@ -197,21 +198,6 @@ def _cells_across(first, second, i, j, s):
     return found | _seen_from(b, t, first, i, k, IN_SECOND, IN_BOTH | IN_FIRST)
 
 
-least = inlined(lambda s: min(s[0], min(s[1], s[2])))
-most = inlined(lambda s: max(s[0], max(s[1], s[2])))
-
-
-@inlined
-def _turned_sides(a, turn, b):
-    """Return for each edge of a triangle in a plane the sides of points b, 1 if inside."""
-    c, d, e = a
-    return (
-        (turn * orient2d(c, d, b[0]), turn * orient2d(c, d, b[1]), turn * orient2d(c, d, b[2])),
-        (turn * orient2d(d, e, b[0]), turn * orient2d(d, e, b[1]), turn * orient2d(d, e, b[2])),
-        (turn * orient2d(e, c, b[0]), turn * orient2d(e, c, b[1]), turn * orient2d(e, c, b[2])),
-    )
-
-
 @inlined
 def _passes(sides, sides2, k):
     """Return whether edge k of a triangle passes through the inside of another in its plane.
@@ -233,8 +219,7 @@ def _cells_in_plane(first, second, i, j, known):
     stay_outlined()
     a, b = _face(first.corners, i), _face(second.corners, j)
     axis = spread_axis(a)
-    a = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
-    b = drop_axis(b[0], axis), drop_axis(b[1], axis), drop_axis(b[2], axis)
+    a, b = projected(a, axis), projected(b, axis)
     turn, turn2 = orient2d(a[0], a[1], a[2]), orient2d(b[0], b[1], b[2])
     alike = first.outward[i] * turn == second.outward[j] * turn2
     found = IN_BOTH if alike else IN_FIRST | IN_SECOND
@@ -243,17 +228,13 @@ def _cells_in_plane(first, second, i, j, known):
     if found & known == found and c == d == (0, 0, 0):
         return 0
     # Row k: the sides of a face's edge k on which the corners of the other are.
-    sides, sides2 = _turned_sides(a, turn, b), _turned_sides(b, turn2, a)
-    apart = False
-    for k in range(3):
-        apart = apart or most(sides[k]) <= 0 or most(sides2[k]) <= 0
-    if apart:
+    sides, sides2 = sides_of(a, turn, b), sides_of(b, turn2, a)
+    if not share_an_area(sides, sides2):
         # Edges in one line may touch.
         found = -1
         for k in range(3):
             for m in range(3):
-                in_line = sides[k][m] == 0 and sides[k][(m + 1) % 3] == 0
-                if in_line and overlap(a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3]):
+                if share_a_segment(a, b, sides, k, m):
                     found = max(found, 0) | _beyond(d[m], IN_FIRST, IN_BOTH | IN_SECOND)
                     found |= _beyond(c[k], IN_SECOND, IN_BOTH | IN_FIRST)
         return found
