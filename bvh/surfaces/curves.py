@@ -20,11 +20,10 @@ from bvh.geometry.arithmetic.rational import (
     Face,
     Row,
     common,
-    cross,
     crossing,
+    dots,
     exact_face,
     exact_point,
-    minus,
     rounded,
 )
 from bvh.geometry.pairs.common_polygons import MOST, ROWS, UNSURE, common_polygons
@@ -116,7 +115,9 @@ def _polygons_in_planes(
     common_polygons(own.corners, other.corners, faces, scratch, corners, sizes)
     shared = zip(flat.tolist(), corners, sizes.tolist(), strict=True)
     polygons = [(n, polygon[:size]) for n, polygon, size in shared if size > 0]
-    return np.setdiff1d(rest, flat[sizes != UNSURE]), polygons
+    left = np.ones(len(pairs), np.bool_)
+    left[flat[sizes != UNSURE]] = False
+    return rest[left[rest]], polygons
 
 
 class _Found(NamedTuple):
@@ -289,11 +290,11 @@ def _feature(
     edges = []
     for side in range(2):
         ids: list[int] = meshes[side].faces[pair[side]].tolist()
-        for k in range(3):
-            start, end = exact[side].corners[k], exact[side].corners[(k + 1) % 3]
-            if start == p:
+        # The point is in both faces, and so on the edges over which its height is 0.
+        for k, height in enumerate(dots(p, exact[side].sides)):
+            if exact[side].corners[k] == p:
                 return side, ids[k], ids[k]
-            if not any(cross(minus(p, start), minus(end, start))):
+            if height == 0:
                 edges.append((side, *sorted((ids[k], ids[(k + 1) % 3]))))
     side, first, second = edges[0]
     return side, first, second

@@ -43,13 +43,16 @@ def pair_signs(own, other, pairs, signs):
         i, j = pairs[n, 0], pairs[n, 1]
         a = _corner(own, i, 0), _corner(own, i, 1), _corner(own, i, 2)
         b = _corner(other, j, 0), _corner(other, j, 1), _corner(other, j, 2)
+        flat = spread_axis(a) >= 0 or spread_axis(b) >= 0
         for k in range(3):
             signs[n, k] = orient3d(b[0], b[1], b[2], _corner(own, i, k))
             signs[n, 3 + k] = orient3d(a[0], a[1], a[2], _corner(other, j, k))
-            p, q = _corner(own, i, k), _corner(own, i, (k + 1) % 3)
-            for m in range(3):
-                r, s = _corner(other, j, m), _corner(other, j, (m + 1) % 3)
-                signs[n, SIDES + 3 * k + m] = orient3d(p, q, r, s)
+            flat = flat and signs[n, k] == signs[n, 3 + k] == 0
+        for k in range(9):
+            # In one plane, edges do not pass each other.
+            p, q = _corner(own, i, k // 3), _corner(own, i, (k // 3 + 1) % 3)
+            r, s = _corner(other, j, k % 3), _corner(other, j, (k + 1) % 3)
+            signs[n, SIDES + k] = 0 if flat else orient3d(p, q, r, s)
 
 
 # Kinds of cells, as bits: in both solids, in the first alone, in the second alone.

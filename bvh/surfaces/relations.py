@@ -57,8 +57,8 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
     if clean and touching:
         kinds, pairs = contact_cells(surfaces, pairs, met)
         cells |= kinds
-    many = share_more_than_a_corner(signs_of(surfaces, pairs))
-    for i, j in rng.permutation(pairs[many]).tolist():
+    pairs = pairs[share_more_than_a_corner(signs_of(surfaces, pairs))]
+    for i, j in rng.permutation(pairs).tolist():
         if cells >= DECIDED:
             return NAMES[2]
         for ends, size in _segments(first.face(i), second.face(j)):
