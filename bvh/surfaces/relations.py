@@ -31,7 +31,7 @@ from bvh.surfaces.surface import Surface, Whole, have_same_faces
 
 DECIDED = {BOTH, FIRST, SECOND}
 # The pairs that are searched for proper crossings first, and the most crossings that are examined.
-SAMPLE, CROSSINGS = 4096, 8
+SAMPLE, CROSSINGS = 512, 8
 NAMES = ("disjoint", "touching", "overlapping", "inside", "contains", "equal")
 
 

@@ -6,11 +6,16 @@ elsewhere if and only if the sectors have a direction in common, because both ar
 volumes decide, as in `triangle_overlap`.
 """
 
-from bvh.geometry.arithmetic import floats, predicates
+from bvh.geometry.arithmetic import predicates
 from bvh.geometry.arithmetic.edge_sides import turned
-from bvh.geometry.arithmetic.predicates import AREA_ERROR, TINY, drop_axis, orient2d, orient3d
-from bvh.geometry.arithmetic.vectors import cross, minus
-from bvh.geometry.pairs.triangle_overlap import spread_axis, triangles_touch
+from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
+from bvh.geometry.pairs.triangle_overlap import (
+    filtered_turn,
+    parts,
+    spread_axis,
+    triangles_touch,
+    widest_axis,
+)
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
@@ -62,10 +67,10 @@ def _flat_fold(x, y, a, b):
     """Return the result of `_fold`, by exact signs: a and b on one side of x, y in a plane."""
     stay_outlined()
     # Most folds are flat, without an area in common.
-    axis = _widest((x, y, a))
+    axis = widest_axis((x, y, a))
     p, q = drop_axis(x, axis), drop_axis(y, axis)
-    side = _filtered_turn(p, q, drop_axis(a, axis))
-    if side * _filtered_turn(p, q, drop_axis(b, axis)) < 0:
+    side = filtered_turn(p, q, drop_axis(a, axis))
+    if side * filtered_turn(p, q, drop_axis(b, axis)) < 0:
         return False
     if predicates.exact_volume(x, y, a, b) != 0:
         return False
@@ -96,39 +101,16 @@ def _sectors_meet(a, b):
 
 
 @inlined
-def _filtered_turn(a, b, c):
-    """Return the same as `orient2d`, or 0 where rounding could change it."""
-    left, right = (b[0] - a[0]) * (c[1] - a[1]), (b[1] - a[1]) * (c[0] - a[0])
-    sure = abs(left - right) > AREA_ERROR * (abs(left) + abs(right)) + TINY
-    return floats.sign(left - right) if sure else 0
-
-
-@inlined
-def _parts(v, x, y, p, q):
-    """Return whether the line of v and x surely has y on one side, and p and q on the other."""
-    side = _filtered_turn(v, x, y)
-    return side != 0 and side == -_filtered_turn(v, x, p) and side == -_filtered_turn(v, x, q)
-
-
-@inlined
-def _widest(t):
-    """Return the axis along which a triangle projects to the largest area, about."""
-    n = cross(minus(t[1], t[0]), minus(t[2], t[0]))
-    x, y, z = abs(n[0]), abs(n[1]), abs(n[2])
-    return 0 if x >= y and x >= z else (1 if y >= z else 2)
-
-
-@inlined
 def _surely_apart(a, b):
     """Return whether a line through the first corner separates the projections of two sectors."""
     # A direction in both sectors would be one in both projections: it is not lost in that of a
     # sector that has an angle there. Faces in one plane, such as those of a fan, end here.
-    axis = _widest(a)
+    axis = widest_axis(a)
     v, c, d = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
     e, f = drop_axis(b[1], axis), drop_axis(b[2], axis)
     return (
-        _parts(v, c, d, e, f) or _parts(v, d, c, e, f)
-        or _parts(v, e, f, c, d) or _parts(v, f, e, c, d)
+        parts(v, c, d, e, f) or parts(v, d, c, e, f)
+        or parts(v, e, f, c, d) or parts(v, f, e, c, d)
     )  # fmt: skip
 
 
