@@ -70,7 +70,7 @@ class Surface:
     @cached_property
     def hashes(self) -> NDArray[np.uint64]:
         """A number for each face, in order; those of equal faces are equal."""
-        return np.sort(self._point_hashes.reshape(-1, 3).sum(axis=1))
+        return np.sort(hashes(self.corners.reshape(-1, 3)).reshape(-1, 3).sum(axis=1))
 
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
         """Return the faces that bound the solid and meet a box, and perhaps others near it."""
@@ -149,19 +149,7 @@ class Surface:
     @cached_property
     def names(self) -> Whole:
         """Numbers of the corners (m, 3), equal for corners at one point."""
-        points = self.corners.reshape(-1, 3)
-        keys, order = self._point_hashes, np.argsort(self._point_hashes)
-        new = keys[order[1:]] != keys[order[:-1]]
-        names = np.empty(len(points), np.int64)
-        names[order] = np.concatenate([[0], np.cumsum(new)])[: len(points)]
-        # Different points have equal hashes by a rare chance.
-        same = order[:-1][~new], order[1:][~new]
-        clash = (points[same[0]] != points[same[1]]).any()
-        return (names_of(points) if clash else names).reshape(-1, 3)
-
-    @cached_property
-    def _point_hashes(self) -> NDArray[np.uint64]:
-        return hashes(self.corners.reshape(-1, 3))
+        return names_of(self.corners.reshape(-1, 3)).reshape(-1, 3)
 
     @cached_property
     def places(self) -> Reals:
