@@ -39,8 +39,9 @@ CACHED = 4096
 class Surface:
     """A closed surface. Its tables, and the tree over its faces, are made when first needed."""
 
-    def __init__(self, corners: Reals, make_tree: Callable[[], Any]) -> None:
-        corners = self.corners = kernel_input(corners + 0.0)  # (m, 3, 3), without -0.0
+    def __init__(self, vertices: Reals, faces: Any, make_tree: Callable[[], Any]) -> None:
+        self._vertices, self._faces = vertices + 0.0, faces  # without -0.0
+        corners = self.corners = kernel_input(self._vertices[faces])  # (m, 3, 3)
         self._make_tree = make_tree
         # Whether its overlapping faces are known to be walls in which parts touch.
         self.is_embedded = False
@@ -52,7 +53,7 @@ class Surface:
         """Return the surface of a tree, as it is now; it is cached with the tree's arrays."""
         cached = vars(tree.arrays)
         if "_surface" not in cached:
-            cached.setdefault("_surface", cls(tree.vertices[tree.faces], lambda: tree))
+            cached.setdefault("_surface", cls(tree.vertices, tree.faces, lambda: tree))
         surface: Surface = cached["_surface"]
         return surface
 
@@ -70,7 +71,7 @@ class Surface:
     @cached_property
     def hashes(self) -> NDArray[np.uint64]:
         """A number for each face, in order; those of equal faces are equal."""
-        return np.sort(hashes(self.corners.reshape(-1, 3)).reshape(-1, 3).sum(axis=1))
+        return np.sort(hashes(self._vertices)[self._faces].sum(axis=1))
 
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
         """Return the faces that bound the solid and meet a box, and perhaps others near it."""
@@ -149,12 +150,12 @@ class Surface:
     @cached_property
     def names(self) -> Whole:
         """Numbers of the corners (m, 3), equal for corners at one point."""
-        return names_of(self.corners.reshape(-1, 3)).reshape(-1, 3)
+        return names_of(self._vertices)[self._faces]
 
     @cached_property
     def places(self) -> Reals:
         """The points that corners are at, by their numbers."""
-        places = np.empty((self.names.max() + 1, 3))
+        places = np.zeros((self.names.max() + 1, 3))
         places[self.names.reshape(-1)] = self.corners.reshape(-1, 3)
         return places
 
