@@ -100,8 +100,8 @@ ONE_OF = {
     "test_trimesh_issues::test_no_wrong_answer_is_timed": 6,
 }  # fmt: skip
 
-# Examples of queries in users' loops, of which each compiles a traversal: one of points is ordinary,
-# and one of rays, in custom.md.
+# Examples of queries in users' loops, of which each compiles a traversal: one of points is
+# ordinary, and one of rays, in custom.md.
 LONG_EXAMPLES = {
     f"bvh/kernels.py::bvh.kernels{name}" for name in ("", ".any_hit", ".closest_hit", ".first_hits")
 }

@@ -165,7 +165,7 @@ def test_far_origins(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("n", [300, pytest.param(20_000, marks=pytest.mark.long)])
 def test_farther_origins(n: int, rng: np.random.Generator) -> None:
-    """Beyond what the frame holds, a ray that misses the box is done, and one that grazes is not."""
+    """Beyond what the frame holds: rays past the box, through the ball, and along its edges."""
     ball = trimesh.creation.icosphere(1)
     for scale in (1.0, 2.0**-300, 2.0**300):
         tree, seen = bvh.BVH.from_triangles(ball.vertices * scale, ball.faces), 0
