@@ -88,8 +88,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         Notes
         -----
         Surfaces that cross take milliseconds. Where faces only touch, as walls do, or are those of
-        both meshes, as in revisions of a part, the time is about twice that of `overlap_tree`: 0.4
-        seconds for twenty thousand faces. Meshes that meet themselves may take much longer.
+        both meshes, it takes twice the time of `overlap_tree`, or far longer if a mesh meets itself.
 
         Examples
         --------

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.predicates import orient2d, orient3d
 from bvh.geometry.pairs.common_polygons import (
+    MOST,
+    ROWS,
+    common_polygons,
     least,
     most,
     overlap,
@@ -355,3 +358,7 @@ def _warm() -> None:
     find_bends(joints)
     flags = np.zeros(1, np.bool_)
     cells_at_contacts(joints, joints, np.zeros((1, 2), np.int32), flags, flags.copy(), flags.copy())
+    scratch, corners = np.zeros((ROWS, MOST + 1), np.int64), np.zeros((1, MOST, 3))
+    common_polygons(
+        faces, faces, np.zeros((1, 2), np.int32), scratch, corners, np.zeros(1, np.int64)
+    )

@@ -150,7 +150,7 @@ class Surface:
     @cached_property
     def names(self) -> Whole:
         """Numbers of the corners (m, 3), equal for corners at one point."""
-        return names_of(self._vertices)[self._faces]
+        return np.asarray(names_of(self._vertices)[self._faces])
 
     @cached_property
     def places(self) -> Reals:

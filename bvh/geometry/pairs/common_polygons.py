@@ -10,7 +10,7 @@ from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.predicates import drop_axis, orient2d
 from bvh.geometry.pairs.triangle_overlap import spread_axis
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
+from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 # Corners of a polygon: 0 to 2 of the first triangle, from SECOND those of the second, from CROSSED
 # + 3 i + k where edge i of the first crosses edge k of the second. Edges likewise: 0 to 2, SECOND.
@@ -184,11 +184,3 @@ def common_polygons(own, other, pairs, scratch, corners, sizes):
                 point = b[corner - SECOND] if corner >= SECOND else a[corner]
                 corners[n, i, 0], corners[n, i, 1], corners[n, i, 2] = point
         sizes[n] = count if sure else UNSURE
-
-
-@warms("where faces meet")
-def _warm() -> None:
-    """Compile the polygons of faces in one plane."""
-    faces, pairs = np.zeros((1, 3, 3)), np.zeros((1, 2), np.int32)
-    scratch, corners = np.zeros((ROWS, MOST + 1), np.int64), np.zeros((1, MOST, 3))
-    common_polygons(faces, faces, pairs, scratch, corners, np.zeros(1, np.int64))
