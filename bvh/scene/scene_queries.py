@@ -19,8 +19,9 @@ from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask, reported
-from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, counted_ids
-from bvh.runtime.arguments import ALL_BITS, kernel_input, one_length, thread_count
+from bvh.queries.targets import PointTarget
+from bvh.queries.tree_base import CLOSED, OF_SHAPES, WINDINGS, TreeBase, counted_ids
+from bvh.runtime.arguments import ALL_BITS, one_length, thread_count
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.scene_content import SceneContent
 from bvh.scene.scene_view import SceneView
@@ -59,11 +60,7 @@ class SceneQueries(
     def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
         """Return the target of rays that ignore the instances `exclude`, by a copy of the masks."""
         view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
-        # The masks themselves must not change, as other queries may run meanwhile.
-        masks = kernel_input(np.where(np.isin(view.owners, ids), np.int32(0), view.masks))
-        arrays: Any = view.arrays
-        arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
-        return RaySearch(arrays, view.split, view)
+        return RaySearch(view.only(~np.isin(view.owners, ids)), view.split, view)
 
     def _caster(self, cull: int, mask: int | None) -> SceneCast:
         """Return a function that casts single rays at the scene as it is at each call."""
@@ -93,23 +90,30 @@ class SceneQueries(
         cast.__qualname__ = f"cast of {type(self).__name__}"
         return cast
 
-    def _point_target(self, query: str, mask: int | None) -> PointSearch:
-        """Return the target of points; raise a TypeError if a selected leaf has no triangles."""
-        from bvh.queries.batches.point_batches import PointSearch
+    def _point_target(self, query: str, mask: int | None) -> PointTarget:
+        """Return the target of points; raise a TypeError if a selected leaf is of another kind."""
+        from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
+        from bvh.traversal.points.instanced_closest_point import SceneTarget
 
-        view = self._current()
-        bits = one_mask(mask)
-        other = view.first_not_triangles(bits)
+        view, bits, rounded = self._current(), one_mask(mask), query in OF_SHAPES
+        other = view.first_other(bits, rounded)
         if other is not None:
             which = f"instance {view.owners[other[0]]} is over {other[1]}"
             raise TypeError(f"{query} needs instances over triangles, and {which}")
-        rays = RaySearch(view.arrays, view.split, view)
+        selected = view.masks & np.int32(bits) != 0
+        shapes = view.round_trees[view.tree_of] & selected
+        arrays = view.only(~shapes) if shapes.any() else view.arrays
+        rays = RaySearch(arrays, view.split, view)
 
         def wound(reorient: bool) -> Wound:
             target: PointSearch = self._as_one_tree(bits, reorient)._point_target(query, None)
             return target.wound(reorient)
 
-        return PointSearch(lambda: rays, bits, wound, lambda: view.metrics)
+        faces = PointSearch(lambda: rays, bits, wound, lambda: view.metrics)
+        if arrays is view.arrays:
+            return faces
+        target = SceneTarget(view.arrays.row, view.metrics, bits)
+        return ShapeSearch(target, view, faces if (selected & ~shapes).any() else None)
 
     def _open_surface(self, mask: int | None) -> str | None:
         """Return a description of a selected leaf with open edges, for a warning, or None."""
@@ -393,7 +397,7 @@ class SceneQueries(
     def _over_triangles(self, query: str) -> SceneView:
         """Return the view, if all visible leaves are over triangles."""
         view = self._current()
-        other = view.first_not_triangles(-1)
+        other = view.first_other(-1)
         if other is not None:
             path, kind = self.path(other[0]), other[1]
             raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")

@@ -103,7 +103,7 @@ def test_capsules(span: tuple[float, float], rng: np.random.Generator, tmp_path:
     with pytest.raises(ValueError, match="q must have the shape of p"):
         BVH.from_capsules(p, q[1:], 1.0)
     with pytest.raises(TypeError, match="capsules"):
-        tree.contains([0, 0, 0])
+        tree.winding_number([0, 0, 0])
 
 
 def test_files_refits_and_pickles(rng: np.random.Generator, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="centers must have shape"):
         BVH.from_spheres([0, 0, 0, 0], 1.0)
     for ask in (
-        lambda: tree.contains([0, 0, 0]), lambda: tree.overlap_box([0] * 3, [1] * 3),
+        lambda: tree.winding_number([0, 0, 0]), lambda: tree.overlap_box([0] * 3, [1] * 3),
         lambda: tree.pick(camera, 20, 20, radius=3),
     ):  # fmt: skip
         with pytest.raises(TypeError, match="spheres"):
