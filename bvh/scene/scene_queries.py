@@ -95,25 +95,22 @@ class SceneQueries(
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.traversal.points.instanced_closest_point import SceneTarget
 
-        view, bits, rounded = self._current(), one_mask(mask), query in OF_SHAPES
-        other = view.first_other(bits, rounded)
-        if other is not None:
+        view, bits = self._current(), one_mask(mask)
+        if (other := view.first_other(bits, query in OF_SHAPES)) is not None:
             which = f"instance {view.owners[other[0]]} is over {other[1]}"
             raise TypeError(f"{query} needs instances over triangles, and {which}")
-        selected = view.masks & np.int32(bits) != 0
-        shapes = view.round_trees[view.tree_of] & selected
-        arrays = view.only(~shapes) if shapes.any() else view.arrays
-        rays = RaySearch(arrays, view.split, view)
+        shapes, faces = view.selected(bits)
+        rays = RaySearch(view.only(faces) if shapes else view.arrays, view.split, view)
 
         def wound(reorient: bool) -> Wound:
             target: PointSearch = self._as_one_tree(bits, reorient)._point_target(query, None)
             return target.wound(reorient)
 
-        faces = PointSearch(lambda: rays, bits, wound, lambda: view.metrics)
-        if arrays is view.arrays:
-            return faces
+        search = PointSearch(lambda: rays, bits, wound, lambda: view.metrics)
+        if not shapes:
+            return search
         target = SceneTarget(view.arrays.row, view.metrics, bits)
-        return ShapeSearch(target, view, faces if (selected & ~shapes).any() else None)
+        return ShapeSearch(target, view, search if faces.any() else None)
 
     def _open_surface(self, mask: int | None) -> str | None:
         """Return a description of a selected leaf with open edges, for a warning, or None."""
@@ -258,10 +255,10 @@ class SceneQueries(
         >>> arm.collisions(ignore=joints).tolist()
         [[0, 3]]
         """
-        from bvh.scene.instance_contacts import find_clearances, find_touching
         from bvh.scene.instance_pairs import ignored_keys
+        from bvh.scene.solids.instance_contacts import find_clearances, find_touching
 
-        view, workers = self._over_triangles("collisions"), thread_count(threads)
+        view, workers = self._over_triangles("collisions", rounded=True), thread_count(threads)
         ignored, limit = ignored_keys(self._instances, ignore), one_length("margin", margin)
         if limit > 0.0:
             near = reported(find_clearances, progress, view, view, ignored, limit, workers)
@@ -307,11 +304,11 @@ class SceneQueries(
         >>> near.instance_id.tolist(), near.distance.tolist(), near.position[0, :, 0].tolist()
         ([[1, 2]], [2.0], [1.5, 3.5])
         """
-        from bvh.scene.instance_contacts import find_clearances
         from bvh.scene.instance_pairs import ignored_keys
+        from bvh.scene.solids.instance_contacts import find_clearances
 
         limit = one_length("max_distance", max_distance)
-        view, workers = self._over_triangles("clearances"), thread_count(threads)
+        view, workers = self._over_triangles("clearances", rounded=True), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
         return reported(find_clearances, progress, view, view, ignored, limit, workers)
 
@@ -394,11 +391,10 @@ class SceneQueries(
         inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
         return np.asarray(self._current().flipped ^ inward[leaves.tree_of])
 
-    def _over_triangles(self, query: str) -> SceneView:
-        """Return the view, if all visible leaves are over triangles."""
+    def _over_triangles(self, query: str, rounded: bool = False) -> SceneView:
+        """Return the view, if all visible leaves are over triangles, or, if `rounded`, round."""
         view = self._current()
-        other = view.first_other(-1)
-        if other is not None:
+        if (other := view.first_other(-1, rounded)) is not None:
             path, kind = self.path(other[0]), other[1]
             raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view

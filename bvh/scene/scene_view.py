@@ -208,6 +208,14 @@ class SceneView(Searched):
         kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[others[:1]]]
         return (int(others[0]), kinds[0]) if kinds else None
 
+    def selected(self, mask: int) -> tuple[bool, NDArray[np.bool_]]:
+        """Return whether a mask selects leaves over round shapes, and which others it does."""
+        chosen = self._masks & np.int32(mask) != 0
+        if self.plain:
+            return False, chosen
+        rounds = self.round_trees[self.tree_of]
+        return bool((chosen & rounds).any()), chosen & ~rounds
+
     def only(self, leaves: NDArray[np.bool_]) -> TreeArrays:
         """Return the arrays with the mask 0 for all leaves but some."""
         # The masks themselves must not change, as other queries may run meanwhile.
