@@ -87,6 +87,17 @@ class RoundInstances:
             gaps = _gaps(*pair)
         return _least(*pair, gaps, limit)
 
+    def touching(self, leaf: int, leaf2: int) -> NDArray[np.int32]:
+        """Return the pairs of parts of two leaves that touch, (m, 2), ascending."""
+        side = 0 if self._is_round(0, leaf) else 1
+        first, second = self._within((leaf, leaf2), side, 0.0)
+        gaps = _gaps(first, second)
+        touch = gaps[:, 1] == 0.0
+        for k in np.flatnonzero((gaps[:, 0] == 0.0) & ~touch).tolist():
+            touch[k] = _exact_gap(first, second, k) == 0.0
+        pairs = np.stack([first.ids, second.ids], axis=1)[touch]
+        return pairs[np.lexsort(pairs.T[::-1])].astype(np.int32)
+
     def _is_round(self, side: int, leaf: int) -> bool:
         view = self._views[side]
         return bool(view.round_trees[view.tree_of[leaf]])
@@ -187,6 +198,12 @@ def _gaps(first: Parts, second: Parts) -> Reals:
     return found
 
 
+def _exact_gap(first: Parts, second: Parts, k: int) -> float:
+    """Return the gap of a pair of parts by rational arithmetic."""
+    one, other = (each.corners[k].tolist() for each in (first, second))
+    return round_gap(one, float(first.radii[k]), other, float(second.radii[k]))
+
+
 def _least(first: Parts, second: Parts, gaps: Reals, limit: float) -> Nearest | None:
     """Return the pair with the least gap within a limit, of equal ones that of the lowest ids."""
     low, high = gaps[:, 0], gaps[:, 1]
@@ -198,10 +215,7 @@ def _least(first: Parts, second: Parts, gaps: Reals, limit: float) -> Nearest | 
         key = int(first.ids[k]), int(second.ids[k])
         if low[k] > best[0] or (low[k] == best[0] == 0.0 and key > best[1:]):
             continue
-        gap = 0.0
-        if high[k] > 0.0:
-            sides = ((p.corners[k].tolist(), float(p.radii[k])) for p in (first, second))
-            gap = round_gap(*(part for side in sides for part in side))
+        gap = _exact_gap(first, second, k) if high[k] > 0.0 else 0.0
         if gap <= limit and (gap, *key) < best:
             best, which = (gap, *key), k
     if which < 0:
