@@ -180,8 +180,8 @@ def find_touching(
             return every.owners[every.begins[:-1][touching]].astype(np.int32)
         found = _without(found, rounds[0])
     which, entries = instance_pairs.tasks_of(found.job, threads)
-    # More tasks than pairs of leaves: these have been split into pairs of subtrees.
-    if len(which) > len(found.job.rows):
+    # Pairs of leaves have been split into pairs of subtrees, or ruled out by these.
+    if len(which) and not np.array_equal(which, np.arange(len(found.job.rows))):
         work = _by_subtrees(found, which, entries, touching, enough, cancel)
     else:
         work = _by_leaves(found, touching, enough, cancel)
