@@ -42,8 +42,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
     names them. So do queries that are not for what a tree, or an instance that counts, is over:
-    those of points and pairs need triangles, those of regions triangles or boxes; those of points
-    but `winding_number` also take spheres or capsules.
+    those of points and pairs need triangles, those of regions triangles or boxes. Those of points
+    but `winding_number`, `distance_to`, `overlap_tree`, and `clearances` and `collisions` of scenes
+    also take spheres or capsules.
 
     Examples
     --------
@@ -124,10 +125,11 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
         They are closed surfaces: a ray that begins inside meets one where it leaves, with `front`
         False. Hits are decided exactly, touching included, as of `ray_sphere`; normals point
-        outward. A ray meets each sphere once, where it first crosses it in its range, also for
-        `all_hits` and `count_hits`. The closest point is that of the surface, also from inside. A
-        point in or on one of them is inside for `contains`, however they overlap. Regions, pairs,
-        winding numbers, picks with a radius and selections, and `cull` do not take them.
+        outward. `all_hits` and `count_hits` have two hits of a sphere that a ray crosses, where it
+        enters and where it leaves; all others, and all with a filter, the first in the range.
+        ``cull="back"`` leaves out where rays leave. The closest point is that of the surface, also
+        from inside. A point in or on one of them is inside for `contains`, however they overlap.
+        Regions, winding numbers, solids, picks with a radius and selections do not take them.
 
         Parameters
         ----------

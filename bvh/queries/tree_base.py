@@ -15,6 +15,7 @@ from bvh.io.container import DIGEST_SIZE
 from bvh.io.file_formats import tree_contents
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.batches.round_ends import rays_of
 from bvh.queries.query_arguments import one_mask
 from bvh.runtime.arguments import kernel_input, number_of, thread_count
 from bvh.runtime.forks import ForkSafeLock
@@ -208,7 +209,7 @@ class TreeBase:
     def _ray_target(self) -> RaySearch:
         """Return the target of rays: the tree as it is now, whatever a refit changes."""
         now = self._snapshot()
-        return RaySearch(now._arrays, now._quality == "high", now, now._grouped_arrays)
+        return rays_of(now._quick, now._arrays, now._quality == "high", now, now._grouped_arrays)
 
     def _point_target(self, query: str, mask: int | None) -> Any:
         """Return the target of points; raise a TypeError if the primitives do not fit the query."""

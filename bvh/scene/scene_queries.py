@@ -13,6 +13,7 @@ from bvh.queries import results
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.sections import sections_by
 from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.batches.round_ends import rays_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
@@ -55,12 +56,12 @@ class SceneQueries(
         """Return the target of rays: the current view, or for many rays its merged tree."""
         view = self._current()
         # The view keeps its arrays alive, because `progress` may change the scene.
-        return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
+        return rays_of(view, view.arrays, view.split, view, merged=view.merger.tree_for)
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
         """Return the target of rays that ignore the instances `exclude`, by a copy of the masks."""
         view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
-        return RaySearch(view.only(~np.isin(view.owners, ids)), view.split, view)
+        return rays_of(view, view.only(~np.isin(view.owners, ids)), view.split, view)
 
     def _caster(self, cull: int, mask: int | None) -> SceneCast:
         """Return a function that casts single rays at the scene as it is at each call."""

@@ -157,6 +157,7 @@ class SceneView(Searched):
         self._instanced = new(*columns, self.masks, self.owners)
         top = self.tlas.arrays._replace(primitives=self._instanced)
         super().__init__(top, any(tree._quality == "high" for tree in trees))
+        self.rounded = bool(self.round_trees.any())
         self._update_transforms(np.arange(len(self), dtype=np.int64))
 
     def __len__(self) -> int:
