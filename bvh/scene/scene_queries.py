@@ -20,7 +20,6 @@ from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask, reported
-from bvh.queries.targets import PointTarget
 from bvh.queries.tree_base import CLOSED, OF_SHAPES, WINDINGS, TreeBase, counted_ids
 from bvh.runtime.arguments import ALL_BITS, one_length, thread_count
 from bvh.runtime.progress_bars import ProgressLike
@@ -91,7 +90,7 @@ class SceneQueries(
         cast.__qualname__ = f"cast of {type(self).__name__}"
         return cast
 
-    def _point_target(self, query: str, mask: int | None) -> PointTarget:
+    def _point_target(self, query: str, mask: int | None) -> Any:
         """Return the target of points; raise a TypeError if a selected leaf is of another kind."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.traversal.points.instanced_closest_point import SceneTarget

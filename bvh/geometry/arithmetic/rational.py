@@ -251,7 +251,7 @@ def _less_root(more: int, n: int, d: int, scale: int) -> float:
     top, bottom = abs(more * more * d - n) << shift, d * total * scale
     if top >= bottom * int(LARGEST):
         return LARGEST
-    return max(top / bottom, SMALLEST)
+    return float(max(top / bottom, SMALLEST))
 
 
 def _less(a: Row, b: Row) -> Row:

@@ -175,7 +175,7 @@ def find_touching(
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
     rounds = _rounds_of(view, content, found.job)
     if rounds is not None:
-        _touch_rounds(found, *rounds, touching, only_one)
+        _touch_rounds(found, rounds[0], rounds[1], touching, only_one)
         if only_one and touching.any():
             return every.owners[every.begins[:-1][touching]].astype(np.int32)
         found = _without(found, rounds[0])

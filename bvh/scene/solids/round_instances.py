@@ -85,7 +85,7 @@ class RoundInstances:
             within = min(limit, float(gaps[0, 1])) * (1.0 + SLACK)
             pair = self._within(leaves, 0 if rounds[0] else 1, within)
             gaps = _gaps(*pair)
-        return _least(*pair, gaps, limit)
+        return _least(pair[0], pair[1], gaps, limit)
 
     def touching(self, leaf: int, leaf2: int) -> NDArray[np.int32]:
         """Return the pairs of parts of two leaves that touch, (m, 2), ascending."""
@@ -96,7 +96,7 @@ class RoundInstances:
         for k in np.flatnonzero((gaps[:, 0] == 0.0) & ~touch).tolist():
             touch[k] = _exact_gap(first, second, k) == 0.0
         pairs = np.stack([first.ids, second.ids], axis=1)[touch]
-        return pairs[np.lexsort(pairs.T[::-1])].astype(np.int32)
+        return np.asarray(pairs[np.lexsort(pairs.T[::-1])], np.int32)
 
     def _is_round(self, side: int, leaf: int) -> bool:
         view = self._views[side]
@@ -248,7 +248,8 @@ def _foot(axis: Reals, p: Reals) -> Reals:
     """Return the point of an axis that is nearest to a point."""
     v = axis[1] - axis[0]
     length = float(v @ v)
-    return axis[0] + (min(max(float((p - axis[0]) @ v) / length, 0.0), 1.0) if length else 0.0) * v
+    share = min(max(float((p - axis[0]) @ v) / length, 0.0), 1.0) if length else 0.0
+    return np.asarray(axis[0] + share * v)
 
 
 def _unit(way: Reals, axis: Reals) -> Reals:
