@@ -44,7 +44,7 @@ DEPRECATED = {
 
 # Pages of the reference: file, title, names.
 REFERENCE = [
-    ("trees", "Trees", "BVH TreeStats load"),
+    ("trees", "Trees", "BVH TreeNodes TreeStats load"),
     (
         "answers",
         "Answers",
