@@ -70,6 +70,18 @@ REFERENCE = [
     ("warp", "bvh.warp", ".warp"),
     ("trimesh", "bvh.compat.trimesh", ".compat.trimesh"),
     ("open3d", "bvh.compat.open3d", ".compat.open3d.RaycastingScene"),
+    ("pyvista", "mesh.bvh of PyVista", ".compat.pyvista.Accessor"),
+    (
+        "embreex",
+        "bvh.compat.embreex",
+        ".compat.embreex.stand_in .compat.embreex.rtcore_scene.EmbreeScene "
+        ".compat.embreex.mesh_construction.TriangleMesh "
+        ".compat.embreex.mesh_construction.ElementMesh",
+    ),
+    ("vtk", "bvh.compat.vtk", ".compat.vtk"),
+    ("mathutils", "bvh.compat.mathutils", ".compat.mathutils.BVHTree"),
+    ("ifcopenshell", "bvh.compat.ifcopenshell", ".compat.ifcopenshell"),
+    ("mujoco", "bvh.compat.mujoco", ".compat.mujoco"),
 ]
 
 # Methods of these classes are in groups, by how their names begin.
