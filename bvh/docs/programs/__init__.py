@@ -11,5 +11,6 @@ Each file imports only from those above it.
 | `lidar.py` | Lidar over rough ground: several returns a pulse with random dropouts, in one compiled loop |
 | `pyvista_results.py` | Results back in PyVista: the distance of a surface to another, and hits of rays, in a plotter |
 | `gallery/` | Pictures, each with the question that it answers and the script that answers it. |
+| `live_pages.py` | Live pages: a lasso, a section, the cost of rays and a cloud of points, each as one HTML file |
 | `terrain.py` | What is seen from here: the viewshed, the horizon and the shadows of a terrain |
 """
