@@ -211,21 +211,24 @@ def face_normals(near: Any) -> Any:
     if source is None:
         raise AttributeError(
             "these points do not know their faces: normal is of what closest_point has returned, "
-            "and must be read before it is pickled; points of Dask arrays and parts have none"
+            "and must be read before it is pickled; points of Dask arrays have none"
         )
-    view, moves, _ = source
+    view, moves, rest = source
     prim_id, u, v = (np.asarray(in_numpy(column)) for column in (near.prim_id, near.u, near.v))
-    if isinstance(view, Primitives) and not isinstance(view, Triangles):
-        ids, found = prim_id.ravel(), np.full((prim_id.size, 3), np.nan)
-        rows = np.flatnonzero(ids >= 0)
+    ids, found = prim_id.ravel(), np.full((prim_id.size, 3), np.nan)
+    rows = np.flatnonzero(ids >= 0)
+    if hasattr(view, "leaves_of"):
+        for triangles, _, some, own in view.leaves_of(rest, ids, rows):
+            found[some] = on_faces(triangles, NO_LEAVES, own, u.ravel()[some], v.ravel()[some])[1]
+    elif isinstance(view, Primitives) and not isinstance(view, Triangles):
         at = np.reshape(in_numpy(near.position), (-1, 3))[rows]
         found[rows] = shape_normals(view, ids[rows], at, None)
     else:
         primitives, leaf = view, NO_LEAVES
         if not isinstance(view, Triangles):
             primitives, leaf = view.arrays.primitives, np.ravel(in_numpy(near.leaf))
-            _must_not_have_moved(view, moves, leaf, prim_id.ravel())
-        found = on_faces(primitives, leaf, prim_id.ravel(), u.ravel(), v.ravel())[1]
+            _must_not_have_moved(view, moves, leaf, ids)
+        found = on_faces(primitives, leaf, ids, u.ravel(), v.ravel())[1]
     found = found.reshape(*prim_id.shape, 3)
     found.flags.writeable = False
     return given_like(found, near.prim_id)
