@@ -337,7 +337,8 @@ class TreeQueries(
     ) -> Pairs:
         """Return the pairs whose first face `mask` selects, and the second `other_mask`."""
         assert isinstance(other, TreeBase)
-        for side, tree, bits in ((0, self, one_mask(mask)), (1, other, one_mask(other_mask))):
+        for side, tree, one in ((0, self, mask), (1, other, other_mask)):
+            bits = -1 if one is None else one_mask(one)
             if bits != -1 or len(tree._arrays.face_bits):
                 pairs = pairs[counted_ids(tree._groups, pairs[:, side], bits)]
         return pairs
