@@ -1,6 +1,6 @@
 """Rays of MuJoCo's models: `scene(model)` follows `MjData`, for `mj_ray` and `mj_multiRay`.
 
-Boxes, meshes and height fields are exact; spheres, capsules, cylinders and ellipsoids are inscribed
+Boxes, meshes, height fields, spheres and capsules are exact; cylinders and ellipsoids are inscribed
 meshes, off by less than a ten thousandth of their size; planes are tested separately.
 """
 
@@ -238,14 +238,16 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
         return BVH.from_triangles(vertices, faces)
     if kind == HFIELD:
         return _heights(model, int(model.geom_dataid[number]))
-    if kind in (SPHERE, ELLIPSOID):
+    if kind == SPHERE:
+        return BVH.from_spheres(np.zeros((1, 3)), size[0])
+    if kind == CAPSULE:
+        ends = np.array([[0.0, 0.0, -size[1]], [0.0, 0.0, size[1]]])
+        return BVH.from_capsules(ends[:1], ends[1:], size[0])
+    if kind == ELLIPSOID:
         ball = trimesh.creation.icosphere(FINE)
-        return BVH.from_mesh((ball.vertices * (size if kind == ELLIPSOID else size[0]), ball.faces))
+        return BVH.from_mesh((ball.vertices * size, ball.faces))
     if kind == CYLINDER:
         return BVH.from_mesh(trimesh.creation.cylinder(size[0], 2.0 * size[1], sections=ROUND))
-    if kind == CAPSULE:
-        shape = trimesh.creation.capsule(2.0 * size[1], size[0], count=[ROUND // 2, ROUND // 2])
-        return BVH.from_mesh((shape.vertices - shape.bounds.mean(axis=0), shape.faces))
     raise TypeError(f"geom {number} has type {kind}, which rays do not support")
 
 
