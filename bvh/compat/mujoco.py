@@ -1,6 +1,6 @@
 """Rays of MuJoCo's models: `scene(model)` follows `MjData`, for `mj_ray` and `mj_multiRay`.
 
-Boxes, meshes and height fields are exact; spheres, capsules, cylinders and ellipsoids are inscribed
+Boxes, meshes, height fields, spheres and capsules are exact; cylinders and ellipsoids are inscribed
 meshes, off by less than a ten thousandth of their size; planes are tested separately.
 """
 
@@ -148,9 +148,10 @@ class ModelScene:
         chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
         seen = chosen[self._group] & (self._model.geom_bodyid != exclude)
         seen &= bool(static) | ~self._fixed
-        with np.errstate(divide="ignore"):
-            limit = cutoff / (np.linalg.norm(directions, axis=1) if lengths else 1.0)
-        limit = np.broadcast_to(limit, len(directions))
+        limit = np.full(len(directions), cutoff)
+        if lengths:
+            with np.errstate(divide="ignore"):
+                limit /= np.linalg.norm(directions, axis=1)
         shown = seen[self.geom_id]
         # A single ray is faster than a batch of one.
         some: Any = 0 if len(directions) == 1 else slice(None)
@@ -238,14 +239,15 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
         return BVH.from_triangles(vertices, faces)
     if kind == HFIELD:
         return _heights(model, int(model.geom_dataid[number]))
-    if kind in (SPHERE, ELLIPSOID):
+    if kind == SPHERE:
+        return BVH.from_spheres(np.zeros((1, 3)), size[0])
+    if kind == ELLIPSOID:
         ball = trimesh.creation.icosphere(FINE)
-        return BVH.from_mesh((ball.vertices * (size if kind == ELLIPSOID else size[0]), ball.faces))
+        return BVH.from_mesh((ball.vertices * size, ball.faces))
     if kind == CYLINDER:
         return BVH.from_mesh(trimesh.creation.cylinder(size[0], 2.0 * size[1], sections=ROUND))
     if kind == CAPSULE:
-        shape = trimesh.creation.capsule(2.0 * size[1], size[0], count=[ROUND // 2, ROUND // 2])
-        return BVH.from_mesh((shape.vertices - shape.bounds.mean(axis=0), shape.faces))
+        return BVH.from_capsules([[0.0, 0.0, -size[1]]], [[0.0, 0.0, size[1]]], size[0])
     raise TypeError(f"geom {number} has type {kind}, which rays do not support")
 
 

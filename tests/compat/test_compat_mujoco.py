@@ -24,7 +24,7 @@ MODEL = """<mujoco><asset><hfield name="h" nrow="20" ncol="30" size="2 3 .5 .2"/
 <body pos="0 -3 1"><freejoint/><geom type="ellipsoid" size=".3 .5 .7"/>
 <geom type="mesh" mesh="m" pos="2 0 0"/></body></worldbody></mujoco>"""
 # Types of geoms that are exact, and those that are fine meshes.
-EXACT, ROUND = (0, 1, 6, 7), (2, 3, 4, 5)
+EXACT, ROUND = (0, 1, 2, 3, 6, 7), (4, 5)
 
 
 @pytest.fixture(scope="module")
