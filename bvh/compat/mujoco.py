@@ -241,13 +241,14 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
         return _heights(model, int(model.geom_dataid[number]))
     if kind == SPHERE:
         return BVH.from_spheres(np.zeros((1, 3)), size[0])
+    if kind == CAPSULE:
+        ends = np.array([[0.0, 0.0, -size[1]], [0.0, 0.0, size[1]]])
+        return BVH.from_capsules(ends[:1], ends[1:], size[0])
     if kind == ELLIPSOID:
         ball = trimesh.creation.icosphere(FINE)
         return BVH.from_mesh((ball.vertices * size, ball.faces))
     if kind == CYLINDER:
         return BVH.from_mesh(trimesh.creation.cylinder(size[0], 2.0 * size[1], sections=ROUND))
-    if kind == CAPSULE:
-        return BVH.from_capsules([[0.0, 0.0, -size[1]]], [[0.0, 0.0, size[1]]], size[0])
     raise TypeError(f"geom {number} has type {kind}, which rays do not support")
 
 

@@ -45,8 +45,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
     names them. So do queries that are not for what a tree, or an instance that counts, is over:
-    those of points and pairs need triangles, those of regions triangles or boxes, `closest_point`
-    and `distance` triangles, spheres or capsules.
+    those of points and pairs need triangles, those of regions triangles or boxes. Those of points
+    but `winding_number`, `distance_to`, `overlap_tree`, and `clearances` and `collisions` of scenes
+    also take spheres or capsules.
 
     Examples
     --------
@@ -127,10 +128,11 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
         They are closed surfaces: a ray that begins inside meets one where it leaves, with `front`
         False. Hits are decided exactly, touching included, as of `ray_sphere`; normals point
-        outward. A ray meets each sphere once, where it first crosses it in its range, also for
-        `all_hits` and `count_hits`. The closest point is that of the surface, also from inside.
-        Containment, regions, picks with a radius and selections, `cull` and scenes do not take
-        them.
+        outward. `all_hits` and `count_hits` have two hits of a sphere that a ray crosses, where it
+        enters and where it leaves; all others, and all with a filter, the first in the range.
+        ``cull="back"`` leaves out where rays leave. The closest point is that of the surface, also
+        from inside. A point in or on one of them is inside for `contains`, however they overlap.
+        Regions, winding numbers, solids, picks with a radius and selections do not take them.
 
         Parameters
         ----------
@@ -316,6 +318,7 @@ def _warm_points() -> None:
     BVH.from_triangles(np.eye(3), [[0, 1, 2]] * 40, warn=False).winding_number(points, 2.0)
     for tree in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
         tree.closest_point(points)
+        tree.contains(points)
 
 
 @alone

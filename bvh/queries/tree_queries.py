@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.container import replace_file
+from bvh.queries.methods.distance_queries import has_shapes
 from bvh.queries.methods.overlap_queries import FindPairs
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCast
@@ -337,7 +338,8 @@ class TreeQueries(
     ) -> Pairs:
         """Return the pairs whose first face `mask` selects, and the second `other_mask`."""
         assert isinstance(other, TreeBase)
-        for side, tree, bits in ((0, self, one_mask(mask)), (1, other, one_mask(other_mask))):
+        for side, tree, one in ((0, self, mask), (1, other, other_mask)):
+            bits = -1 if one is None else one_mask(one)
             if bits != -1 or len(tree._arrays.face_bits):
                 pairs = pairs[counted_ids(tree._groups, pairs[:, side], bits)]
         return pairs
@@ -346,6 +348,10 @@ class TreeQueries(
         """Return a function that finds the pairs of faces of this tree and another that meet."""
         from bvh.queries.batches.overlap_batches import find_pairs
 
+        if query == "overlap_tree" and has_shapes(query, self, other):
+            assert isinstance(other, TreeBase)
+            found: FindPairs[Pairs] = enrolled("contacts of round trees")(self, other)
+            return found
         arrays, others = self._arrays, self._other_tree(query, other)
         return partial(
             find_pairs, in_full(arrays), in_full(arrays if others is self else others._arrays)

@@ -361,6 +361,9 @@ def _warm_points() -> None:
         scene.closest_point(points, k=count)
     scene.distance(points[0])
     scene.contains(np.zeros((2, 3)))
+    scene.add(BVH.from_spheres(points, 1.0))
+    scene.closest_point(points)
+    scene.contains(points)
 
 
 @alone
