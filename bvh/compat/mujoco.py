@@ -148,9 +148,10 @@ class ModelScene:
         chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
         seen = chosen[self._group] & (self._model.geom_bodyid != exclude)
         seen &= bool(static) | ~self._fixed
-        with np.errstate(divide="ignore"):
-            limit = cutoff / (np.linalg.norm(directions, axis=1) if lengths else 1.0)
-        limit = np.broadcast_to(limit, len(directions))
+        limit = np.full(len(directions), cutoff)
+        if lengths:
+            with np.errstate(divide="ignore"):
+                limit /= np.linalg.norm(directions, axis=1)
         shown = seen[self.geom_id]
         # A single ray is faster than a batch of one.
         some: Any = 0 if len(directions) == 1 else slice(None)
