@@ -24,10 +24,10 @@ LIMITS = {
     "search, scene": (64, 480, 544), "search, scene, counting": (64, 416, 480),
     "decide": (128, 64, 64), "decide near": (168, 64, 64), "measure": (96, 64, 64),
     "measure near": (168, 64, 64), "decide by sums": (255, 2048, 64),
-    "measure by sums": (255, 2048, 512),
+    "measure by sums": (255, 2048, 64),
     "decide, all": (168, 64, 64), "decide near, all": (168, 64, 64), "measure, all": (96, 64, 64),
-    "measure near, all": (168, 64, 64), "decide by sums, all": (255, 2048, 64),
-    "measure by sums, all": (255, 2048, 512),
+    "measure near, all": (168, 64, 64), "decide by sums, all": (255, 2048, 512),
+    "measure by sums, all": (255, 2048, 64),
 }  # fmt: skip
 
 

@@ -122,15 +122,16 @@ def decide_kernel(
                         counts = _is_first(target, work, j, place)
                 if decided and counts:
                     item = work.kept[j, place]
-                    prim, leaf = target.ids[item & INDEX], int(0)
+                    prim, leaf, once = target.ids[item & INDEX], int(0), int(0)
                     if of_all:
+                        once = query.once
                         leaf = _leaf_of(target, work, j, place)
                         decided, v0, v1, v2 = corners_of(target, leaf, prim)
                     else:
                         v0, v1, v2 = face_of(target, prim)
                     hit = (item & SURELY) != 0
                     if decided and not hit:
-                        sure, side = side_of(o, d, scaled, floor, v0, v1, v2, query.once)
+                        sure, side = side_of(o, d, scaled, floor, v0, v1, v2, once)
                         decided = sure
                         hit = side != 0 and side != query.cull
                     if decided and hit:
