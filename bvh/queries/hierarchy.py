@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from bvh.runtime.registry import enrolled
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree import shapes
 from bvh.tree.primitives import Custom
+
+if TYPE_CHECKING:
+    from bvh.queries.on_devices import DeviceBVH
 
 
 @public
@@ -230,7 +233,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         primitives = Custom(owned(corners), function, user_data(data))
         return cls._build(primitives, "medium", threads, progress, "primitives")
 
-    def to(self, device: Any = "cuda") -> Any:
+    def to(self, device: Any = "cuda") -> DeviceBVH:
         """Return the tree on a GPU, or on Warp's CPU device, for the same queries there.
 
         Answers are the same, bit for bit. It takes NVIDIA Warp: ``pip install "raybvh[gpu]"``.
@@ -256,7 +259,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.to("cpu").closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0]).t  # doctest: +SKIP
         1.0
         """
-        return enrolled("trees on devices")(self, device)
+        there: DeviceBVH = enrolled("trees on devices")(self, device)
+        return there
 
 
 def _corner_rows(

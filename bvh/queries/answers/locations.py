@@ -211,14 +211,17 @@ def face_normals(near: Any) -> Any:
     if source is None:
         raise AttributeError(
             "these points do not know their faces: normal is of what closest_point has returned, "
-            "and must be read before it is pickled; points of Dask arrays and parts have none"
+            "and must be read before it is pickled; points of Dask arrays have none"
         )
-    view, moves, _ = source
+    view, moves, rest = source
     prim_id, u, v = (np.asarray(in_numpy(column)) for column in (near.prim_id, near.u, near.v))
     ids, shapes = prim_id.ravel(), []
-    rows = np.flatnonzero(ids >= 0)
-    if isinstance(view, Primitives) and not isinstance(view, Triangles):
-        found, shapes = np.full((ids.size, 3), np.nan), [(view, None, rows)]
+    rows, found = np.flatnonzero(ids >= 0), np.full((ids.size, 3), np.nan)
+    if hasattr(view, "leaves_of"):
+        for triangles, _, some, own in view.leaves_of(rest, ids, rows):
+            found[some] = on_faces(triangles, NO_LEAVES, own, u.ravel()[some], v.ravel()[some])[1]
+    elif isinstance(view, Primitives) and not isinstance(view, Triangles):
+        shapes = [(view, None, rows)]
     else:
         primitives, leaf = view, NO_LEAVES
         if not isinstance(view, Triangles):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -133,6 +133,15 @@ class DistanceQueries(TreeBase):
             return self.from_mesh(other.flattened()[:2] if hasattr(other, "flattened") else other)
         except TypeError as error:
             raise TypeError(f"other must be a BVH, a Scene or a mesh: {error}") from None
+
+    def _two_states(self, query: str, other: Any) -> tuple[Self, Self]:
+        """Return this tree and the other as they are now: twice the same one if they are one.
+
+        The other, if it is a mesh, is built into a tree. Errors name the `query`.
+        """
+        tree: Any = self._other_tree(query, self._tree_of(other))
+        now = self._snapshot()
+        return now, now if tree is self else tree._snapshot()
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return pairs, coded as by `hint_pairs`; -1 where a face is hidden, as it has no bits."""
