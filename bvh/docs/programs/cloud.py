@@ -38,7 +38,7 @@ def main(path: Path, width: int = 1000, count: int = 60_000) -> dict[str, Any]:
                       middle[1, 1] + size * np.sin(a)], axis=1)  # fmt: skip
     chosen = tree.pick_lasso(camera, lasso, what="faces")
     pick = tree.pick(camera, 0.3 * camera.width, 0.6 * camera.height, radius=20)
-    view, low, high = Lit(tree, camera), *np.quantile(gaps, [0.02, 0.98])
+    view, (low, high) = Lit(tree, camera), np.quantile(gaps, [0.02, 0.98])
     dense = colours((gaps[view.id] - low) / (high - low), THICK[::-1])
     sheet.panel(0.1, 1.05, 5.8, 4.7, view.painted(dense))
     sheet.bar(9.2, 0.55, THICK[::-1], [f"{low:.3f}", f"{high:.3f}"], "8th neighbour at")
