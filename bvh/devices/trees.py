@@ -258,7 +258,7 @@ class DeviceScene(DeviceObject):
         now = view.moves, view.masks.tobytes()
         if view is self._view and now == self._copy:
             return self.host, self._target
-        kind = view.first_not_triangles(-1)
+        kind = view.first_other(-1)
         if kind is not None:
             raise TypeError(
                 f"only scenes of triangles can be on a device, but leaf {kind[0]} is over {kind[1]}"

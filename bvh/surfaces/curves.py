@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +20,13 @@ from bvh.geometry.arithmetic.rational import (
     Face,
     Row,
     common,
-    cross,
     crossing,
+    dots,
     exact_face,
     exact_point,
-    minus,
     rounded,
 )
+from bvh.geometry.pairs.common_polygons import MOST, ROWS, UNSURE, common_polygons
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.pair_signs import SIDES, SIGNS, crossing_points, pair_signs
 from bvh.surfaces.surface import names_of
@@ -78,14 +79,18 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     # Two crossings are the ends of a segment. Pairs that signs do not decide follow.
     which = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
     pair, event = crossed[which].nonzero()
-    rest = np.flatnonzero(~generic)
+    rest, polygons = _polygons_in_planes(own, other, pairs, np.flatnonzero(~generic), signs)
     exact = _exact_pairs(own, other, pairs[rest])
     thin, point_numbers = _thin_edges((own, other), exact, itself), dict[Row, int]()
     ends, points, edges = _segment_ends(own, other, pairs[which[pair]], event, itself)
     if thin:
         _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, point_numbers)
     found = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
-    polygons, slow = _in_rationals(own, other, exact, crossed[rest], itself, thin, point_numbers)
+    slow_polygons, slow = _in_rationals(
+        own, other, exact, crossed[rest], itself, thin, point_numbers
+    )
+    polygons += [(int(rest[n]), polygon) for n, polygon in slow_polygons]
+    polygons.sort(key=itemgetter(0))
     found = _Found(*(np.concatenate([a, b]) for a, b in zip(found, slow, strict=True)))
     numbers = names_of(found.ends).reshape(-1, 2)
     # An edge in a face belongs to two faces: one segment is enough.
@@ -93,11 +98,26 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     order = np.lexsort(faces.T[::-1])
     _, first = np.unique(names_of(np.sort(numbers[order], axis=1)), return_index=True)
     first = order[np.sort(first)]
-    rows = np.array([pair for _, pair in polygons], np.int64).reshape(-1, 2)
+    rows = pairs[[n for n, _ in polygons]].reshape(-1, 2)
     return Curves(
         found.segments[first], faces[first], found.edges[first], numbers[first],
-        [polygon for polygon, _ in polygons], np.stack([ids[0][rows[:, 0]], ids[1][rows[:, 1]]], 1),
+        [polygon for _, polygon in polygons], np.stack([ids[0][rows[:, 0]], ids[1][rows[:, 1]]], 1),
     )  # fmt: skip
+
+
+def _polygons_in_planes(
+    own: Mesh, other: Mesh, pairs: Ids, rest: Whole, signs: NDArray[np.int8]
+) -> tuple[Whole, list[tuple[int, Reals]]]:
+    """Return which pairs remain of `rest`, and polygons of others, faces in one plane, by pairs."""
+    flat = rest[~signs[rest, :SIDES].any(axis=1)]
+    sizes, corners = np.empty(len(flat), np.int64), np.empty((len(flat), MOST, 3))
+    scratch, faces = np.empty((ROWS, MOST + 1), np.int64), kernel_input(pairs[flat])
+    common_polygons(own.corners, other.corners, faces, scratch, corners, sizes)
+    shared = zip(flat.tolist(), corners, sizes.tolist(), strict=True)
+    polygons = [(n, polygon[:size]) for n, polygon, size in shared if size > 0]
+    left = np.ones(len(pairs), np.bool_)
+    left[flat[sizes != UNSURE]] = False
+    return rest[left[rest]], polygons
 
 
 class _Found(NamedTuple):
@@ -213,18 +233,18 @@ def _rename_thin(
 def _in_rationals(
     own: Mesh, other: Mesh, pairs: list[_Pair], crossed: NDArray[np.bool_], itself: bool,
     thin: Thin, numbers: dict[Row, int],
-) -> tuple[list[tuple[Reals, tuple[int, int]]], _Found]:  # fmt: skip
-    """Return polygons with their faces, and segments, of pairs that signs alone do not decide.
+) -> tuple[list[tuple[int, Reals]], _Found]:  # fmt: skip
+    """Return polygons with their pairs, and segments, of pairs that signs alone do not decide.
 
     `crossed` are the edges that surely cross faces (`_events`); the rest as in `_end`.
     """
     polygons, segments, faces, edges, rows = [], [], [], [], []
-    for pair, events in zip(pairs, crossed, strict=True):
+    for n, (pair, events) in enumerate(zip(pairs, crossed, strict=True)):
         if not all(face.has_area for face in pair.faces):
             continue
         flat, found = common(*pair.faces)
         if flat and len(found) > 2:
-            polygons.append((np.array([rounded(p) for p in found]), pair.rows))
+            polygons.append((n, np.array([rounded(p) for p in found])))
         elif len(found) == 2:
             for p in found:
                 row, edge = _end(p, (own, other), pair, events, numbers, itself, thin)
@@ -270,11 +290,11 @@ def _feature(
     edges = []
     for side in range(2):
         ids: list[int] = meshes[side].faces[pair[side]].tolist()
-        for k in range(3):
-            start, end = exact[side].corners[k], exact[side].corners[(k + 1) % 3]
-            if start == p:
+        # The point is in both faces, and so on the edges over which its height is 0.
+        for k, height in enumerate(dots(p, exact[side].sides)):
+            if exact[side].corners[k] == p:
                 return side, ids[k], ids[k]
-            if not any(cross(minus(p, start), minus(end, start))):
+            if height == 0:
                 edges.append((side, *sorted((ids[k], ids[(k + 1) % 3]))))
     side, first, second = edges[0]
     return side, first, second

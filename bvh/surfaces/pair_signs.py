@@ -3,12 +3,29 @@
 Of two faces six signs say on which sides of each other's planes their corners are, and nine how
 their edges pass each other. Where an edge surely crosses a face, the point is found in
 double-doubles and rounded; all else is left to rational numbers.
+
+Where two surfaces touch, signs also say which cells there are: of every half-plane of a face at a
+segment that two faces share, on which side of the other surface it is.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.predicates import orient3d
+from bvh.geometry.arithmetic.predicates import orient2d, orient3d
+from bvh.geometry.pairs.common_polygons import (
+    least,
+    most,
+    overlap,
+    projected,
+    share_a_segment,
+    share_an_area,
+    sides_of,
+)
+from bvh.geometry.pairs.face_overlap import corner_index
+from bvh.geometry.pairs.triangle_overlap import along_common_line, spread_axis
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
@@ -26,13 +43,241 @@ def pair_signs(own, other, pairs, signs):
         i, j = pairs[n, 0], pairs[n, 1]
         a = _corner(own, i, 0), _corner(own, i, 1), _corner(own, i, 2)
         b = _corner(other, j, 0), _corner(other, j, 1), _corner(other, j, 2)
+        flat = spread_axis(a) >= 0 or spread_axis(b) >= 0
         for k in range(3):
             signs[n, k] = orient3d(b[0], b[1], b[2], _corner(own, i, k))
             signs[n, 3 + k] = orient3d(a[0], a[1], a[2], _corner(other, j, k))
-            p, q = _corner(own, i, k), _corner(own, i, (k + 1) % 3)
+            flat = flat and signs[n, k] == signs[n, 3 + k] == 0
+        for k in range(9):
+            # In one plane, edges do not pass each other.
+            p, q = _corner(own, i, k // 3), _corner(own, i, (k // 3 + 1) % 3)
+            r, s = _corner(other, j, k % 3), _corner(other, j, (k + 1) % 3)
+            signs[n, SIDES + k] = 0 if flat else orient3d(p, q, r, s)
+
+
+# Kinds of cells, as bits: in both solids, in the first alone, in the second alone.
+IN_BOTH, IN_FIRST, IN_SECOND = 1, 2, 4
+DECIDED = IN_BOTH | IN_FIRST | IN_SECOND
+# Added to kinds of cells that signs do not decide; in place of signs.
+OPEN, UNKNOWN = 8, 2
+
+_face = inlined(lambda faces, i: (_corner(faces, i, 0), _corner(faces, i, 1), _corner(faces, i, 2)))
+
+
+class Joints(NamedTuple):
+    """How faces of a closed surface, which meet at corners and edges only, are joined.
+
+    outward : (m,) 1 if the normal points out of the solid, -1 if it points into it, or UNKNOWN; 0
+        for faces that bound nothing.
+    twins : (m, 3) the same edge of the neighbour, see `Surface._edges`; -1 if there is not one.
+    bends : (m, 3) at an edge, -1 if the solid is convex, 1 if it is reflex, 0 if both faces are in
+        one plane, or UNKNOWN.
+    """
+
+    corners: NDArray[np.float64]
+    outward: NDArray[np.int8]
+    twins: NDArray[np.int64]
+    bends: NDArray[np.int8]
+    pieces: NDArray[np.int64]
+
+
+@entry
+def find_bends(joints):
+    """Set the bends, and let faces without area bound nothing."""
+    corners, outward, twins, bends, _ = joints
+    for i in range(len(corners)):
+        if outward[i] != 0 and spread_axis(_face(corners, i)) < 0:
+            outward[i] = 0
+    for i in range(len(corners)):
+        for k in range(3):
+            twin = twins[i, k]
+            known = twin >= 0 and abs(outward[i]) == 1 and abs(outward[twin // 3]) == 1
+            bends[i, k] = UNKNOWN
+            if known:
+                apex = _corner(corners, twin // 3, (twin + 2) % 3)
+                a, b, c = _face(corners, i)
+                bends[i, k] = outward[i] * orient3d(a, b, c, apex)
+
+
+@inlined
+def _sides(a, b):
+    """Return the sides of face b that the corners of face a are on."""
+    return (
+        0 if corner_index(a[0], b) >= 0 else orient3d(b[0], b[1], b[2], a[0]),
+        0 if corner_index(a[1], b) >= 0 else orient3d(b[0], b[1], b[2], a[1]),
+        0 if corner_index(a[2], b) >= 0 else orient3d(b[0], b[1], b[2], a[2]),
+    )
+
+
+@inlined
+def _touches_at_most(s):
+    """Return whether a face meets a plane in a point or not at all, by the sides of its corners."""
+    total = s[0] + s[1] + s[2]
+    zeros = (s[0] == 0) + (s[1] == 0) + (s[2] == 0)
+    return abs(total) == 3 or (zeros == 1 and total != 0)
+
+
+# The edge of a face that is in a plane, by the sides of its corners; -1 for none.
+_edge_in = inlined(
+    lambda s: (
+        0 if s[0] == 0 and s[1] == 0 else
+        (1 if s[1] == 0 and s[2] == 0 else (2 if s[2] == 0 and s[0] == 0 else -1))
+    )
+)  # fmt: skip
+
+
+@inlined
+def _seen(side, outside, inside):
+    """Return the kinds of cells along a half-plane by the side it is on: 1 outside, -1 inside."""
+    return outside if side > 0 else (inside if side < 0 else 0)
+
+
+@kernel
+def _from_joint(joints, j, k, p, height, outside, inside):
+    """Return the kinds of cells along a half-plane from edge k of face j through a point p.
+
+    `height` is the side of the face on which p is.
+    """
+    stay_outlined()
+    corners, outward, twins, bends, _ = joints
+    bend, side = bends[j, k], height * outward[j]
+    if bend == UNKNOWN:
+        return OPEN
+    if side != bend:
+        # Outside where the solid is convex or flat, if above one face; inside where reflex or flat,
+        # if below one.
+        return _seen(side, outside, inside)
+    i = twins[j, k] // 3
+    a, b, c = _face(corners, i)
+    # 0 if it is in the plane of the other face: then it is the half-plane of that face itself.
+    return _seen(outward[i] * orient3d(a, b, c, p), outside, inside)
+
+
+@inlined
+def _beyond(bend, outside, inside):
+    """Return the kinds of cells along a plane beyond an edge at which its face ends."""
+    return OPEN if bend == UNKNOWN else _seen(-bend, outside, inside)
+
+
+@inlined
+def _seen_from(a, s, joints, j, k, outside, inside):
+    """Return the kinds of cells along face a, by the sides of face j that its corners are on.
+
+    Edge k of face j, or none if it is -1, is in the plane of a.
+    """
+    found = 0
+    for side in (-1, 1):
+        m = 0 if s[0] == side else (1 if s[1] == side else (2 if s[2] == side else -1))
+        if m >= 0 and k < 0:
+            found |= _seen(side * joints.outward[j], outside, inside)
+        elif m >= 0:
+            p = a[0] if m == 0 else (a[1] if m == 1 else a[2])
+            found |= _from_joint(joints, j, k, p, side, outside, inside)
+    return found
+
+
+@kernel
+def _cells_across(first, second, i, j, s):
+    """Return the kinds of cells at the segment that two faces share; -1 if there is none.
+
+    The faces are in different planes, and s has the sides of the second that the first is on.
+    """
+    stay_outlined()
+    a, b = _face(first.corners, i), _face(second.corners, j)
+    t = _sides(b, a)
+    if _touches_at_most(t):
+        return -1
+    k, m = _edge_in(s), _edge_in(t)
+    if k >= 0 and m >= 0:
+        if not overlap(a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3]):
+            return -1
+    elif along_common_line(a, b, s, t) >= 0:
+        return -1
+    if first.outward[i] == UNKNOWN or second.outward[j] == UNKNOWN:
+        return OPEN
+    if k < 0 and m < 0:
+        return DECIDED
+    found = _seen_from(a, s, second, j, m, IN_FIRST, IN_BOTH | IN_SECOND)
+    return found | _seen_from(b, t, first, i, k, IN_SECOND, IN_BOTH | IN_FIRST)
+
+
+@inlined
+def _passes(sides, sides2, k):
+    """Return whether edge k of a triangle passes through the inside of another in its plane.
+
+    `sides` are those of the other's edges on which corners are, `sides2` the reverse.
+    """
+    m, passed = (k + 1) % 3, least(sides2[k]) < 0 < most(sides2[k])
+    for n in range(3):
+        passed = passed and max(sides[n][k], sides[n][m]) > 0
+    return passed
+
+
+@kernel
+def _cells_in_plane(first, second, i, j, known):
+    """Return the kinds of cells where faces in one plane share more than a point, or -1.
+
+    If the edges of both only divide flat parts, `known` kinds need not be found again.
+    """
+    stay_outlined()
+    a, b = _face(first.corners, i), _face(second.corners, j)
+    axis = spread_axis(a)
+    a, b = projected(a, axis), projected(b, axis)
+    turn, turn2 = orient2d(a[0], a[1], a[2]), orient2d(b[0], b[1], b[2])
+    alike = first.outward[i] * turn == second.outward[j] * turn2
+    found = IN_BOTH if alike else IN_FIRST | IN_SECOND
+    c = first.bends[i, 0], first.bends[i, 1], first.bends[i, 2]
+    d = second.bends[j, 0], second.bends[j, 1], second.bends[j, 2]
+    if found & known == found and c == d == (0, 0, 0):
+        return 0
+    # Row k: the sides of a face's edge k on which the corners of the other are.
+    sides, sides2 = sides_of(a, turn, b), sides_of(b, turn2, a)
+    if not share_an_area(sides, sides2):
+        # Edges in one line may touch.
+        found = -1
+        for k in range(3):
             for m in range(3):
-                r, s = _corner(other, j, m), _corner(other, j, (m + 1) % 3)
-                signs[n, SIDES + 3 * k + m] = orient3d(p, q, r, s)
+                if share_a_segment(a, b, sides, k, m):
+                    found = max(found, 0) | _beyond(d[m], IN_FIRST, IN_BOTH | IN_SECOND)
+                    found |= _beyond(c[k], IN_SECOND, IN_BOTH | IN_FIRST)
+        return found
+    if first.outward[i] == UNKNOWN or second.outward[j] == UNKNOWN:
+        return OPEN
+    for k in range(3):
+        if d[k] != 0 and _passes(sides, sides2, k):
+            found |= _beyond(d[k], IN_FIRST, IN_BOTH | IN_SECOND)
+        if c[k] != 0 and _passes(sides2, sides, k):
+            found |= _beyond(c[k], IN_SECOND, IN_BOTH | IN_FIRST)
+    return found
+
+
+@entry
+def cells_at_contacts(first, second, pairs, met, met2, undecided):
+    """Return the kinds of cells at contacts of pairs of faces; if it is all kinds, of some pairs.
+
+    Pieces in contact are set in `met` and `met2`; pairs that signs do not decide in `undecided`.
+    """
+    found = 0
+    for n in range(len(pairs)):
+        i, j = pairs[n, 0], pairs[n, 1]
+        if first.outward[i] == 0 or second.outward[j] == 0:
+            continue
+        piece, piece2 = first.pieces[i], second.pieces[j]
+        s = _sides(_face(first.corners, i), _face(second.corners, j))
+        if s == (0, 0, 0):
+            known = found if met[piece] and met2[piece2] else 0
+            cells = _cells_in_plane(first, second, i, j, known)
+        elif _touches_at_most(s):
+            continue
+        else:
+            cells = _cells_across(first, second, i, j, s)
+        if cells >= 0:
+            met[piece] = met2[piece2] = True
+            undecided[n] = cells >= OPEN
+            found |= cells & DECIDED
+            if found == DECIDED:
+                break
+    return found
 
 
 @entry
@@ -105,3 +350,8 @@ def _warm() -> None:
     pair_signs(faces, faces, np.zeros((1, 2), np.int32), signs)
     crossing_points(np.zeros((1, 2, 3)), faces, np.empty((1, 3)))
     count_crossings(faces, np.zeros(3), np.ones(3))
+    twins, bends = np.zeros((1, 3), np.int64), np.zeros((1, 3), np.int8)
+    joints = Joints(faces, np.ones(1, np.int8), twins, bends, np.zeros(1, np.int64))
+    find_bends(joints)
+    flags = np.zeros(1, np.bool_)
+    cells_at_contacts(joints, joints, np.zeros((1, 2), np.int32), flags, flags.copy(), flags.copy())

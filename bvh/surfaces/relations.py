@@ -13,23 +13,25 @@ from itertools import pairwise
 
 import numpy as np
 
-from bvh.geometry.arithmetic.rational import Face, Row, between, common, dot, dots, minus, rounded
+from bvh.geometry.arithmetic.rational import Face, Row, between, common, dot, minus, rounded
 from bvh.surfaces.cells import REACH, Cell, Segment, cells_along, cells_at, middle
 from bvh.surfaces.contacts import (
-    Contacts,
+    BOTH,
+    FIRST,
+    SECOND,
+    Flags,
     Pairs,
     Surfaces,
-    contacts,
+    contact_cells,
     cross_properly,
     share_more_than_a_corner,
     signs_of,
 )
 from bvh.surfaces.surface import Surface, Whole, have_same_faces
 
-BOTH, FIRST, SECOND = (True, True), (True, False), (False, True)
 DECIDED = {BOTH, FIRST, SECOND}
 # The pairs that are searched for proper crossings first, and the most crossings that are examined.
-SAMPLE, CROSSINGS = 4096, 8
+SAMPLE, CROSSINGS = 512, 8
 NAMES = ("disjoint", "touching", "overlapping", "inside", "contains", "equal")
 
 
@@ -46,39 +48,31 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
     cells = _cells_at_crossings(surfaces, pairs, rng) if touching else set[Cell]()
     if cells >= DECIDED:
         return NAMES[2]
-    if touching:
+    if touching and (first.cancelled.any() or second.cancelled.any()):
         pairs = pairs[~(first.cancelled[pairs[:, 0]] | second.cancelled[pairs[:, 1]])]
-    # The faces of each surface that share a segment with the other, or with their own surface.
-    met: tuple[set[int], set[int]] = set(), set()
+    # The pieces of each surface that share a segment with the other, or with their own surface.
+    met = np.zeros(len(first.corners), np.bool_), np.zeros(len(second.corners), np.bool_)
     segments: dict[frozenset[Row], float] = {}
-    found: Contacts | None = None
-    if len(pairs) and not (len(first.own_pairs) or len(second.own_pairs)):
-        found = contacts(surfaces, pairs)
-        pairs, met = found.pairs, (set(found.in_both[0]), set(found.in_both[1]))
-        for k in found.equal:
-            cells |= _cells_of_face(surfaces, first.face(k), rng)
-    kinds: set[int] = set()
-    many = share_more_than_a_corner(signs_of(surfaces, pairs))
-    for k in rng.permutation(np.flatnonzero(many)).tolist():
+    clean = not (len(pairs) and (len(first.own_pairs) or len(second.own_pairs)))
+    if clean and touching:
+        kinds, pairs = contact_cells(surfaces, pairs, met)
+        cells |= kinds
+    pairs = pairs[share_more_than_a_corner(signs_of(surfaces, pairs))]
+    for i, j in rng.permutation(pairs).tolist():
         if cells >= DECIDED:
             return NAMES[2]
-        i, j = pairs[k].tolist()
-        for ends, size, kind in _segments_with_kinds((first.face(i), second.face(j)), found, k):
-            met[0].add(i)
-            met[1].add(j)
+        for ends, size in _segments(first.face(i), second.face(j)):
+            met[0][first.pieces[i]] = met[1][second.pieces[j]] = True
             key = frozenset(ends)
             if key not in segments:
                 segments[key] = size
-                if kind not in kinds:
-                    cells |= cells_along(surfaces, ends, rng, size)
-            if kind >= 0:
-                kinds.add(kind)
+                cells |= cells_along(surfaces, ends, rng, size)
     # In surfaces that meet themselves, cells differ between parts of a segment that faces cut.
-    if len(pairs) and found is None:
+    if not clean:
         for which, surface in enumerate(surfaces):
             for i, j in surface.own_pairs.tolist():
                 for ends, size in _segments(surface.face(i), surface.face(j)):
-                    met[which].update((i, j))
+                    met[which][surface.pieces[[i, j]]] = True
                     segments[frozenset(ends)] = size
         for key, size in segments.items():
             start, end = key
@@ -95,31 +89,13 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
 def _cells_at_crossings(surfaces: Surfaces, pairs: Pairs, rng: np.random.Generator) -> set[Cell]:
     """Return the cells around some proper crossings of faces, usually cells of all kinds."""
     cells: set[Cell] = set()
-    sample = rng.permutation(pairs)[:SAMPLE]
+    sample = pairs[rng.choice(len(pairs), min(len(pairs), SAMPLE), replace=False)]
     for i, j in sample[cross_properly(signs_of(surfaces, sample))][:CROSSINGS].tolist():
         for ends, size in _segments(surfaces[0].face(i), surfaces[1].face(j)):
             cells |= cells_along(surfaces, ends, rng, size)
         if cells >= DECIDED:
             break
     return cells
-
-
-def _segments_with_kinds(
-    faces: tuple[Face, Face], found: Contacts | None, k: int
-) -> Iterator[tuple[Segment, float, int]]:
-    """Yield the segments to examine of pair k: ends, size, and the kind, -1 if it has no equals."""
-    for ends, size in _segments(*faces):
-        kind = -1
-        if found is not None and found.flat[k]:
-            along = [
-                (which, edge) for which, edge in np.argwhere(found.borders[k]).tolist()
-                if not any(dots(faces[which].sides[edge], ends))
-            ]  # fmt: skip
-            if not along:
-                continue
-            if len(along) == 1:
-                kind = int(found.kinds[k][along[0]])
-        yield ends, size, kind
 
 
 def _segments(a: Face, b: Face) -> list[tuple[Segment, float]]:
@@ -202,15 +178,15 @@ def _cells_along_parts(
 
 
 def _isolated_cells(
-    surfaces: Surfaces, which: int, met: set[int], touching: bool, rng: np.random.Generator
+    surfaces: Surfaces, which: int, met: Flags, touching: bool, rng: np.random.Generator
 ) -> set[Cell]:
     """Return the cells on both sides of pieces that share no segment with the other surface.
 
-    These are pieces without a face in `met`; `touching` tells whether any faces of both meet.
+    These are the pieces that are not in `met`; `touching` tells whether any faces of both meet.
     """
     surface, other = surfaces[which], surfaces[1 - which]
     pieces = surface.pieces
-    firsts = np.setdiff1d(surface.first_faces, pieces[sorted(met)]) if met else surface.first_faces
+    firsts = surface.first_faces[~met[surface.first_faces]]
     cells: set[Cell] = set()
     if touching:
         # Faces that overlap others of their surface are in `met`, and so are their pieces.

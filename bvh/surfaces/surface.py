@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.rational import Face, dots, exact_face
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.pair_signs import count_crossings
+from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
+from bvh.tree.open_edges import hashes
 
 Reals = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -38,8 +39,9 @@ CACHED = 4096
 class Surface:
     """A closed surface. Its tables, and the tree over its faces, are made when first needed."""
 
-    def __init__(self, corners: Reals, make_tree: Callable[[], Any]) -> None:
-        corners = self.corners = kernel_input(corners + 0.0)  # (m, 3, 3), without -0.0
+    def __init__(self, vertices: Reals, faces: Any, make_tree: Callable[[], Any]) -> None:
+        self._vertices, self._faces = vertices + 0.0, faces  # without -0.0
+        corners = self.corners = kernel_input(self._vertices[faces])  # (m, 3, 3)
         self._make_tree = make_tree
         # Whether its overlapping faces are known to be walls in which parts touch.
         self.is_embedded = False
@@ -51,7 +53,7 @@ class Surface:
         """Return the surface of a tree, as it is now; it is cached with the tree's arrays."""
         cached = vars(tree.arrays)
         if "_surface" not in cached:
-            cached.setdefault("_surface", cls(tree.vertices[tree.faces], lambda: tree))
+            cached.setdefault("_surface", cls(tree.vertices, tree.faces, lambda: tree))
         surface: Surface = cached["_surface"]
         return surface
 
@@ -67,9 +69,9 @@ class Surface:
         return np.stack([finite.min(axis=(0, 1)), finite.max(axis=(0, 1))])
 
     @cached_property
-    def lowest(self) -> Reals:
-        """Least coordinates of all faces, shape (3,); NaN if one is."""
-        return np.asarray(self.corners.min(axis=(0, 1)))
+    def hashes(self) -> NDArray[np.uint64]:
+        """A number for each face, in order; those of equal faces are equal."""
+        return np.sort(hashes(self._vertices)[self._faces].sum(axis=1))
 
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
         """Return the faces that bound the solid and meet a box, and perhaps others near it."""
@@ -148,12 +150,12 @@ class Surface:
     @cached_property
     def names(self) -> Whole:
         """Numbers of the corners (m, 3), equal for corners at one point."""
-        return names_of(self.corners.reshape(-1, 3)).reshape(-1, 3)
+        return names_of(self._vertices)[self._faces]
 
     @cached_property
     def places(self) -> Reals:
         """The points that corners are at, by their numbers."""
-        places = np.empty((self.names.max() + 1, 3))
+        places = np.zeros((self.names.max() + 1, 3))
         places[self.names.reshape(-1)] = self.corners.reshape(-1, 3)
         return places
 
@@ -164,11 +166,7 @@ class Surface:
         If faces meet others beyond their vertices, the solid may be on both sides of some: see
         `overlap_volumes.check_depths`.
         """
-        keys, order = self._edges
-        used = order[~self.cancelled[order // 3]]
-        start = np.flatnonzero(np.concatenate([[True], keys[used[1:]] != keys[used[:-1]]]))
-        start = start[np.diff([*start, len(used)]) == 2]
-        one, two = used[start], used[start + 1]
+        one, two = self._joined
         # Faces with the same winding run through their edge in different directions.
         names = self.names.reshape(-1)
         alike = names[one] != names[two]
@@ -208,6 +206,29 @@ class Surface:
         sure = np.minimum(np.minimum(hits.u, hits.v), 1.0 - hits.u - hits.v) > 2.0**-20
         turn = np.where(hits.front == inside, -1, 1)
         return hits.prim_id[sure].astype(np.int64), turn[sure]
+
+    @cached_property
+    def _joined(self) -> tuple[Whole, Whole]:
+        """The two edges, by numbers, that have the same ends, of faces that bound something."""
+        keys, order = self._edges
+        used = order[~self.cancelled[order // 3]]
+        start = np.flatnonzero(np.concatenate([[True], keys[used[1:]] != keys[used[:-1]]]))
+        start = start[np.diff([*start, len(used)]) == 2]
+        return used[start], used[start + 1]
+
+    @cached_property
+    def joints(self) -> Joints:
+        """What the cells along edges and in faces follow from, of a surface without own pairs."""
+        finite, outward = np.isfinite(self.corners).all(axis=(1, 2)), self.outward
+        sides = np.where(finite & ~self.cancelled, np.where(outward, outward, UNKNOWN), 0)
+        twins, (one, two) = np.full(self.corners.size // 3, -1), self._joined
+        twins[one], twins[two] = two, one
+        joints = Joints(
+            self.corners, sides.astype(np.int8), twins.reshape(-1, 3),
+            np.empty((len(sides), 3), np.int8), self.pieces,
+        )  # fmt: skip
+        find_bends(joints)
+        return joints
 
     @cached_property
     def _edges(self) -> tuple[Whole, Whole]:
@@ -350,7 +371,7 @@ def names_of(rows: NDArray[Any]) -> Whole:
 def have_same_faces(first: Surface, second: Surface) -> bool:
     """Return whether two surfaces have the same faces, in any order and winding."""
     corners = [first.corners, second.corners]
-    if corners[0].shape != corners[1].shape or not (first.lowest == second.lowest).all():
+    if not np.array_equal(first.hashes, second.hashes):
         return False
     names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
     both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]

@@ -145,7 +145,7 @@ def run(ending: str, rng: Rng, folder: Path, count: int | None, seconds: float) 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_some(ending: str, rng: Rng, tmp_path: Path) -> None:
-    run(ending, rng, tmp_path, 200, 0.0)
+    run(ending, rng, tmp_path, 60, 0.0)
 
 
 @pytest.mark.slow

@@ -80,6 +80,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_tables_of_the_reference() -> None:
     """Rows of tables of parameters have the defaults of signatures, and types as written."""
     griffe = pytest.importorskip("griffe")

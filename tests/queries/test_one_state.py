@@ -281,7 +281,8 @@ def test_closed_before_a_refit() -> None:
     assert tree.relation(OTHER) == "overlapping"
 
 
-def test_while_another_thread_refits() -> None:
+@pytest.mark.parametrize("rounds", [3, pytest.param(15, marks=pytest.mark.long)])
+def test_while_another_thread_refits(rounds: int) -> None:
     """For a moment by chance, too: what asks most often."""
     asked = ("signed_distance", "intersections", "penetration", "relation")
     right = {name: [plain(QUERIES[name][0](new(k))) for k in (0, 1)] for name in asked}
@@ -295,7 +296,7 @@ def test_while_another_thread_refits() -> None:
     thread = threading.Thread(target=refit)
     thread.start()
     try:
-        for _ in range(15):
+        for _ in range(rounds):
             for name in asked:
                 assert plain(QUERIES[name][0](tree)) in right[name], name
     finally:

@@ -33,7 +33,7 @@ def brute(first: np.ndarray, second: np.ndarray) -> float:
     return float(triangle_distances(first, second)[0].min())
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.long)])
 def test_margins_of_pairs(count: int, rng: np.random.Generator) -> None:
     """Of disjoint solids alone; in a batch, and one by one; other relations stay."""
     seen = set()

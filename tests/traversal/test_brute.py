@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trimesh
 
 import bvh
 from bvh.io.mesh_files import read_file
@@ -160,6 +161,32 @@ def test_far_origins(rng: np.random.Generator) -> None:
         d = np.array([0.0, 0.0, -np.copysign(length, away)])
         hit = tree.closest_hit(o, d)
         assert (hit.prim_id, hit.t) == (0, abs(away) / length)
+
+
+@pytest.mark.parametrize("n", [300, pytest.param(20_000, marks=pytest.mark.long)])
+def test_farther_origins(n: int, rng: np.random.Generator) -> None:
+    """Beyond what the frame holds: rays past the box, through the ball, and along its edges."""
+    ball = trimesh.creation.icosphere(1)
+    for scale in (1.0, 2.0**-300, 2.0**300):
+        tree, seen = bvh.BVH.from_triangles(ball.vertices * scale, ball.faces), 0
+        # Along an axis, past the ball by less than its size on a way of 2**65 to 2**700 times that.
+        far = 2.0 ** rng.integers(65, 700, n)
+        slope = rng.integers(-2, 3, (n, 2)) * rng.choice([0.0, 0.25, 1.0], (n, 1))
+        ends = rng.choice([*ball.vertices.ravel(), -1.0, 1.0], (n, 2)) + slope * [[0.5, 1.0]]
+        o = np.column_stack([ends - slope, -far]) * scale
+        d = np.column_stack([slope / far[:, None], np.ones(n)])
+        # A fifth of them, in any direction, through the middle of the ball.
+        o[::5] = d[::5] = rng.normal(size=(len(o[::5]), 3))
+        o[::5] *= -far[::5, None] * scale
+        axes, lengths = rng.permutation(3), 2.0 ** rng.integers(-200, 200, n)
+        o, d = o[:, axes] * rng.choice([-1.0, 1.0], 3), (d * lengths[:, None])[:, axes]
+        for low, high in ((0.0, np.inf), (-np.inf, np.inf), (-3.0, 2.0)):
+            t, prim = brute.closest_hit(tree, o, d, low, high)
+            hits = tree.closest_hit(o, d, low, high)
+            assert np.array_equal(hits.prim_id, prim) and np.array_equal(hits.t, t)
+            assert np.array_equal(tree.any_hit(o, d, low, high), hits.mask)
+            seen += np.count_nonzero(hits.mask)
+        assert seen > n // 20
 
 
 def test_products_that_underflow() -> None:

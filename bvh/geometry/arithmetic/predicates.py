@@ -189,6 +189,12 @@ def orient3d(a, b, c, p):
 def exact_volume(a, b, c, p):
     """Return the sign of `orient3d` where the filter cannot decide."""
     stay_outlined()
+    # Planes along axes, and corners of the triangle itself.
+    for k in range(3):
+        if a[k] == b[k] == c[k] == p[k]:
+            return 0
+    if p == a or p == b or p == c:
+        return 0
     u, v, r = difference(b, a, 0), difference(c, a, 0), difference(p, a, 0)
     decided, value, _ = integer_volume(u, v, r)
     if decided:

@@ -9,12 +9,18 @@ volumes decide, as in `triangle_overlap`.
 from bvh.geometry.arithmetic import predicates
 from bvh.geometry.arithmetic.edge_sides import turned
 from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
-from bvh.geometry.pairs.triangle_overlap import spread_axis, triangles_touch
+from bvh.geometry.pairs.triangle_overlap import (
+    filtered_turn,
+    parts,
+    spread_axis,
+    triangles_touch,
+    widest_axis,
+)
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
 @inlined
-def _corner_index(p, t):
+def corner_index(p, t):
     """Return the index of the corner of a triangle at a point, -1 for none."""
     return 0 if p == t[0] else (1 if p == t[1] else (2 if p == t[2] else -1))
 
@@ -27,7 +33,7 @@ def faces_overlap(a, b):
     """Return whether two faces meet elsewhere than in what they share."""
     # Faces that share an edge overlap where they have an area in common; those that share all
     # three corners always do.
-    i, j, k = _corner_index(a[0], b), _corner_index(a[1], b), _corner_index(a[2], b)
+    i, j, k = corner_index(a[0], b), corner_index(a[1], b), corner_index(a[2], b)
     if i < 0 and j < 0 and k < 0:
         return triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
     if _repeats(a) or _repeats(b):
@@ -60,6 +66,12 @@ def _fold(x, y, a, b):
 def _flat_fold(x, y, a, b):
     """Return the result of `_fold`, by exact signs: a and b on one side of x, y in a plane."""
     stay_outlined()
+    # Most folds are flat, without an area in common.
+    axis = widest_axis((x, y, a))
+    p, q = drop_axis(x, axis), drop_axis(y, axis)
+    side = filtered_turn(p, q, drop_axis(a, axis))
+    if side * filtered_turn(p, q, drop_axis(b, axis)) < 0:
+        return False
     if predicates.exact_volume(x, y, a, b) != 0:
         return False
     for axis in range(3):
@@ -88,10 +100,26 @@ def _sectors_meet(a, b):
     return _decide_sectors(a, b)
 
 
+@inlined
+def _surely_apart(a, b):
+    """Return whether a line through the first corner separates the projections of two sectors."""
+    # A direction in both sectors would be one in both projections: it is not lost in that of a
+    # sector that has an angle there. Faces in one plane, such as those of a fan, end here.
+    axis = widest_axis(a)
+    v, c, d = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
+    e, f = drop_axis(b[1], axis), drop_axis(b[2], axis)
+    return (
+        parts(v, c, d, e, f) or parts(v, d, c, e, f)
+        or parts(v, e, f, c, d) or parts(v, f, e, c, d)
+    )  # fmt: skip
+
+
 @kernel
 def _decide_sectors(a, b):
     """Return the result of `_sectors_meet`, by exact signs."""
     stay_outlined()
+    if _surely_apart(a, b):
+        return False
     v = a[0]
     d1, d2 = orient3d(v, a[1], a[2], b[1]), orient3d(v, a[1], a[2], b[2])
     e1, e2 = orient3d(v, b[1], b[2], a[1]), orient3d(v, b[1], b[2], a[2])
@@ -163,10 +191,10 @@ def _overlap_repeated(a, b):
     shared, other, v = 0, 0, a[0]
     for i in range(3):
         repeated = (i > 0 and a[i] == a[0]) or (i > 1 and a[i] == a[1])
-        if _corner_index(a[i], b) >= 0 and not repeated:
+        if corner_index(a[i], b) >= 0 and not repeated:
             shared, other, v = shared + 1, i, a[i]
     if shared != 1:
         # An edge, which bounds no area.
         return False
-    a, b = turned(a, other), turned(b, _corner_index(v, b))
+    a, b = turned(a, other), turned(b, corner_index(v, b))
     return _overlap_thin(a, b, spread_axis(a), spread_axis(b))

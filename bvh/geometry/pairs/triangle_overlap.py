@@ -10,9 +10,10 @@ testing", each axis as a sign.
 
 import numpy as np
 
-from bvh.geometry.arithmetic import predicates
+from bvh.geometry.arithmetic import floats, predicates
 from bvh.geometry.arithmetic.edge_sides import turned
-from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
+from bvh.geometry.arithmetic.predicates import AREA_ERROR, TINY, drop_axis, orient2d, orient3d
+from bvh.geometry.arithmetic.vectors import cross, minus
 from bvh.geometry.boxes import entered_and_left
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -74,10 +75,52 @@ def _apex(s):
     return index, up
 
 
+@inlined
+def filtered_turn(a, b, c):
+    """Return the same as `orient2d`, or 0 where rounding could change it."""
+    left, right = (b[0] - a[0]) * (c[1] - a[1]), (b[1] - a[1]) * (c[0] - a[0])
+    sure = abs(left - right) > AREA_ERROR * (abs(left) + abs(right)) + TINY
+    return floats.sign(left - right) if sure else 0
+
+
+@inlined
+def parts(v, x, y, p, q):
+    """Return whether the line of v and x surely has y on one side, and p and q on the other."""
+    side = filtered_turn(v, x, y)
+    return side != 0 and side == -filtered_turn(v, x, p) and side == -filtered_turn(v, x, q)
+
+
+@inlined
+def widest_axis(t):
+    """Return the axis along which a triangle projects to the largest area, about."""
+    n = cross(minus(t[1], t[0]), minus(t[2], t[0]))
+    x, y, z = abs(n[0]), abs(n[1]), abs(n[2])
+    return 0 if x >= y and x >= z else (1 if y >= z else 2)
+
+
+@inlined
+def _surely_apart(a, b):
+    """Return whether a line along an edge separates the projections of two triangles."""
+    axis = widest_axis(a)
+    c, d, e = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
+    p, q, r = drop_axis(b[0], axis), drop_axis(b[1], axis), drop_axis(b[2], axis)
+    return (
+        (parts(c, d, e, p, q) and parts(c, d, e, q, r))
+        or (parts(d, e, c, p, q) and parts(d, e, c, q, r))
+        or (parts(e, c, d, p, q) and parts(e, c, d, q, r))
+        or (parts(p, q, r, c, d) and parts(p, q, r, d, e))
+        or (parts(q, r, p, c, d) and parts(q, r, p, d, e))
+        or (parts(r, p, q, c, d) and parts(r, p, q, d, e))
+    )
+
+
 @kernel
 def _decide(a, b, s, t):
     """Decide the overlap of two triangles; s and t have the sides of corners already known."""
     stay_outlined()
+    # Most pairs that are left are of faces in one plane.
+    if _surely_apart(a, b):
+        return False
     s = _sides(b, a, s)
     if _all_beside(s):
         return False
@@ -86,7 +129,14 @@ def _decide(a, b, s, t):
         return False
     if (s[0] == 0 and s[1] == 0 and s[2] == 0) or (t[0] == 0 and t[1] == 0 and t[2] == 0):
         return touch_flat(a, b)
-    # Both cross the line that their planes share, each in an interval: do these overlap?
+    return along_common_line(a, b, s, t) <= 0
+
+
+@inlined
+def along_common_line(a, b, s, t):
+    """Return -1 if triangles with sides s and t share a segment, 0 if a point, 1 if nothing."""
+    # Both meet the line that their planes share in an interval. If one of these is only a point,
+    # the result is -1 or 0 if it is in the other.
     i, up = _apex(s)
     j, up_b = _apex(t)
     # Reverse a triangle if the other's apex is not above it: then two signs compare the intervals.
@@ -95,7 +145,8 @@ def _decide(a, b, s, t):
         q = q[0], q[2], q[1]
     if not up_b:
         p = p[0], p[2], p[1]
-    return orient3d(p[0], p[1], q[0], q[1]) <= 0 and orient3d(p[0], p[2], q[2], q[0]) <= 0
+    first = orient3d(p[0], p[1], q[0], q[1])
+    return first if first > 0 else max(first, orient3d(p[0], p[2], q[2], q[0]))
 
 
 @inlined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,7 +92,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         ----------
         planes : array_like, shape (..., 4)
             (nx, ny, nz, offset) each: the points with n . p + offset = 0, above which n . p +
-            offset > 0, as in `overlap_frustum`. Normals need not be normalised.
+            offset > 0, as in `overlap_frustum`; the plane z = 10 is (0, 0, 1, -10). Normals need
+            not be normalised.
 
         Returns
         -------
@@ -117,15 +118,6 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         self._must_hold("section", Triangles)
         now = self._snapshot()
         return sections_by(now.vertices, now.faces, planes, None)
-
-    def _two_states(self, query: str, other: Any) -> tuple[Self, Self]:
-        """Return this tree and the other as they are now: twice the same one if they are one.
-
-        The other, if it is a mesh, is built into a tree. Errors name the `query`.
-        """
-        tree: Any = self._other_tree(query, self._tree_of(other))
-        now = self._snapshot()
-        return now, now if tree is self else tree._snapshot()
 
 
 def moved_vertices(vertices: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,7 +22,8 @@ there. A distance t' that is rounded is moved outward, or inward for what is sur
 Far origins. The new origin is o + entry * d. Up to 2**20 times the size of the tree float64 loses
 at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is refined, up to
 2**70. For still farther rays, and where the frame cannot hold the ray at all, the float32 tests are
-disabled: such a ray enters every node, and every primitive is decided exactly.
+disabled: such a ray enters every node, and every primitive is decided exactly, unless it misses
+the box by 2**-50 A, more than rounding, and a d below 2**-60 over the way of A, move it.
 """
 
 import numpy as np
@@ -197,16 +198,16 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     stop = _local_bound(t_max, shift, 1.0)
     # Distances that share a double, denormal or the largest one, must not differ in local units.
     grain, limit = floats.scale_by(SMALLEST, shift), floats.scale_by(LARGEST, shift)
+    margin = away * 2.0**-50 + CLIP_MARGIN * bound
+    entry, leave = _clip(frame, p, inverse, margin, start, stop)
+    if entry > leave and margin < INF:
+        return False
     if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
         zero, inverse, margin = disabled_axes(q)
         axes = zero, q, inverse, margin
         _write_ray(block, r, axes, disabled_limits(bound), 0.0, 0.0, float(shift))
         blocks.set_octant(block.lanes, r, blocks.octant(block.lanes, r) | DISABLED)
         return True
-    margin = away * 2.0**-50 + CLIP_MARGIN * bound
-    entry, leave = _clip(frame, p, inverse, margin, start, stop)
-    if entry > leave:
-        return False
     rest = 0.0
     if away <= NEAR_ORIGIN:
         p = p[0] + entry * x, p[1] + entry * y, p[2] + entry * z

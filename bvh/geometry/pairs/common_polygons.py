@@ -1,0 +1,194 @@
+"""The polygon that two triangles in one plane share: exact signs, and corners rounded correctly.
+
+The first triangle is clipped by the sides of the second. Corners of the polygon are corners of
+either triangle, or where two edges cross, so signs of the triangles' corners decide everything.
+"""
+
+import numpy as np
+
+from bvh.geometry.arithmetic import floats
+from bvh.geometry.arithmetic.predicates import drop_axis, orient2d
+from bvh.geometry.pairs.triangle_overlap import spread_axis
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
+
+# Corners of a polygon: 0 to 2 of the first triangle, from SECOND those of the second, from CROSSED
+# + 3 i + k where edge i of the first crosses edge k of the second. Edges likewise: 0 to 2, SECOND.
+SECOND, CROSSED = 3, 6
+# The most corners; the rows of the scratch: corners, the edges after them, and both of the clip.
+MOST, ROWS = 6, 4
+# In place of the number of corners: rational numbers must decide.
+UNSURE = -1
+
+least = inlined(lambda s: min(s[0], min(s[1], s[2])))
+most = inlined(lambda s: max(s[0], max(s[1], s[2])))
+_corners = inlined(
+    lambda t, i: (
+        (t[i, 0, 0], t[i, 0, 1], t[i, 0, 2]),
+        (t[i, 1, 0], t[i, 1, 1], t[i, 1, 2]),
+        (t[i, 2, 0], t[i, 2, 1], t[i, 2, 2]),
+    )
+)
+projected = inlined(
+    lambda t, axis: (drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis))
+)
+
+
+@inlined
+def overlap(p, q, r, s):
+    """Return whether two edges in one line have more than a point in common."""
+    k = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)
+    low, high = min(p[k], q[k]), max(p[k], q[k])
+    return max(low, min(r[k], s[k])) < min(high, max(r[k], s[k]))
+
+
+@inlined
+def sides_of(a, turn, b):
+    """Return for each edge of a triangle in a plane the sides of points b, 1 if inside."""
+    c, d, e = a
+    return (
+        (turn * orient2d(c, d, b[0]), turn * orient2d(c, d, b[1]), turn * orient2d(c, d, b[2])),
+        (turn * orient2d(d, e, b[0]), turn * orient2d(d, e, b[1]), turn * orient2d(d, e, b[2])),
+        (turn * orient2d(e, c, b[0]), turn * orient2d(e, c, b[1]), turn * orient2d(e, c, b[2])),
+    )
+
+
+@inlined
+def share_an_area(sides, sides2):
+    """Return whether two triangles in a plane overlap, by the sides of each other's corners."""
+    shared = True
+    for k in range(3):
+        shared = shared and most(sides[k]) > 0 and most(sides2[k]) > 0
+    return shared
+
+
+@inlined
+def share_a_segment(a, b, sides, k, m):
+    """Return whether edge k of a triangle and edge m of another are in one line, and overlap."""
+    in_line = sides[k][m] == 0 and sides[k][(m + 1) % 3] == 0
+    return in_line and overlap(a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3])
+
+
+# The corner of a triangle at two of its edges.
+_between = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
+
+
+@inlined
+def _side(corner, k, turns, sides, sides2):
+    """Return the side of edge k of the second triangle on which a corner of the polygon is."""
+    if corner < SECOND:
+        return sides2[k][corner]
+    if corner < CROSSED:
+        return 0 if corner - SECOND == k or corner - SECOND == (k + 1) % 3 else 1
+    # On edge m, it is inside if it is farther from the corner b, at edges m and k, than the other
+    # end c is on the other side: the side of edge i on which b is, times the sign of how much the
+    # height over edge i differs between b and c. The latter follows from that of edge i over m.
+    i, m = (corner - CROSSED) // 3, (corner - CROSSED) % 3
+    grows = -turns * sides2[m][(i + 1) % 3] * (1 if k == (m + 1) % 3 else -1)
+    return sides[i][_between(m, k)] * grows
+
+
+@kernel
+def _clip(scratch, count, k, turns, sides, sides2):
+    """Clip a polygon by edge k of the second triangle; return the number of corners."""
+    stay_outlined()
+    corners, edges, new_corners, new_edges = scratch
+    found, last = 0, _side(corners[count - 1], k, turns, sides, sides2)
+    first = _side(corners[0], k, turns, sides, sides2)
+    side = first
+    for i in range(count):
+        after = first if i + 1 == count else _side(corners[i + 1], k, turns, sides, sides2)
+        edge = edges[i - 1 if i > 0 else count - 1]
+        if last * side < 0:
+            crossing = CROSSED + 3 * edge + k
+            new_corners[found] = crossing if edge < SECOND else SECOND + _between(edge - SECOND, k)
+            new_edges[found] = edge if last < 0 else SECOND + k
+            found += 1
+        if side >= 0:
+            new_corners[found] = corners[i]
+            new_edges[found] = SECOND + k if side == 0 and after < 0 else edges[i]
+            found += 1
+        last, side = side, after
+    for i in range(found):
+        corners[i], edges[i] = new_corners[i], new_edges[i]
+    return found
+
+
+@inlined
+def _height(p, a, b):
+    """Return the height of a point in a plane over an edge, a double-double, and its size."""
+    x, y = floats.two_sum(b[0], -a[0]), floats.two_sum(b[1], -a[1])
+    u, v = floats.two_sum(p[0], -a[0]), floats.two_sum(p[1], -a[1])
+    return floats.difference_of_products((x, v), (y, u))
+
+
+@kernel
+def _crossing(p, q, a, b, axis, row):
+    """Write where edge p, q crosses the line of a, b in their plane, rounded; return if it is sure.
+
+    The heights over the line are f at p and g at q, off by less than 16 * 2**-106 of their sizes;
+    products, sums and their rounding make less than 2**-101 of the sizes of numerator and
+    denominator of (f q - g p) / (f - g).
+    """
+    stay_outlined()
+    c, d = drop_axis(a, axis), drop_axis(b, axis)
+    f, f_size = _height(drop_axis(p, axis), c, d)
+    g, g_size = _height(drop_axis(q, axis), c, d)
+    f, g = floats.fast_two_sum(f[0], f[1]), floats.fast_two_sum(g[0], g[1])
+    below, sure = floats.dd_sub(f, g), True
+    for k in range(3):
+        above = floats.dd_sub(floats.dd_mul(f, (q[k], 0.0)), floats.dd_mul(g, (p[k], 0.0)))
+        size = f_size * abs(q[k]) + g_size * abs(p[k])
+        decided, row[k] = floats.round_quotient(above, size, below, f_size + g_size)
+        if p[k] == q[k]:
+            decided, row[k] = True, p[k]
+        sure = sure and decided
+    return sure
+
+
+@entry
+def common_polygons(own, other, pairs, scratch, corners, sizes):
+    """Write the polygons (n, MOST, 3) that pairs of faces in one plane share, and their sizes.
+
+    The size is the number of corners, 0 if the faces share no more than a point, or UNSURE.
+    """
+    for n in range(len(pairs)):
+        a, b = _corners(own, pairs[n, 0]), _corners(other, pairs[n, 1])
+        axis = spread_axis(a)
+        sizes[n] = UNSURE
+        if axis < 0 or spread_axis(b) < 0:
+            continue
+        p, q = projected(a, axis), projected(b, axis)
+        turn, turn2 = orient2d(p[0], p[1], p[2]), orient2d(q[0], q[1], q[2])
+        sides, sides2 = sides_of(p, turn, q), sides_of(q, turn2, p)
+        if not share_an_area(sides, sides2):
+            touch = False
+            for k in range(3):
+                for m in range(3):
+                    touch = touch or share_a_segment(p, q, sides, k, m)
+            sizes[n] = UNSURE if touch else 0
+            continue
+        count, sure = 3, True
+        for k in range(3):
+            scratch[0, k] = scratch[1, k] = k
+        for k in range(3):
+            rows = scratch[0], scratch[1], scratch[2], scratch[3]
+            count = _clip(rows, count, k, turn * turn2, sides, sides2)
+        for i in range(count):
+            corner = scratch[0, i]
+            if corner >= CROSSED:
+                k, m = (corner - CROSSED) // 3, (corner - CROSSED) % 3
+                f, g, row = a[(k + 1) % 3], b[(m + 1) % 3], corners[n, i]
+                sure = _crossing(a[k], f, b[m], g, axis, row) and sure
+            else:
+                point = b[corner - SECOND] if corner >= SECOND else a[corner]
+                corners[n, i, 0], corners[n, i, 1], corners[n, i, 2] = point
+        sizes[n] = count if sure else UNSURE
+
+
+@warms("where faces meet")
+def _warm() -> None:
+    """Compile the polygons of faces in one plane."""
+    faces, pairs = np.zeros((1, 3, 3)), np.zeros((1, 2), np.int32)
+    scratch, corners = np.zeros((ROWS, MOST + 1), np.int64), np.zeros((1, MOST, 3))
+    common_polygons(faces, faces, pairs, scratch, corners, np.zeros(1, np.int64))
