@@ -122,49 +122,33 @@ def _time(x: Volumes, o: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
     return decided, t
 
 
-@wp.func
-def close_distance(
-    x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
-):  # fmt: skip
-    """Return (decided, t) of a hit, rounded to the nearest double, by double-doubles."""
-    decided, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
-    return decided, t
+def _by(near: bool, sums: bool) -> tuple[Any, Any]:
+    """Return (distance, measures): by double-doubles and, for the rest, by one more means."""
 
-
-@wp.func
-def near_distance(
-    x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
-):  # fmt: skip
-    """Return (decided, t) of a hit, at last by a point nearby."""
-    decided, t = close_distance(x, o, d, v0, v1, v2)
-    if not decided:
-        decided, t = _time(x, o, v0, v1, v2)
-    return decided, t
-
-
-@wp.func
-def exact_distance(
-    x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
-):  # fmt: skip
-    """Return (decided, t) of a hit, at last by exact volumes."""
-    decided, t = close_distance(x, o, d, v0, v1, v2)
-    if not decided:
-        decided, t = distance_by_sums(o, d, v0, v1, v2)
-    return decided, t
-
-
-def _measures_by(near: bool, sums: bool) -> Any:
-    """Return a function: by double-doubles and, for the rest, by one more means."""
-    distance = near_distance if near else close_distance
+    @wp.func
+    def distance(
+        x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
+    ):  # fmt: skip
+        """Return (decided, t) of a hit, rounded to the nearest double."""
+        decided, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
+        if near:
+            if not decided:
+                decided, t = _time(x, o, v0, v1, v2)
+        if sums:
+            if not decided:
+                decided, t = distance_by_sums(o, d, v0, v1, v2)
+        return decided, t
 
     @wp.func
     def measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
         """Return the measures of a hit, as `exact_details` has them."""
         found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
-        t_sure, t = distance(x, o, d, v0, v1, v2)
+        t_sure, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
         u_sure, u, v_sure, v = weights_of(x)
         found.front = x.total[0] < ZERO
         if near:
+            if not t_sure:
+                t_sure, t = _time(x, o, v0, v1, v2)
             if x.in_range and is_sided(x):
                 tau = x.along[0] / x.total[0]
                 first, second = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
@@ -206,9 +190,9 @@ def _measures_by(near: bool, sums: bool) -> Any:
         found.decided = x.in_range and t_sure and u_sure and v_sure
         return found
 
-    return measures
+    return distance, measures
 
 
-close_measures = _measures_by(near=False, sums=False)
-near_measures = _measures_by(near=True, sums=False)
-exact_measures = _measures_by(near=False, sums=True)
+close_distance, close_measures = _by(near=False, sums=False)
+near_distance, near_measures = _by(near=True, sums=False)
+exact_distance, exact_measures = _by(near=False, sums=True)

@@ -25,7 +25,7 @@ from bvh.devices.exact.measures import (
 )
 from bvh.devices.exact.triangles import close_side, scaled_ray, triangle_side, volumes_of
 from bvh.devices.layout import Target
-from bvh.devices.ray_kernels import DeviceRays, RayColumns, row_of
+from bvh.devices.ray_kernels import DeviceRays, RayColumns, ray_of
 from bvh.devices.searches.moved import corners_of, face_of
 from bvh.devices.searches.rays import ANY, COUNT, ONE4, RayQuery, comes_before
 from bvh.devices.stages.search import (
@@ -43,7 +43,6 @@ from bvh.devices.stages.search import (
     UNDECIDED,
     Work,
     put,
-    query_of,
 )
 
 
@@ -107,9 +106,7 @@ def decide_kernel(
         for turn in range(wp.tid(), work.counters[queue], work.threads):
             i = work.queues[queue, turn]
             place = i - work.start
-            q = query_of(rays, query, i)
-            o = rays.origins[row_of(i, rays.origins.shape[0])]
-            d = rays.directions[row_of(i, rays.directions.shape[0])]
+            o, d, q = ray_of(rays, query, i)
             scaled, floor, e, k = scaled_ray(o, d, target.top.farthest)
             decided = floor < INF
             # A product, as Warp would change the constant itself.
@@ -199,8 +196,7 @@ def measure_kernel(
                     _write_leaf(target, columns, i, leaf)
                 else:
                     v0, v1, v2 = face_of(target, prim)
-                o = rays.origins[row_of(i, rays.origins.shape[0])]
-                d = rays.directions[row_of(i, rays.directions.shape[0])]
+                o, d, _ = ray_of(rays, query, i)
                 x = measures_of(o, d, v0, v1, v2)
                 _write(columns, i, prim, x)
                 if not (decided and x.decided):

@@ -18,7 +18,7 @@ import warp as wp
 
 from bvh.devices.exact.arithmetic import INF, LARGEST, ONE, SMALLEST, f8, scale_by
 from bvh.devices.layout import Target
-from bvh.devices.ray_kernels import DeviceRays, RayColumns, row_of
+from bvh.devices.ray_kernels import DeviceRays, RayColumns, ray_of
 from bvh.devices.searches.local_rays import (
     LENGTH_SHARE,
     MISSES,
@@ -76,15 +76,6 @@ class Work:
 def put(work: Work, queue: int, i: int):
     """Append ray i to a queue."""
     work.queues[queue, wp.atomic_add(work.counters, queue, 1)] = i
-
-
-@wp.func
-def query_of(rays: DeviceRays, query: RayQuery, i: int):
-    """Return a query with the range and the mask of ray i."""
-    query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
-    query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
-    query.mask = rays.mask[row_of(i, rays.mask.shape[0])]
-    return query
 
 
 @wp.func
@@ -167,9 +158,7 @@ def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
         """Keep the triangles that each ray may hit."""
         place = wp.tid()
         i = work.start + place
-        q = query_of(rays, query, i)
-        o = rays.origins[row_of(i, rays.origins.shape[0])]
-        d = rays.directions[row_of(i, rays.directions.shape[0])]
+        o, d, q = ray_of(rays, query, i)
         work.known[place] = MISSED
         if counting:
             columns.counts[i] = wp.int64(0)
