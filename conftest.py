@@ -12,7 +12,7 @@ NEEDS = {
         "bvh/docs/programs/fit_surface.py",
     ),
     "jax": ("bvh/jax.py", "bvh/gradients/jax_functions.py"),
-    "warp": ("bvh/warp.py", "bvh/devices", "bvh/docs/devices.md"),
+    "warp": ("bvh/warp.py", "bvh/devices", "bvh/docs/devices.md", "bvh/docs/programs/sky_light.py"),
     "pyvista": ("bvh/compat/pyvista.py", "bvh/compat/vtk.py"),
 }
 

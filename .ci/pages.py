@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,10 @@ ROOT = Path(__file__).parents[1]
 PICTURES = tuple(
     f"benchmarks/{name}{dark}.svg" for name in ("rates", "cores") for dark in ("", "-dark")
 )
-# Pages that need no server, for frames in others: file, and what `bvh view --html` is called with.
-LIVE = {"live/organic.html": "organic", "live/scene.html": str(ROOT / "meshes" / "instanced.glb")}
+# Pages that need no server: of the program that writes them, and one of `bvh view --html`, which is
+# framed in another.
+LIVE = "bvh.docs.programs.live_pages"
+FRAMED = "meshes/instanced.glb"
 PAGES = ROOT / "bvh" / "docs"
 TEXTS = {
     "index.md": "README.md",
@@ -44,7 +47,7 @@ DEPRECATED = {
 
 # Pages of the reference: file, title, names.
 REFERENCE = [
-    ("trees", "Trees", "BVH TreeStats load"),
+    ("trees", "Trees", "BVH TreeNodes TreeStats load"),
     (
         "answers",
         "Answers",
@@ -70,6 +73,18 @@ REFERENCE = [
     ("warp", "bvh.warp", ".warp"),
     ("trimesh", "bvh.compat.trimesh", ".compat.trimesh"),
     ("open3d", "bvh.compat.open3d", ".compat.open3d.RaycastingScene"),
+    ("pyvista", "mesh.bvh of PyVista", ".compat.pyvista.Accessor"),
+    (
+        "embreex",
+        "bvh.compat.embreex",
+        ".compat.embreex.stand_in .compat.embreex.rtcore_scene.EmbreeScene "
+        ".compat.embreex.mesh_construction.TriangleMesh "
+        ".compat.embreex.mesh_construction.ElementMesh",
+    ),
+    ("vtk", "bvh.compat.vtk", ".compat.vtk"),
+    ("mathutils", "bvh.compat.mathutils", ".compat.mathutils.BVHTree"),
+    ("ifcopenshell", "bvh.compat.ifcopenshell", ".compat.ifcopenshell"),
+    ("mujoco", "bvh.compat.mujoco", ".compat.mujoco"),
 ]
 
 # Methods of these classes are in groups, by how their names begin.
@@ -95,6 +110,11 @@ STYLE = """.highlight .gp { user-select: none; }
 }
 .md-tabs__link, .md-footer-meta, .md-copyright { opacity: 1; }
 .md-typeset :is(p, li, td, dd) a:not(.headerlink) { text-decoration: underline; }
+.md-typeset .cards, .cards tbody, .md-typeset .cards td { display: block; border: 0; padding: 0; }
+.cards tr { display: grid; gap: .8rem; }
+.cards tr { grid-template-columns: repeat(auto-fit, minmax(6.5rem, 1fr)); }
+.md-typeset .cards td { width: auto; font-size: .7rem; line-height: 1.4; }
+.md-typeset .cards img { border: 1px solid var(--md-default-fg-color--lightest); }
 .live { width: 100%; height: 26rem; border: 1px solid var(--md-default-fg-color--lightest); }
 [data-md-color-scheme="slate"] .md-typeset img { border-radius: .4rem; }
 [data-md-color-scheme="slate"] .md-typeset img[src*="pictures/"] { filter: brightness(.85); }
@@ -113,8 +133,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for picture in PICTURES:
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
     files.append(File.generated(config, "commands.md", content=_commands()))
-    for name, source in LIVE.items():
-        files.append(File.generated(config, name, content=_live(source)))
+    for name, content in _live():
+        files.append(File.generated(config, f"live/{name}", content=content))
     nav: list[Any] = []
     missing = (_exported() | _exported("distributed")) - DEPRECATED
     for name, title, members in REFERENCE:
@@ -176,15 +196,20 @@ def _commands() -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _live(source: str) -> str:
-    """Return a page that needs no server; without viser, a note that it is missing."""
+def _live() -> Iterator[tuple[str, str]]:
+    """Yield pages that need no server, by name; without viser, notes that they are missing."""
+    pictures = [path.stem for path in (PAGES / "live").glob("*.webp")]
+    names = ["scene.html", *(f"{name}.html" for name in pictures if not name.endswith("-dark"))]
     if find_spec("viser") is None:
-        return "<p>This page was built without viser.</p>"
+        yield from ((name, "<p>This page was built without viser.</p>") for name in names)
+        return
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "page.html")
-        command = [sys.executable, "-m", "bvh", "view", source, "--html", str(path)]
-        subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
-        return path.read_text(encoding="utf-8")
+        framed = ["bvh", "view", FRAMED, "--html", str(Path(folder, names[0]))]
+        for command in ([LIVE, folder], framed):
+            subprocess.run(
+                [sys.executable, "-m", *command], check=True, capture_output=True, cwd=ROOT
+            )
+        yield from ((name, Path(folder, name).read_text(encoding="utf-8")) for name in names)
 
 
 def _page_of(notebook: Path) -> str:
@@ -282,7 +307,10 @@ def _relinked(text: str) -> str:
     for page, source in TEXTS.items():
         text = re.sub(rf"\]\({source}(#[\w-]*)?\)", rf"]({page}\1)", text)
     text = re.sub(r"\]\(bvh/docs/([\w/]+\.(?:md|webp)(?:#[\w-]*)?)\)", r"](\1)", text)
-    # Pictures, and links from these to scripts, in HTML.
-    text = re.sub(r'(src|href)="bvh/docs/', r'\1="', text)
+    # Cards lead to live pages; pictures, and links from these to scripts, in HTML.
+    text = re.sub(
+        r'href="bvh/docs/programs/live_pages.py" title="(\w+)"', r'href="live/\1.html"', text
+    )
+    text = re.sub(r'(src|srcset|href)="bvh/docs/', r'\1="', text)
     # Links to files that are not on the site become plain text.
     return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:|#|\w+\.md)[^)]*\)", r"\1", text)

@@ -17,7 +17,7 @@ NOTE = "The pages named here are in the package, in `bvh/docs`; pictures are in 
 def standalone(text: str) -> str:
     """Return a text that leads to no file beside it, with a note where the pages are."""
     text = re.sub(r"!\[[^]]*\]\((?!https?:)[^)]*\)\n+", "", text)
-    text = re.sub(r"<(p|picture)>\n.*?</\1>\n+", "", text, flags=re.DOTALL)
+    text = re.sub(r"<(table|picture)\b[^>]*>\n.*?</\1>\n+", "", text, flags=re.DOTALL)
     text = re.sub(r"\[([^]]+)\]\((?!https?:|#)[^)]*\)", r"\1", text)
     return f"{text.rstrip()}\n\n{NOTE}\n"
 

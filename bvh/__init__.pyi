@@ -48,6 +48,7 @@ from bvh.scene.leaves import Leaves as Leaves
 from bvh.scene.scene import Scene as Scene
 from bvh.scene.stats import SceneStats as SceneStats
 from bvh.scene.table import Instance as Instance
+from bvh.tree.node_view import TreeNodes as TreeNodes
 from bvh.tree.stats import TreeStats as TreeStats
 
 __version__: str

@@ -65,7 +65,8 @@ FAMILIES = (
     ("bvh.tree.build", "bvh.tree.tlas", "bvh.tree.world_bounds",
      "bvh.io.untrusted"),
     ("bvh.queries.batches.overlap_batches", "bvh.queries.batches.distance_batches",
-     "bvh.scene.instance_pairs", "bvh.scene.instance_contacts"),
+     "bvh.scene.instance_pairs", "bvh.scene.solids.round_instances",
+     "bvh.scene.solids.instance_contacts"),
 )  # fmt: skip
 
 Query = TypeVar("Query", bound=Callable[..., Any])

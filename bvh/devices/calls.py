@@ -9,9 +9,16 @@ import warp as wp
 from numpy.typing import NDArray
 
 from bvh.devices.exchange import KINDS, given, is_on_device, library_of, read, stream_of
-from bvh.devices.point_kernels import PointColumns, find_closest_points, find_inside, negate_inside
-from bvh.devices.ray_kernels import DeviceRays, RayColumns, trace_rays
+from bvh.devices.point_kernels import (
+    PointColumns,
+    find_closest_points,
+    negate_inside,
+    note_inside,
+    point_out,
+)
+from bvh.devices.ray_kernels import DeviceRays, RayColumns, list_hits
 from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, RayQuery
+from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits
@@ -67,21 +74,24 @@ class Call:
             setattr(result, name, wp.empty(count, dtype=dtype, device=self.device))
         return result
 
-    def run(
-        self, kernel: Any, result: Any, *inputs: Any, count: int | None = None
-    ) -> NDArray[np.int32]:
-        """Run a kernel for all rays or points, or for `count` that an input lists.
-
-        Return the indices of those it does not decide.
-        """
-        count = self.count if count is None else count
+    def run(self, kernel: Any, result: Any, *inputs: Any) -> NDArray[np.int32]:
+        """Run a kernel for all rays or points; return the indices of those it does not decide."""
         undecided_count = wp.zeros(1, dtype=wp.int32, device=self.device)
-        undecided = wp.empty(count, dtype=wp.int32, device=self.device)
+        undecided = wp.empty(self.count, dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
             given = [self.target, *inputs, result, undecided_count, undecided]
-            wp.launch(kernel, count, inputs=given, device=self.device)
+            wp.launch(kernel, self.count, inputs=given, device=self.device)
             self.owner.undecided = number = int(undecided_count.numpy()[0])
             return np.sort(undecided[:number].numpy()) if number else np.empty(0, np.int32)
+
+    def trace(self, result: Any, rays: Any, query: Any) -> NDArray[np.int32]:
+        """Trace rays in stages; return the indices of those that these do not decide."""
+        with stream_of(self.like, self.device):
+            undecided: NDArray[np.int32] = self.owner.stages.trace(
+                self.target, rays, query, result, self.count
+            )
+        self.owner.undecided = len(undecided)
+        return undecided
 
     def rows(self, array: Any, undecided: NDArray[np.int32]) -> NDArray[Any]:
         """Return rows of an array on the device; if it has one row for all, that one."""
@@ -111,7 +121,7 @@ class RayCall(Call):
         self, owner: Any, rays: tuple[Any, ...], cull: Cull | None, edges: EdgeRule = "closed"
     ) -> None:
         super().__init__(owner, *rays)
-        self.cull, self.edges, self.stages = cull, edges, owner.stages
+        self.cull, self.edges = cull, edges
         self.names = SCENE_COLUMNS if owner.is_scene else HIT_COLUMNS
         self.query = RayQuery()
         self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
@@ -145,11 +155,8 @@ class RayCall(Call):
     def _traced(self, goal: int, kinds: Kinds) -> Any:
         """Trace the rays; return the columns of the result."""
         self.query.goal = int(goal)
-        result = self._empty(kinds, self.count)
-        if self.stages is not None and goal in (CLOSEST, ANY):
-            undecided = self._staged(result)
-        else:
-            undecided = self.run(trace_rays, result, self.rays, self.query, self._some([]))
+        result = self.empty(RayColumns(), kinds, self.count)
+        undecided = self.trace(result, self.rays, self.query)
         if len(undecided):
             rays = self._selected(undecided)
             if goal == COUNT:
@@ -162,33 +169,12 @@ class RayCall(Call):
             self.write(result, undecided, answers)
         return result
 
-    def _staged(self, result: Any) -> NDArray[np.int32]:
-        """Trace the rays in stages; return the indices of those that are undecided."""
-        undecided: NDArray[np.int32]
-        with stream_of(self.like, self.device):
-            crowded, undecided = self.stages.trace(self.rays, self.query, result, self.count)
-        if len(crowded):
-            some = self._some(crowded)
-            found = self.run(trace_rays, result, self.rays, self.query, some, count=len(crowded))
-            undecided = np.sort(np.concatenate([undecided, found]))
-        self.owner.undecided = len(undecided)
-        return undecided
-
-    def _some(self, indices: Any) -> Any:
-        """Return the indices of the rays that a kernel is to trace, on the device; none for all."""
-        return wp.array(indices, dtype=wp.int32, device=self.device)
-
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
         """Return hits, an object of class `kind`, which can compute positions and normals."""
         hits = kind(**columns)
         arrays, of = self.owner._searched()
         vars(hits)["_source"] = source_of(arrays, of, None)
         return hits
-
-    def _empty(self, kinds: Kinds, count: int) -> Any:
-        # Kernels need the leaf of each hit, by which hits are sorted, even if no result has it.
-        leaf: Kinds = {"leaf": np.int32} if "t" in kinds else {}
-        return self.empty(RayColumns(), kinds | leaf, count)
 
     def _selected(self, undecided: NDArray[np.int32]) -> dict[str, Any]:
         """Return some of the rays, as arguments of a query on the CPU."""
@@ -208,10 +194,12 @@ class RayCall(Call):
         if most is not None:
             counts = np.minimum(counts, most)
         offsets = np.r_[0, np.cumsum(counts)]
-        result = self._empty(self.names, int(offsets[-1]))
+        # Hits are sorted by their leaves, even if no result has them.
+        kinds = self.names | {"leaf": np.int32}
+        result = self.empty(RayColumns(), kinds, int(offsets[-1]))
         result.offsets = wp.array(offsets, dtype=wp.int64, device=self.device)
         self.query.goal = int(LIST)
-        undecided = self.run(trace_rays, result, self.rays, self.query, self._some([]))
+        undecided = self.run(list_hits, result, self.rays, self.query)
         if len(undecided):
             hits = self.host.all_hits(**self._selected(undecided), max_hits=limit, edges=self.edges)
             places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in undecided])
@@ -296,10 +284,30 @@ class PointCall(Call):
     def _inside(self, surface: bool) -> Any:
         """Return a struct with a column: points inside or, with `surface`, on the surface."""
         result = self.empty(PointColumns(), {"inside": np.bool_}, self.count)
+        found = self.empty(RayColumns(), {"counts": np.int64, "truth": np.bool_}, self.count)
         # The box of the mesh in the world, by which kernels choose directions of rays.
         frame = FrameView(self.host.arrays.frame)
         corners = (wp.vec3d(*row) for row in frame.centre + frame.box * 2.0**-frame.exponent)
-        undecided = self.run(find_inside, result, *corners, self.points, self.bits, int(surface))
+        rays, query, undecided = DeviceRays(), RayQuery(), np.empty(0, np.int32)
+        rays.origins = self.points
+        rays.directions = wp.empty(self.count, dtype=wp.vec3d, device=self.device)
+        rays.mask = wp.array([self.bits], dtype=wp.int32, device=self.device)
+        with stream_of(self.like, self.device):
+            outward = [*corners, self.points, rays.directions]
+            wp.launch(point_out, self.count, inputs=outward, device=self.device)
+        # First parity; then, by rays of length 0, whether points are on a face. Such a ray misses a
+        # face that it lies in, but no face contains three directions.
+        for turn in range(4 if surface else 1):
+            limits = (0.0, 0.0) if turn else (SMALLEST, np.inf)
+            rays.t_min, rays.t_max = (
+                wp.array([t], dtype=wp.float64, device=self.device) for t in limits
+            )
+            query.goal, query.once = (int(ANY), 0) if turn else (int(COUNT), 1)
+            undecided = np.union1d(undecided, self.trace(found, rays, query))
+            with stream_of(self.like, self.device):
+                noted = [turn, found, rays.directions, result]
+                wp.launch(note_inside, self.count, inputs=noted, device=self.device)
+        self.owner.undecided = len(undecided)
         if len(undecided):
             target = point_target(self.host, "contains", self.mask)
             within = target.inside(self._selected(undecided), thread_count(None), surface=surface)

@@ -68,11 +68,13 @@ class Target:
     # negative for the last of a leaf.
     triangles: wp.array2d(dtype=wp.vec4)
     ids: wp.array(dtype=wp.int32)  # the face of each triangle, or the leaf in the top
-    bits: wp.array(dtype=wp.int32)  # groups of each triangle, all bits without groups
+    # Groups of each triangle, all bits without groups; of leaves in the top, 0 for a node's last.
+    bits: wp.array(dtype=wp.int32)
     vertices: wp.array(dtype=wp.vec3d)
     faces: wp.array(dtype=wp.vec3i)
     parts: wp.array(dtype=Part)
     top: Part
+    depth: wp.int32  # of the top, and of the deepest tree of leaves
     is_scene: wp.int32
     probe: wp.vec2d  # a number whose square is no double, and that rounded (see `is_contracted`)
     part_of: wp.array(dtype=wp.int32)  # of each leaf
@@ -170,9 +172,15 @@ def packed_triangles(arrays: TreeArrays, used: NDArray[np.bool_], nodes: Packed)
     packed[:, :, :3] = groups[:, V0 : E2 + 3].reshape(-1, 3, 3)
     packed[:, 0, 3], packed[:, 1, 3] = groups[:, TOLERANCE], groups[:, SIZE]
     packed[:, 2, 3] = 1 + (np.bincount(ids, minlength=1)[ids] > 1)
-    pairs = np.concatenate([np.reshape(nodes.children, (-1, 2)), [nodes.root]])
-    packed[pairs.sum(axis=1)[pairs[:, 1] > 0] - 1, 2, 3] *= -1
+    packed[last_of_leaves(nodes), 2, 3] *= -1
     return packed
+
+
+def last_of_leaves(nodes: Packed) -> NDArray[np.int64]:
+    """Return the index of the last triangle of each leaf."""
+    pairs = np.concatenate([np.reshape(nodes.children, (-1, 2)), [nodes.root]])
+    found: NDArray[np.int64] = pairs.sum(axis=1)[pairs[:, 1] > 0] - 1
+    return found
 
 
 class Pool:
@@ -216,6 +224,8 @@ class Pool:
         if isinstance(primitives, Triangles):
             given["triangles"] = packed_triangles(arrays, used, packed)
             given["vertices"], given["faces"] = primitives.points, primitives.faces + vertices
+        else:
+            given["bits"][last_of_leaves(packed)] = 0
         for name, array in given.items():
             self.columns[name].append(array)
         self.parts.append(part)
@@ -231,6 +241,8 @@ class Pool:
         target.probe = wp.vec2d(1.0 + 2.0**-30, (1.0 + 2.0**-30) ** 2)
         target.parts = wp.array(self.parts, dtype=Part, device=device)
         target.top = self.parts[-1]
+        deepest = max((int(part.depth) for part in self.parts[:-1]), default=0)
+        target.depth = deepest + int(target.top.depth)
         return target
 
 
@@ -259,7 +271,8 @@ def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
     # whatever its shape, so usually the new top fits.
     nodes, count = int(target.top.nodes), len(view.tlas.arrays.nodes.ids)
     begin = target.boxes.shape[0] - nodes
-    places = {"boxes": begin, "children": begin, "ids": target.ids.shape[0] - count}
+    first = target.ids.shape[0] - count
+    places = {"boxes": begin, "children": begin, "ids": first, "bits": first}
     pool = Pool(**places, faces=int(target.top.first_face))
     top = pool.add(view.tlas.arrays)
     if int(top.nodes) != nodes or pool.columns["ids"][0].shape != (count,):
@@ -268,6 +281,7 @@ def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
         fresh = wp.array(pool.columns[name][0], dtype=COLUMN_KINDS[name][0], device=device)
         if len(fresh):
             wp.copy(getattr(target, name)[first : first + len(fresh)], fresh)
+    target.depth += int(top.depth) - int(target.top.depth)
     target.top = top
     place_leaves(target, view, device)
     return True

@@ -2,10 +2,12 @@
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, ONE, SMALLEST, ZERO, nan
+from bvh.devices.exact.arithmetic import INF, ONE, ZERO, nan
 from bvh.devices.layout import Target
+from bvh.devices.ray_kernels import RayColumns
+from bvh.devices.searches.moved import face_of
 from bvh.devices.searches.points import closest_to
-from bvh.devices.searches.rays import ANY, COUNT, SURE, HitList, RayQuery, trace
+from bvh.devices.searches.rays import SURE
 from bvh.queries.batches.containment import ASIDE
 
 wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
@@ -28,8 +30,7 @@ class PointColumns:
 @wp.func
 def position_of(target: Target, prim: wp.int32, u: wp.float64, v: wp.float64):
     """Return the point (1-u-v) v0 + u v1 + v v2 of a face, each operation rounded."""
-    face = target.faces[prim]
-    a, b, c = target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
+    a, b, c = face_of(target, prim)
     w = (ONE - u) - v
     return wp.vec3d(
         (w * a[0] + u * b[0]) + v * c[0], (w * a[1] + u * b[1]) + v * c[1],
@@ -60,9 +61,14 @@ def find_closest_points(
         undecided[wp.atomic_add(undecided_count, 0, 1)] = i
 
 
-@wp.func
-def direction_out(p: wp.vec3d, lower: wp.vec3d, upper: wp.vec3d):
-    """Return the direction, of six close to the axes, that leaves the box of a mesh soonest."""
+@wp.kernel
+def point_out(
+    lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
+    directions: wp.array(dtype=wp.vec3d),
+):  # fmt: skip
+    """Find the directions, of six close to the axes, that leave the box of a mesh soonest."""
+    i = wp.tid()
+    p = points[i]
     best = wp.float64(INF)
     axis = int(0)
     sign = wp.float64(-1.0)
@@ -79,46 +85,21 @@ def direction_out(p: wp.vec3d, lower: wp.vec3d, upper: wp.vec3d):
     d[axis] = sign * AHEAD
     d[(axis + 1) % 3] = sign * ACROSS
     d[(axis + 2) % 3] = sign * ASLANT
-    return d
+    directions[i] = d
 
 
 @wp.kernel
-def find_inside(
-    target: Target, lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
-    mask: wp.int32, surface: wp.int32, columns: PointColumns,
-    undecided_count: wp.array(dtype=wp.int32), undecided: wp.array(dtype=wp.int32),
-):  # fmt: skip
-    """Find which points are inside by parity or, with `surface`, on the surface.
-
-    Those that the CPU must answer are counted, and listed.
-    """
+def note_inside(
+    turn: int, found: RayColumns, directions: wp.array(dtype=wp.vec3d), columns: PointColumns
+):
+    """Write which points are inside by parity or, after that, on a face; turn their directions."""
     i = wp.tid()
-    p = points[i]
-    d = direction_out(p, lower, upper)
-    query, nowhere = RayQuery(), HitList()
-    query.t_min = SMALLEST
-    query.t_max = INF
-    query.mask = mask
-    query.goal = COUNT
-    query.once = 1
-    inside, state, turns = bool(False), int(SURE), wp.where(surface != 0, 4, 1)
-    # First parity; then, by rays of length 0, whether the point is on a face. Such a ray misses a
-    # face that it lies in, but no face contains three directions.
-    for turn in range(turns):
-        if not inside and state == SURE:
-            hit = trace(target, p, d, query, nowhere)
-            inside = (hit.count & 1) == 1 or hit.prim_id >= 0
-            state = wp.int32(hit.state)
-        if turn == 0:
-            query.t_min = ZERO
-            query.t_max = ZERO
-            query.goal = ANY
-            query.once = 0
-        else:
-            d = wp.vec3d(d[2], d[0], d[1])
-    columns.inside[i] = inside
-    if state != SURE:
-        undecided[wp.atomic_add(undecided_count, 0, 1)] = i
+    if turn == 0:
+        columns.inside[i] = found.counts[i] % wp.int64(2) == wp.int64(1)
+    else:
+        d = directions[i]
+        columns.inside[i] = columns.inside[i] or found.truth[i]
+        directions[i] = wp.vec3d(d[2], d[0], d[1])
 
 
 @wp.kernel

@@ -1,19 +1,18 @@
-"""The kernels of ray queries on a device."""
+"""Arrays of rays and of their answers on a device, and the kernel that lists all hits."""
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import nan
-from bvh.devices.exact.triangles import details
+from bvh.devices.exact.measures import exact_measures
 from bvh.devices.layout import Target
 from bvh.devices.searches.moved import corners_of
-from bvh.devices.searches.rays import LIST, SURE, UNSURE, HitList, RayQuery, trace
+from bvh.devices.searches.rays import SURE, UNSURE, HitList, RayQuery, trace
 
 wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
 
 
 @wp.struct
 class DeviceRays:
-    """DeviceRays on a device; arrays of one item are for all."""
+    """Rays on a device; arrays of one item are for all."""
 
     origins: wp.array(dtype=wp.vec3d)
     directions: wp.array(dtype=wp.vec3d)
@@ -45,60 +44,42 @@ def row_of(i: int, size: int):
     return wp.where(size > 1, i, 0)
 
 
-@wp.kernel
-def trace_rays(
-    target: Target, rays: DeviceRays, query: RayQuery, some: wp.array(dtype=wp.int32),
-    columns: RayColumns, undecided_count: wp.array(dtype=wp.int32),
-    undecided: wp.array(dtype=wp.int32),
-):  # fmt: skip
-    """Trace each ray, or those in `some`; count and list those that the CPU must answer."""
-    i = wp.tid()
-    if some.shape[0] > 0:
-        i = some[i]
-    # `query` has the goal, cull and once of all rays; each ray has its own range and mask.
+@wp.func
+def ray_of(rays: DeviceRays, query: RayQuery, i: int):
+    """Return (origin, direction, query) of ray i: `query`, with its own range and mask."""
     query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
     query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
     query.mask = rays.mask[row_of(i, rays.mask.shape[0])]
     o = rays.origins[row_of(i, rays.origins.shape[0])]
-    d = rays.directions[row_of(i, rays.directions.shape[0])]
+    return o, rays.directions[row_of(i, rays.directions.shape[0])], query
+
+
+@wp.kernel
+def list_hits(
+    target: Target, rays: DeviceRays, query: RayQuery, columns: RayColumns,
+    undecided_count: wp.array(dtype=wp.int32), undecided: wp.array(dtype=wp.int32),
+):  # fmt: skip
+    """List the hits of each ray; count and list the rays that the CPU must answer."""
+    i = wp.tid()
+    o, d, q = ray_of(rays, query, i)
     listing = HitList()
-    if query.goal == LIST:
-        listing.t = columns.t
-        listing.prim_id = columns.prim_id
-        listing.leaf = columns.leaf
-        listing.first = columns.offsets[i]
-        listing.capacity = columns.offsets[i + 1] - listing.first
-    hit = trace(target, o, d, query, listing)
-    state = wp.int32(hit.state)
-    if query.goal == LIST:
-        # `trace` lists t, prim_id and leaf; compute the rest for each hit.
-        for j in range(wp.int32(listing.capacity)):
-            k = listing.first + wp.int64(j)
-            if state == SURE:
-                moved, v0, v1, v2 = corners_of(target, columns.leaf[k], columns.prim_id[k])
-                sure, u, v, front = details(o, d, v0, v1, v2)
-                columns.u[k] = u
-                columns.v[k] = v
-                columns.front[k] = front
-                if columns.instance_id.shape[0] > 0:
-                    columns.instance_id[k] = target.owners[columns.leaf[k]]
-                state = wp.where(moved and sure, SURE, UNSURE)
-    else:
-        if columns.counts.shape[0] > 0:
-            columns.counts[i] = wp.int64(hit.count)
-        if columns.truth.shape[0] > 0:
-            columns.truth[i] = hit.prim_id >= 0
-        if columns.t.shape[0] > 0:
-            missed = hit.prim_id < 0
-            columns.t[i] = hit.t
-            columns.u[i] = wp.where(missed, nan(), hit.u)
-            columns.v[i] = wp.where(missed, nan(), hit.v)
-            columns.prim_id[i] = hit.prim_id
-            columns.leaf[i] = hit.leaf
-            columns.front[i] = hit.front != 0
+    listing.t = columns.t
+    listing.prim_id = columns.prim_id
+    listing.leaf = columns.leaf
+    listing.first = columns.offsets[i]
+    listing.capacity = columns.offsets[i + 1] - listing.first
+    state = wp.int32(trace(target, o, d, q, listing).state)
+    # `trace` lists t, prim_id and leaf; compute the rest for each hit.
+    for j in range(wp.int32(listing.capacity)):
+        k = listing.first + wp.int64(j)
+        if state == SURE:
+            moved, v0, v1, v2 = corners_of(target, columns.leaf[k], columns.prim_id[k])
+            x = exact_measures(o, d, v0, v1, v2)
+            columns.u[k] = x.u
+            columns.v[k] = x.v
+            columns.front[k] = x.front
             if columns.instance_id.shape[0] > 0:
-                columns.instance_id[i] = -1
-                if not missed:
-                    columns.instance_id[i] = target.owners[hit.leaf]
+                columns.instance_id[k] = target.owners[columns.leaf[k]]
+            state = wp.where(moved and x.decided, SURE, UNSURE)
     if state != SURE:
         undecided[wp.atomic_add(undecided_count, 0, 1)] = i

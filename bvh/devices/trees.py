@@ -35,8 +35,6 @@ class DeviceObject:
     """
 
     is_scene = False
-    # The stages of closest and any hits, of what was sent last; None for one kernel instead.
-    stages: Any = None
     # The arrays that are searched, and the scene's view that has them, or None.
     _searched: Callable[[], tuple[Any, Any]]
     # The current content on the CPU, sent to the device if it has changed, and its struct.
@@ -45,7 +43,7 @@ class DeviceObject:
     host: Any
 
     def __init__(self, host: Any, device: Any) -> None:
-        self.host, self.device, self.undecided = host, device, 0
+        self.host, self.device, self.undecided, self.stages = host, device, 0, Stages(device)
 
     def __getattr__(self, name: str) -> Any:
         """Raise an AttributeError; called for unknown attributes alone."""
@@ -154,15 +152,13 @@ class DeviceBVH(DeviceObject):
         if self._copy is None or self.host.arrays is not self._copy.arrays:
             self._copy = copy(self.host)
             self._target = tree_on(ray_target(self._copy).masked(), self.device)
-            self.stages = Stages(self._target, self.device)
         return self._copy, self._target
 
     def __copy__(self) -> DeviceBVH:
         """Return the tree on the device as it is now, which no refit changes."""
         found = object.__new__(type(self))
         vars(found).update(vars(self))
-        found.host, target = self._state()
-        found.stages = Stages(target, self.device)
+        found.host, found.stages = self._state()[0], Stages(self.device)
         return found
 
     def _searched(self) -> tuple[Any, Any]:
@@ -262,7 +258,7 @@ class DeviceScene(DeviceObject):
         now = view.moves, view.masks.tobytes()
         if view is self._view and now == self._copy:
             return self.host, self._target
-        kind = view.first_not_triangles(-1)
+        kind = view.first_other(-1)
         if kind is not None:
             raise TypeError(
                 f"only scenes of triangles can be on a device, but leaf {kind[0]} is over {kind[1]}"

@@ -1,4 +1,6 @@
-"""Distances of points from spheres and capsules, to 4 units in the last place.
+"""Distances of points from spheres and capsules, to 4 units in the last place, and nearest points.
+
+A sphere is a capsule whose axis has equal ends. Distances are negative inside.
 
 The distance from what is r away from a point or an axis is (d**2 - r**2) / (d + r), in which only
 the numerator cancels: double-doubles have it, or exact sums.
@@ -7,8 +9,8 @@ the numerator cancels: double-doubles have it, or exact sums.
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, leading, new_sum, take_sign
 from bvh.geometry.arithmetic.feature_distances import offset, to_edge
-from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, cross_size, dot_size
-from bvh.geometry.arithmetic.vectors import scaled
+from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, cross_size, dot_size, largest
+from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
 from bvh.geometry.capsules import frame_of, is_decided
 from bvh.geometry.spheres import REACH, exact_surface, is_accurate, length_exponent
 from bvh.runtime.jit import inlined, kernel, stay_outlined
@@ -24,27 +26,16 @@ _shift_of = inlined(
 
 @inlined
 def _as_distance(n, d, e):
-    """Return abs(n) / d * 2**e; what is not zero never becomes zero, nor infinite."""
+    """Return n / d * 2**e; what is not zero never becomes zero, nor infinite."""
     if n == 0.0:
         return 0.0
-    return min(max(floats.scale_by(abs(n) / d, e), SMALLEST), LARGEST)
-
-
-@kernel
-def distance_to_sphere(p, center, radius):
-    """Return the distance of a finite point from a sphere, to 4 units in the last place.
-
-    It is 0 on the sphere alone, and at least the smallest and at most the largest double elsewhere.
-    """
-    stay_outlined()
-    shift = _shift_of(p, center, center, radius)
-    unit = floats.power_of_two(-shift)
-    return _to_sphere(scaled(p, unit), scaled(center, unit), radius * unit, shift)
+    size = min(max(floats.scale_by(abs(n) / d, e), SMALLEST), LARGEST)
+    return size if n > 0.0 else -size
 
 
 @kernel
 def _to_sphere(p, center, radius, shift):
-    """Return the distance of a point from a sphere, times 2**shift."""
+    """Return the signed distance of a point from a sphere, times 2**shift."""
     stay_outlined()
     e = length_exponent(p, center, radius)
     unit = radius * floats.power_of_two(-e)
@@ -90,15 +81,19 @@ def _is_beyond(p, a, b):
 
 
 @kernel
-def distance_to_capsule(p, a, b, radius):
-    """Return the distance of a finite point from a capsule, as from a sphere."""
+def signed_distance(p, a, b, radius):
+    """Return the distance of a finite point from a capsule, negative inside.
+
+    To 4 units in the last place; it is 0 on the surface alone, and its size at least the smallest
+    and at most the largest double elsewhere.
+    """
     # Between the ends, the distance from the axis less the radius r is
     # F / (|v| (|m x v| + r |v|)), with F = |m x v|**2 - r**2 v.v, m = p - a and v = b - a.
     stay_outlined()
     shift = _shift_of(p, a, b, radius)
     unit = floats.power_of_two(-shift)
     p, a, b, radius = scaled(p, unit), scaled(a, unit), scaled(b, unit), radius * unit
-    if _is_beyond(p, a, b):
+    if a == b or _is_beyond(p, a, b):
         return _to_sphere(p, a, radius, shift)
     if _is_beyond(p, b, a):
         return _to_sphere(p, b, radius, shift)
@@ -129,3 +124,27 @@ def _to_side(p, a, b, radius, shift):
     e = max(floats.exponent(d) + f, floats.exponent(radius))
     den = floats.scale_by(d, f - e) + floats.scale_by(radius, -e)
     return _as_distance(c[0], floats.dd_dot(v, v)[0] * den, g - 2 * k - e + shift)
+
+
+@kernel
+def nearest_on_surface(p, a, b, radius):
+    """Return the point of a capsule's surface that is nearest to p, in plain doubles."""
+    stay_outlined()
+    v, foot = minus(b, a), a
+    size = largest(v)
+    if size > 0.0:
+        u = scaled(v, 1.0 / size)
+        along = (dot(minus(p, a), u) / dot(u, u)) / size
+        if along > 0.0:
+            along = min(along, 1.0)
+            foot = a[0] + along * v[0], a[1] + along * v[1], a[2] + along * v[2]
+    away = minus(p, foot)
+    if largest(away) == 0.0:
+        # From the axis itself, any direction across it leads to the surface.
+        away, least = (1.0, 0.0, 0.0), min(abs(v[0]), min(abs(v[1]), abs(v[2])))
+        if size > 0.0:
+            x, y = 1.0 if abs(v[0]) == least else 0.0, 1.0 if abs(v[1]) == least else 0.0
+            away = cross(v, (x, 0.0 if x else y, 0.0 if x or y else 1.0))
+    away = scaled(away, 1.0 / largest(away))
+    far = radius / sqrt(dot(away, away))
+    return foot[0] + far * away[0], foot[1] + far * away[1], foot[2] + far * away[2]

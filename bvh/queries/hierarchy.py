@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from bvh.runtime.registry import enrolled
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree import shapes
 from bvh.tree.primitives import Custom
+
+if TYPE_CHECKING:
+    from bvh.queries.on_devices import DeviceBVH
 
 
 @public
@@ -42,8 +45,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
     names them. So do queries that are not for what a tree, or an instance that counts, is over:
-    those of points and pairs need triangles, those of regions triangles or boxes, `closest_point`
-    and `distance` triangles, spheres or capsules.
+    those of points and pairs need triangles, those of regions triangles or boxes. Those of points
+    but `winding_number`, `distance_to`, `overlap_tree`, and `clearances` and `collisions` of scenes
+    also take spheres or capsules.
 
     Examples
     --------
@@ -124,10 +128,11 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
         They are closed surfaces: a ray that begins inside meets one where it leaves, with `front`
         False. Hits are decided exactly, touching included, as of `ray_sphere`; normals point
-        outward. A ray meets each sphere once, where it first crosses it in its range, also for
-        `all_hits` and `count_hits`. The closest point is that of the surface, also from inside.
-        Containment, regions, picks with a radius and selections, `cull` and scenes do not take
-        them.
+        outward. `all_hits` and `count_hits` have two hits of a sphere that a ray crosses, where it
+        enters and where it leaves; all others, and all with a filter, the first in the range.
+        ``cull="back"`` leaves out where rays leave. The closest point is that of the surface, also
+        from inside. A point in or on one of them is inside for `contains`, however they overlap.
+        Regions, winding numbers, solids, picks with a radius and selections do not take them.
 
         Parameters
         ----------
@@ -228,7 +233,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         primitives = Custom(owned(corners), function, user_data(data))
         return cls._build(primitives, "medium", threads, progress, "primitives")
 
-    def to(self, device: Any = "cuda") -> Any:
+    def to(self, device: Any = "cuda") -> DeviceBVH:
         """Return the tree on a GPU, or on Warp's CPU device, for the same queries there.
 
         Answers are the same, bit for bit. It takes NVIDIA Warp: ``pip install "raybvh[gpu]"``.
@@ -254,7 +259,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.to("cpu").closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0]).t  # doctest: +SKIP
         1.0
         """
-        return enrolled("trees on devices")(self, device)
+        there: DeviceBVH = enrolled("trees on devices")(self, device)
+        return there
 
 
 def _corner_rows(
@@ -312,6 +318,7 @@ def _warm_points() -> None:
     BVH.from_triangles(np.eye(3), [[0, 1, 2]] * 40, warn=False).winding_number(points, 2.0)
     for tree in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
         tree.closest_point(points)
+        tree.contains(points)
 
 
 @alone

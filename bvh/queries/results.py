@@ -195,8 +195,8 @@ class ClosestPoints(SourcedPerQuery):
 
         Raises
         ------
-        AttributeError, RuntimeError
-            As `Hits.position`; also for points of `Parts`.
+        AttributeError, RuntimeError, ValueError
+            As `Hits.position`.
 
         Examples
         --------

@@ -15,6 +15,7 @@ from bvh.io.container import DIGEST_SIZE
 from bvh.io.file_formats import tree_contents
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.batches.round_ends import rays_of
 from bvh.queries.query_arguments import one_mask
 from bvh.runtime.arguments import kernel_input, number_of, thread_count
 from bvh.runtime.forks import ForkSafeLock
@@ -23,7 +24,7 @@ from bvh.tree.arrays import TreeArrays, emptied, frozen, frozen_primitives, with
 from bvh.tree.build import build, in_full, without_hidden
 from bvh.tree.face_bits import NO_BITS, counted
 from bvh.tree.primitives import THIN, Triangles, count_of, kind_of_faces
-from bvh.tree.shapes import Capsules, Spheres
+from bvh.tree.shapes import shape_of
 from bvh.tree.triangle_groups import GROUP_SIZE
 
 # Many kernels, imported by the first query that needs them.
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
 OPEN_IS_FINE = "open is fine"
+# Queries of points that spheres and capsules answer.
+OF_SHAPES = {"closest_point", "distance", "signed_distance", "contains"}
 # Numbers of masks whose boundaries and multipole moments are cached, and whose closedness is.
 WINDINGS, CLOSED = 4, 1024
 
@@ -206,20 +209,20 @@ class TreeBase:
     def _ray_target(self) -> RaySearch:
         """Return the target of rays: the tree as it is now, whatever a refit changes."""
         now = self._snapshot()
-        return RaySearch(now._arrays, now._quality == "high", now, now._grouped_arrays)
+        return rays_of(now._quick, now._arrays, now._quality == "high", now, now._grouped_arrays)
 
     def _point_target(self, query: str, mask: int | None) -> Any:
         """Return the target of points; raise a TypeError if the primitives do not fit the query."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.queries.batches.winding import wound
+        from bvh.traversal.points.closest_point import TreeTarget
 
         bits, now = one_mask(mask), self._snapshot()
-        if query in ("closest_point", "distance") and isinstance(
-            now._arrays.primitives, Spheres | Capsules
-        ):
-            return ShapeSearch(now._arrays_for(bits))
+        arrays = now._arrays_for(bits)
+        if shape_of(arrays.primitives).hollow and query in OF_SHAPES:
+            return ShapeSearch(TreeTarget(arrays.row, -1), arrays)
         now._must_hold(query, Triangles)
-        rays = RaySearch(now._arrays_for(bits), now._quality == "high", now)
+        rays = RaySearch(arrays, now._quality == "high", now)
         return PointSearch(lambda: rays, bits, lambda _: wound(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
@@ -228,7 +231,7 @@ class TreeBase:
         There is one warning a tree, and none where the caller has disabled it.
         """
         bits, cached = one_mask(mask), self._closed
-        if OPEN_IS_FINE in cached:
+        if OPEN_IS_FINE in cached or shape_of(self._arrays.primitives).hollow:
             return None
         closed = cached.get(bits)
         if closed is None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.container import replace_file
+from bvh.queries.methods.distance_queries import has_shapes
 from bvh.queries.methods.overlap_queries import FindPairs
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCast
@@ -25,6 +26,7 @@ from bvh.runtime.registry import enrolled
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.arrays import bytes_of
 from bvh.tree.build import in_full
+from bvh.tree.node_view import TreeNodes, tree_nodes
 from bvh.tree.primitives import arrays_of
 from bvh.tree.stats import TreeStats, check, stats_of
 
@@ -134,11 +136,31 @@ class TreeQueries(
         )  # fmt: skip
 
     @property
+    def nodes(self) -> TreeNodes:
+        """The nodes of the tree as read-only arrays, for a traversal of your own.
+
+        Boxes are in world coordinates, rounded outward. Computed at the first use, with some 60
+        bytes a node, and cached until a refit; pickles and files do not hold them.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> nodes = tree.nodes
+        >>> nodes.begin.tolist(), nodes.end.tolist(), nodes.is_leaf.tolist(), nodes.prim_id.tolist()
+        ([1, 0], [2, 1], [False, True], [0])
+        """
+        arrays = self._arrays
+        found: TreeNodes | None = vars(arrays).get("_nodes")
+        return found or vars(arrays).setdefault("_nodes", tree_nodes(arrays))
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the tree's arrays, and of data cached for the next query or refit.
 
         The latter are tables for winding numbers and distances of trees, bits of faces, the full
-        leaves of a compact tree, and the arrays before the first refit; a new tree has none.
+        leaves of a compact tree, `nodes`, and the arrays before the first refit; a new tree has
+        none.
         """
         from bvh.queries.batches.distance_batches import kept_tables
 
@@ -147,7 +169,8 @@ class TreeQueries(
         trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
         # Frames, and the data of a user's primitives, are not counted.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
-        tables = cached.get("_winding_terms"), cached.get("_boundary_of"), origin and origin.members
+        tables = [cached.get(name) for name in ("_winding_terms", "_boundary_of", "_nodes")]
+        tables.append(origin and origin.members)
         tables_of_trees = [kept_tables(arrays) for arrays in trees]
         return bytes_of(stored, self._groups, self._face_ids, tables, tables_of_trees)
 
@@ -325,6 +348,10 @@ class TreeQueries(
         """Return a function that finds the pairs of faces of this tree and another that meet."""
         from bvh.queries.batches.overlap_batches import find_pairs
 
+        if query == "overlap_tree" and has_shapes(query, self, other):
+            assert isinstance(other, TreeBase)
+            found: FindPairs[Pairs] = enrolled("contacts of round trees")(self, other)
+            return found
         arrays, others = self._arrays, self._other_tree(query, other)
         return partial(
             find_pairs, in_full(arrays), in_full(arrays if others is self else others._arrays)

@@ -8,12 +8,11 @@ Each file imports only from those above it.
 | `scene_view.py` | View of a scene for kernels: a TLAS over the boxes of leaves, and the BLAS that they share |
 | `table.py` | Table of a scene's instances: children under affine maps, in growing columns |
 | `instance_pairs.py` | Overlap searches of scenes: faces that overlap regions, pairs of faces that meet; pairs of instances to ignore |
-| `instance_contacts.py` | Contacts of instances, and distances between instances |
 | `leaves.py` | Leaves of a scene: flattened instances, the trees at the ends of paths through nested scenes |
 | `stats.py` | Statistics of a scene: instances, leaves, trees and memory |
 | `scene_content.py` | State of a scene: its table of instances, its leaves, and the arrays that kernels traverse |
 | `instance_access.py` | Instances of a scene: looked up by their ids, moved, hidden, renamed, replaced and removed |
-| `solids/` | Solids of a scene: their relations and interferences |
+| `solids/` | Contacts, distances, relations and interferences of a scene's instances |
 | `scene_queries.py` | Queries of a scene: targets of the queries that trees and scenes share, and queries of pairs |
 | `picking.py` | Queries of a scene by a cursor, a rectangle or a lasso in the picture |
 | `scene.py` | `Scene`: instances of trees and of other scenes, which can be added, moved and removed |

@@ -188,9 +188,10 @@ class InstanceAccess(SceneContent):
         maps, count = many_maps(transforms), len(rows)
         if len(maps) != count:
             raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")
-        children = self._instances.column("child")[rows]
-        for number in np.flatnonzero(np.bincount(children)).tolist():
-            self._must_suit("transforms", number, maps, children)
+        if self._instances.suspects:
+            children = self._instances.column("child")[rows]
+            for number in np.flatnonzero(np.bincount(children)).tolist():
+                self._must_suit("transforms", number, maps, children)
         self._instances.write("maps", rows, maps)
 
     def _must_suit(self, name: str, number: int, maps: Any, children: Any = None) -> None:
@@ -198,15 +199,18 @@ class InstanceAccess(SceneContent):
 
         `children` has the child of each map; by default all are of the child `number`.
         """
-        child = self._instances.children[number]
-        if isinstance(child, TreeBase) and shape_of(child._arrays.primitives).hollow:
-            bad = np.isnan(even_scales(maps))
-            if children is not None:
-                bad &= children == number
-            shape = bad.shape if name == "transforms" else ()
-            refuse(
-                name, shape, bad, f"{EVEN}, for {type(child._arrays.primitives).__name__.lower()}"
-            )
+        child, suspects = self._instances.children[number], self._instances.suspects
+        if number not in suspects:
+            return
+        if not (isinstance(child, TreeBase) and shape_of(child._arrays.primitives).hollow):
+            # Once checked: a refit does not change what a tree is over.
+            suspects.discard(number)
+            return
+        bad = np.isnan(even_scales(maps))
+        if children is not None:
+            bad &= children == number
+        shape = bad.shape if name == "transforms" else ()
+        refuse(name, shape, bad, f"{EVEN}, for {child.kind}")
 
     def set_visible(self, ids: int | str | ArrayLike, visible: ArrayLike) -> None:
         """Show or hide instances by `ids`, (n,) or one; `visible` is for all of them, or for each.

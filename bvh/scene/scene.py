@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,9 @@ from bvh.scene.leaves import check_nesting
 from bvh.scene.picking import Picking
 from bvh.scene.table import nested_scenes
 from bvh.tree.primitives import Custom
+
+if TYPE_CHECKING:
+    from bvh.queries.on_devices import DeviceScene
 
 IDENTITY = np.eye(3, 4)
 
@@ -281,7 +284,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             raise TypeError("child must be over triangles or shapes, not over custom primitives")
         return table.child_index(child)
 
-    def to(self, device: Any = "cuda") -> Any:
+    def to(self, device: Any = "cuda") -> DeviceScene:
         """Return the scene on a GPU, or on Warp's CPU device, for its ray queries there.
 
         It follows the scene: later changes of instances, and refits, apply there, too.
@@ -304,7 +307,8 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         >>> scene.to("cpu").any_hit([0.0, 0.0, 5.0], [0.0, 0.0, -1.0])  # doctest: +SKIP
         True
         """
-        return enrolled("trees on devices")(self, device)
+        there: DeviceScene = enrolled("trees on devices")(self, device)
+        return there
 
     def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
         """Write the scene to a file, for `bvh.load`.
@@ -357,6 +361,10 @@ def _warm_points() -> None:
         scene.closest_point(points, k=count)
     scene.distance(points[0])
     scene.contains(np.zeros((2, 3)))
+    scene.add(BVH.from_spheres(points, 1.0))
+    scene.closest_point(points)
+    scene.contains(points)
+    scene.all_hits(points, points + 1.0)
 
 
 @alone

@@ -13,14 +13,15 @@ from bvh.queries import results
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.sections import sections_by
 from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.batches.round_ends import rays_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask, reported
-from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, counted_ids
-from bvh.runtime.arguments import ALL_BITS, kernel_input, one_length, thread_count
+from bvh.queries.tree_base import CLOSED, OF_SHAPES, WINDINGS, TreeBase, counted_ids
+from bvh.runtime.arguments import ALL_BITS, one_length, thread_count
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.scene_content import SceneContent
 from bvh.scene.scene_view import SceneView
@@ -54,16 +55,12 @@ class SceneQueries(
         """Return the target of rays: the current view, or for many rays its merged tree."""
         view = self._current()
         # The view keeps its arrays alive, because `progress` may change the scene.
-        return RaySearch(view.arrays, view.split, view, merged=view.merger.tree_for)
+        return rays_of(view, view.arrays, view.split, view, merged=view.merger.tree_for)
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
         """Return the target of rays that ignore the instances `exclude`, by a copy of the masks."""
         view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
-        # The masks themselves must not change, as other queries may run meanwhile.
-        masks = kernel_input(np.where(np.isin(view.owners, ids), np.int32(0), view.masks))
-        arrays: Any = view.arrays
-        arrays = arrays._replace(primitives=arrays.primitives._replace(masks=masks))
-        return RaySearch(arrays, view.split, view)
+        return rays_of(view, view.only(~np.isin(view.owners, ids)), view.split, view)
 
     def _caster(self, cull: int, mask: int | None) -> SceneCast:
         """Return a function that casts single rays at the scene as it is at each call."""
@@ -93,23 +90,27 @@ class SceneQueries(
         cast.__qualname__ = f"cast of {type(self).__name__}"
         return cast
 
-    def _point_target(self, query: str, mask: int | None) -> PointSearch:
-        """Return the target of points; raise a TypeError if a selected leaf has no triangles."""
-        from bvh.queries.batches.point_batches import PointSearch
+    def _point_target(self, query: str, mask: int | None) -> Any:
+        """Return the target of points; raise a TypeError if a selected leaf is of another kind."""
+        from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
+        from bvh.traversal.points.instanced_closest_point import SceneTarget
 
-        view = self._current()
-        bits = one_mask(mask)
-        other = view.first_not_triangles(bits)
-        if other is not None:
+        view, bits = self._current(), one_mask(mask)
+        if (other := view.first_other(bits, query in OF_SHAPES)) is not None:
             which = f"instance {view.owners[other[0]]} is over {other[1]}"
             raise TypeError(f"{query} needs instances over triangles, and {which}")
-        rays = RaySearch(view.arrays, view.split, view)
+        shapes, faces = view.selected(bits)
+        rays = RaySearch(view.only(faces) if shapes else view.arrays, view.split, view)
 
         def wound(reorient: bool) -> Wound:
             target: PointSearch = self._as_one_tree(bits, reorient)._point_target(query, None)
             return target.wound(reorient)
 
-        return PointSearch(lambda: rays, bits, wound, lambda: view.metrics)
+        search = PointSearch(lambda: rays, bits, wound, lambda: view.metrics)
+        if not shapes:
+            return search
+        target = SceneTarget(view.arrays.row, view.metrics, bits)
+        return ShapeSearch(target, view, search if faces.any() else None)
 
     def _open_surface(self, mask: int | None) -> str | None:
         """Return a description of a selected leaf with open edges, for a warning, or None."""
@@ -254,10 +255,10 @@ class SceneQueries(
         >>> arm.collisions(ignore=joints).tolist()
         [[0, 3]]
         """
-        from bvh.scene.instance_contacts import find_clearances, find_touching
         from bvh.scene.instance_pairs import ignored_keys
+        from bvh.scene.solids.instance_contacts import find_clearances, find_touching
 
-        view, workers = self._over_triangles("collisions"), thread_count(threads)
+        view, workers = self._over_triangles("collisions", rounded=True), thread_count(threads)
         ignored, limit = ignored_keys(self._instances, ignore), one_length("margin", margin)
         if limit > 0.0:
             near = reported(find_clearances, progress, view, view, ignored, limit, workers)
@@ -303,11 +304,11 @@ class SceneQueries(
         >>> near.instance_id.tolist(), near.distance.tolist(), near.position[0, :, 0].tolist()
         ([[1, 2]], [2.0], [1.5, 3.5])
         """
-        from bvh.scene.instance_contacts import find_clearances
         from bvh.scene.instance_pairs import ignored_keys
+        from bvh.scene.solids.instance_contacts import find_clearances
 
         limit = one_length("max_distance", max_distance)
-        view, workers = self._over_triangles("clearances"), thread_count(threads)
+        view, workers = self._over_triangles("clearances", rounded=True), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
         return reported(find_clearances, progress, view, view, ignored, limit, workers)
 
@@ -390,11 +391,10 @@ class SceneQueries(
         inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
         return np.asarray(self._current().flipped ^ inward[leaves.tree_of])
 
-    def _over_triangles(self, query: str) -> SceneView:
-        """Return the view, if all visible leaves are over triangles."""
+    def _over_triangles(self, query: str, rounded: bool = False) -> SceneView:
+        """Return the view, if all visible leaves are over triangles, or, if `rounded`, round."""
         view = self._current()
-        other = view.first_not_triangles(-1)
-        if other is not None:
+        if (other := view.first_other(-1, rounded)) is not None:
             path, kind = self.path(other[0]), other[1]
             raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view

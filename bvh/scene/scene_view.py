@@ -11,7 +11,7 @@ b = (W c - c'') * 2**k''.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,9 +146,10 @@ class SceneView(Searched):
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 3))
         self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
-        # Which trees are over triangles; whether all are.
+        # Which trees are over triangles; whether all are; which are over round shapes.
         self._plain = np.array([isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self.plain = bool(self._plain.all())
+        self.round_trees = self._skews[:, 2] >= 0.0
         self.tlas = Tlas(self._bounded(np.arange(len(self._maps))))
         flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         columns = [kernel_input(array.reshape(-1)) for array in flat]
@@ -156,6 +157,7 @@ class SceneView(Searched):
         self._instanced = new(*columns, self.masks, self.owners)
         top = self.tlas.arrays._replace(primitives=self._instanced)
         super().__init__(top, any(tree._quality == "high" for tree in trees))
+        self.rounded = bool(self.round_trees.any())
         self._update_transforms(np.arange(len(self), dtype=np.int64))
 
     def __len__(self) -> int:
@@ -195,13 +197,33 @@ class SceneView(Searched):
         merged = self.merger.tree_for(rays, threads)
         return self.arrays if merged is None else merged.arrays, merged
 
-    def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
-        """Return the first leaf that a mask selects and is not over triangles, and its kind."""
+    def first_other(self, mask: int, rounded: bool = False) -> tuple[int, str] | None:
+        """Return the first leaf that a mask selects and is not over triangles, and its kind.
+
+        If `rounded`, leaves over spheres and capsules are no others either.
+        """
         if self.plain:
             return None
-        others = np.flatnonzero(~self._plain[self.tree_of] & (self._masks & np.int32(mask) != 0))
+        fit = self._plain | self.round_trees if rounded else self._plain
+        others = np.flatnonzero(~fit[self.tree_of] & (self._masks & np.int32(mask) != 0))
         kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[others[:1]]]
         return (int(others[0]), kinds[0]) if kinds else None
+
+    def selected(self, mask: int) -> tuple[bool, NDArray[np.bool_]]:
+        """Return whether a mask selects leaves over round shapes, and which others it does."""
+        chosen = self._masks & np.int32(mask) != 0
+        if self.plain:
+            return False, chosen
+        rounds = self.round_trees[self.tree_of]
+        return bool((chosen & rounds).any()), chosen & ~rounds
+
+    def only(self, leaves: NDArray[np.bool_]) -> TreeArrays:
+        """Return the arrays with the mask 0 for all leaves but some."""
+        # The masks themselves must not change, as other queries may run meanwhile.
+        masks, arrays = np.where(leaves, self._masks, np.int32(0)), cast(Any, self.arrays)
+        instanced = arrays.primitives._replace(masks=kernel_input(masks))
+        some: TreeArrays = arrays._replace(primitives=instanced)
+        return some
 
     @property
     def nbytes(self) -> int:
@@ -250,7 +272,7 @@ class SceneView(Searched):
         """Return world boxes around leaves under their current maps."""
         which = self.tree_of[leaves]
         boxes = instance_bounds(self._extents, which, self._maps[leaves])
-        round_ones, shape = self._skews[which, 2] >= 0.0, ~self._plain[which]
+        round_ones, shape = self.round_trees[which], ~self._plain[which]
         if round_ones.any():
             boxes[round_ones] = self._grown(leaves[round_ones], boxes[round_ones])
         if (shape & ~round_ones).any():

@@ -46,7 +46,6 @@ MAX_ID = 2**31 - 1
 REMEMBERED = 4096
 # Rows by which a table over all ids may exceed the ids that are looked up (see `names_of`).
 SMALL_TABLE = 1024
-
 NO_ROWS = np.empty(0, np.int64)
 
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
@@ -129,23 +128,24 @@ class Instances:
 
     __slots__ = (
         "_columns", "_dead", "_is_compact", "_log", "_logged", "_numbers", "_size", "children",
-        "names", "next_id", "shape", "version",
+        "names", "next_id", "shape", "suspects", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._columns = {name: np.empty((0, *s), kind) for name, (kind, s) in COLUMNS.items()}
         self._size, self._dead, self._is_compact = 0, 0, True
-        # Each child once, however many instances it has; its index, by Python's id.
+        # Each child once, however many instances it has; its index, by Python's id; indices of
+        # those that may be over round shapes, until a transform of theirs is checked.
         self.children: list[TreeBase | InstanceHolder] = []
         self._numbers: dict[int, int] = {}
+        self.suspects: set[int] = set()
         # By id; only of the instances that have a name.
         self.names: dict[int, str] = {}
-        self.next_id = 0
         # The number of changes, and its value when an instance was last added, removed or replaced.
         self.version = self.shape = 0
         # The last changes: True if of maps, False if of masks or visibility, and the rows.
         self._log: list[tuple[bool, Rows]] = []
-        self._logged = 0
+        self.next_id = self._logged = 0
 
     def __len__(self) -> int:
         with self.without_compaction():
@@ -160,6 +160,7 @@ class Instances:
         number = self._numbers.setdefault(id(child), len(self.children))
         if number == len(self.children):
             self.children.append(child)
+            self.suspects.add(number)
         return number
 
     def extend(
@@ -328,6 +329,7 @@ class Instances:
         self._columns, self.children = columns, children
         self._size, self._dead = len(columns["ids"]), 0
         self._numbers = {id(child): k for k, child in enumerate(children)}
+        self.suspects = set(self._numbers.values())
 
     @property
     def is_as_made(self) -> bool:
@@ -342,10 +344,8 @@ class Instances:
             used, numbers = np.unique(columns["child"], return_inverse=True)
             columns["child"] = numbers.astype(np.int32).reshape(-1)
             children = [self.children[k] for k in used.tolist()]
-            names = dict(self.names)
-            return {
-                "columns": columns, "children": children, "names": names, "next_id": self.next_id,
-            }  # fmt: skip
+            rest = {"names": dict(self.names), "next_id": self.next_id}
+            return {"columns": columns, "children": children, **rest}
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Instances:

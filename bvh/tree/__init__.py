@@ -22,6 +22,7 @@ Each file imports only from those above it.
 | `wide_nodes.py` | Wide nodes, which queries traverse: their memory layout and accessors |
 | `face_bits.py` | Bits of faces, by which a query's mask tells those that count: by face, and as leaves have them |
 | `arrays.py` | `TreeArrays`: the arrays of a tree, its row, and the pointers that kernels make of either |
+| `node_view.py` | `TreeNodes`: the nodes of a tree as plain arrays in world coordinates, for a user's traversal |
 | `oriented_boxes.py` | Oriented boxes around the children of wide nodes: their memory layout, fitting and accessors |
 | `collapse.py` | Collapse of a binary tree to wide nodes, and the visiting orders of their children |
 | `build.py` | Build of a tree: from primitives to records in a local frame, to nodes, to its arrays |

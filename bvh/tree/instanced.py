@@ -25,7 +25,13 @@ from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek
 from bvh.runtime.threads import share
 from bvh.tree import rows as tree_rows
-from bvh.tree.shapes import BoxShape, SphereShape, instanced_box_interval, instanced_round_interval
+from bvh.tree.shapes import (
+    BoxShape,
+    SphereShape,
+    instanced_box_interval,
+    moved_capsule,
+    round_interval,
+)
 
 # Numbers of `transforms`, the local transforms from the frame of the TLAS to that of a tree: four
 # columns of three numbers; the root's box there; its largest coordinate; the largest row sum of
@@ -136,14 +142,20 @@ def instanced_interval(instanced, code, o, d):
 
 
 @kernel
-def instanced_round(instanced, code, o, d):
-    """Return (hit, near, far) of the line of a ray in an instanced sphere or capsule."""
+def instanced_capsule(instanced, code):
+    """Return the ends of the axis of an instanced sphere or capsule, and its radius."""
     stay_outlined()
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     scale = peek(instanced.transforms, leaf * TRANSFORM_SIZE + SCALE)
     is_sphere, points = tree_rows.kind(tree) == SPHERES, tree_rows.points(tree)
-    maps, at = instanced.maps, leaf * MAP_SIZE
-    return instanced_round_interval(is_sphere, points, prim_of(code), maps, at, scale, o, d)
+    return moved_capsule(is_sphere, points, prim_of(code), instanced.maps, leaf * MAP_SIZE, scale)
+
+
+@kernel
+def instanced_round(instanced, code, o, d):
+    """Return (hit, near, far) of the line of a ray in an instanced sphere or capsule."""
+    stay_outlined()
+    return round_interval(*instanced_capsule(instanced, code), o, d)
 
 
 def primitives_class(tree: Any) -> type:

@@ -98,8 +98,12 @@ def _shape_test(shape):
 
     A ray that starts inside hits the surface of a hollow shape, and a solid one at t_min.
     """
-    interval, part = shape.interval, _cross if shape.hollow else _stay
-    return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: part(
+    interval = shape.interval
+    if shape.hollow:
+        return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _cross(
+            interval(primitives.points, prim, o, d), t_min, t_max, cull
+        )
+    return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _stay(
         interval(primitives.points, prim, o, d), t_min, t_max
     )
 
@@ -109,7 +113,7 @@ def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
     if kind == TRIANGLES:
         return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
     if kind >= instanced.SPHERES:
-        return _cross(instanced.instanced_round(primitives, prim, o, d), t_min, t_max)
+        return _cross(instanced.instanced_round(primitives, prim, o, d), t_min, t_max, cull)
     return _stay(instanced.instanced_interval(primitives, prim, o, d), t_min, t_max)
 
 
@@ -144,12 +148,14 @@ def _stay(interval, t_min, t_max):
 
 
 @inlined
-def _cross(interval, t_min, t_max):
+def _cross(interval, t_min, t_max, cull):
     """Return (t, side) where a line first crosses the surface of a shape in a range."""
+    # If its back is culled, only where it enters the shape.
     hit, near, far = interval
     if hit and t_min <= near <= t_max:
         return near, FRONT
-    return (far, BACK) if hit and t_min <= far <= t_max else (INF, MISS)
+    leaves = hit and cull != BACK and t_min <= far <= t_max
+    return (far, BACK) if leaves else (INF, MISS)
 
 
 @by_type()
@@ -157,7 +163,7 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not.
 
     `scaled` is what `triangles.scaled_ray` returns for the ray, and `cull` the side from which
-    triangles are not hit, FRONT or BACK, 0 for none.
+    triangles are not hit, FRONT or BACK, 0 for none; of round shapes it is not FRONT.
     """
     return {
         Triangles: _intersect_triangle, Custom: _intersect_custom, Instanced: _intersect_instanced,

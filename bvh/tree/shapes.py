@@ -15,7 +15,6 @@ from bvh.geometry.arithmetic.floats import LARGEST
 from bvh.geometry.boxes import box_interval, read_box
 from bvh.geometry.capsules import capsule_interval
 from bvh.geometry.obbs import INVERTED, inverses, local_frames, obb_bounds, obb_interval, read_obb
-from bvh.geometry.round_distances import distance_to_capsule, distance_to_sphere
 from bvh.geometry.spheres import sphere_interval
 from bvh.geometry.transforms import even_scales, moved, rounded_dot, transformed_point
 from bvh.runtime.arguments import lengths, reals
@@ -80,10 +79,10 @@ class Shape:
     size: ClassVar[int]  # numbers of one
     # Whether rays hit the surface alone, also from inside; such shapes are round.
     hollow: ClassVar[bool] = False
-    # Kernels: (points, i, o, d) -> (hit, near, far) of the line of a ray in a shape, and
-    # (points, i, p) -> the distance of a point from the surface.
+    # Kernels: (points, i, o, d) -> (hit, near, far) of the line of a ray in a shape, and, of round
+    # ones, (points, i) -> both ends of the axis, equal in a sphere, and the radius.
     interval: ClassVar[Dispatcher]
-    distance: ClassVar[Dispatcher | None] = None
+    capsule: ClassVar[Dispatcher | None] = None
     # Arguments of a constructor after the first, and the points that it makes of all.
     given: ClassVar[tuple[str, ...]]
     points_of: ClassVar[Callable[..., Floats]]
@@ -109,18 +108,13 @@ class Shape:
         raise NotImplementedError
 
     @staticmethod
-    def nearest(points: Floats, positions: Floats) -> Floats:
-        """Return the points of the surfaces that are nearest to positions."""
-        raise NotImplementedError
-
-    @staticmethod
     def skew(points: Floats, farthest: float) -> tuple[float, float]:
         """Return the terms (K, F) of `world_bounds`, by the largest coordinate of a tree."""
         return 0.0, 0.0
 
     @classmethod
     def instances(cls, points: Floats, transform: Floats) -> Floats:
-        """Return round shapes under a map (3, 4), as `instanced_round_interval` has them."""
+        """Return round shapes under a map (3, 4), as `moved_capsule` has them."""
         with np.errstate(over="ignore"):
             radii = np.minimum(points[:, -1] * even_scales(transform[None]), LARGEST)
         ends = [moved(points[:, at : at + 3], transform) for at in range(6, cls.size - 1, 3)]
@@ -251,22 +245,12 @@ def _along(p: Floats, axis: Floats, positions: Floats) -> Floats:
     return np.asarray(np.nan_to_num(along).clip(0.0, 1.0)[:, None])
 
 
-def _off_axis(p: Floats, q: Floats, radii: Floats, positions: Floats) -> Floats:
-    """Return the points of capsules that are nearest to positions."""
-    axis = q - p
-    with np.errstate(all="ignore"):
-        foot = p + _along(p, axis, positions) * axis
-        away = positions - foot
-        # A position on the axis itself may be moved in any direction across it.
-        least = np.eye(3)[np.abs(axis).argmin(axis=1)]
-        across = np.cross(axis, least)
-        across[~across.any(axis=1)] = 1.0, 0.0, 0.0
-        away = np.where(away.any(axis=1, keepdims=True), away, across)
-        return np.asarray(foot + radii[:, None] * away / np.linalg.norm(away, axis=1)[:, None])
-
-
 # Three numbers as a vector.
 _vector = inlined(lambda points, at: (peek(points, at), peek(points, at + 1), peek(points, at + 2)))
+
+
+# A sphere as a capsule.
+_thick_point = inlined(lambda center, radius: (center, center, radius))
 
 
 @inlined
@@ -282,7 +266,7 @@ class SphereShape(Shape):
     arrays, row, code, size, given = Spheres, SphereRow, 3, 10, ("radii",)
     hollow = True
     interval = inlined(lambda points, i, o, d: sphere_interval(o, d, *_sphere(points, i)))
-    distance = inlined(lambda points, i, p: distance_to_sphere(p, *_sphere(points, i)))
+    capsule = inlined(lambda points, i: _thick_point(*_sphere(points, i)))
 
     @staticmethod
     def points_of(centers: Floats, radii: ArrayLike) -> Floats:
@@ -292,10 +276,6 @@ class SphereShape(Shape):
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
         return np.asarray(positions - points[:, 6:9])
-
-    @staticmethod
-    def nearest(points: Floats, positions: Floats) -> Floats:
-        return _off_axis(points[:, 6:9], points[:, 6:9], points[:, 9], positions)
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
@@ -317,7 +297,7 @@ class CapsuleShape(Shape):
     arrays, row, code, size, given = Capsules, CapsuleRow, 4, 13, ("q", "radii")
     hollow = True
     interval = inlined(lambda points, i, o, d: capsule_interval(o, d, *_capsule(points, i)))
-    distance = inlined(lambda points, i, p: distance_to_capsule(p, *_capsule(points, i)))
+    capsule = inlined(lambda points, i: _capsule(points, i))
 
     @staticmethod
     def points_of(p: Floats, q: ArrayLike, radii: ArrayLike) -> Floats:
@@ -332,10 +312,6 @@ class CapsuleShape(Shape):
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
         p, axis = points[:, 6:9], points[:, 9:12] - points[:, 6:9]
         return np.asarray(positions - p - _along(p, axis, positions) * axis)
-
-    @staticmethod
-    def nearest(points: Floats, positions: Floats) -> Floats:
-        return _off_axis(points[:, 6:9], points[:, 9:12], points[:, 12], positions)
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
@@ -380,14 +356,20 @@ def instanced_box_interval(is_box, points, i, rows, o, d):
 _size = inlined(lambda radius, scale: min(radius * scale, LARGEST))
 
 
-@kernel
-def instanced_round_interval(is_sphere, points, i, maps, at, scale, o, d):
-    """Return (hit, near, far) of the line of a ray in an instance of a sphere or a capsule."""
-    # That has the moved ends of the axis, each coordinate correctly rounded, and the radius times
-    # the scale of the map, whose twelve numbers begin at `at`.
+@inlined
+def moved_capsule(is_sphere, points, i, maps, at, scale):
+    """Return the ends of the axis of an instanced sphere or capsule, and its radius."""
+    # The moved ends of the axis, each coordinate correctly rounded, and the radius times the scale
+    # of the map, whose twelve numbers begin at `at`.
     if is_sphere:
         center, radius = _sphere(points, i)
-        return sphere_interval(o, d, transformed_point(maps, at, center), _size(radius, scale))
+        center = transformed_point(maps, at, center)
+        return center, center, _size(radius, scale)
     p, q, radius = _capsule(points, i)
-    p, q = transformed_point(maps, at, p), transformed_point(maps, at, q)
-    return capsule_interval(o, d, p, q, _size(radius, scale))
+    return transformed_point(maps, at, p), transformed_point(maps, at, q), _size(radius, scale)
+
+
+@kernel
+def round_interval(p, q, radius, o, d):
+    """Return (hit, near, far) of the line of a ray in a sphere, of equal ends, or a capsule."""
+    return sphere_interval(o, d, p, radius) if p == q else capsule_interval(o, d, p, q, radius)

@@ -30,6 +30,7 @@ from bvh.apps.viewer.tracing import RESTING, Latest, Tracer, reduced
 from bvh.picking.projected import BOX_FACES
 from bvh.pictures import render
 from bvh.pictures.colours import HEAT
+from bvh.pictures.round_shapes import faces_of_round
 from bvh.runtime.arguments import grouped
 from bvh.runtime.simd import WIDTH
 from tests.oracles.viewer import boxes_at, pixel_ray
@@ -343,3 +344,27 @@ def test_panel() -> None:
     assert cursor_of("12.5, -50 %") == (0.125, -0.5)
     assert cursor_of("") is cursor_of("1") is cursor_of("a, b") is cursor_of("1,2,3") is None
     assert "http" not in watching_html()
+
+
+def test_round_shapes(rng: np.random.Generator) -> None:
+    """Spheres and capsules of a scene are drawn round, closed, outward, and as copies."""
+    p = rng.normal(size=(20, 3))
+    p[3] = np.nan
+    balls, limbs = BVH.from_spheres(p, 0.5), BVH.from_capsules(p, p + [0.0, 0.0, 2.0], 0.5)
+    scene, half = Scene(), np.diag([0.5, 0.5, -0.5, 1.0])
+    for tree in (balls, limbs):
+        scene.add(tree)
+        scene.add(tree, half)
+    drawing = drawing_of(scene, PageFrame.around(scene.bounds))
+    assert [len(part.places) for part in drawing.parts] == [2, 2]
+    assert drawing.left_out == 0
+    assert all(part.smooth for part in drawing.parts)
+    for tree, volume in ((balls, np.pi / 6.0), (limbs, np.pi / 6.0 + np.pi / 2.0)):
+        points, faces = surface_of(tree)
+        assert np.allclose(tree.distance(points), 0.0, atol=1e-12)
+        corners = points[faces]
+        made = np.linalg.det(corners - corners.mean(axis=(0, 1))).sum() / 6.0 / 19
+        assert 0.9 * volume < made < volume
+        marked = face_triangles(tree, np.array([5, 7]))
+        assert tree.distance(marked.reshape(-1, 3)).max() == pytest.approx(0.005)
+    assert faces_of_round(balls) * 19 == len(surface_of(balls)[1])

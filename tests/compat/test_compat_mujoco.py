@@ -24,7 +24,7 @@ MODEL = """<mujoco><asset><hfield name="h" nrow="20" ncol="30" size="2 3 .5 .2"/
 <body pos="0 -3 1"><freejoint/><geom type="ellipsoid" size=".3 .5 .7"/>
 <geom type="mesh" mesh="m" pos="2 0 0"/></body></worldbody></mujoco>"""
 # Types of geoms that are exact, and those that are fine meshes.
-EXACT, ROUND = (0, 1, 6, 7), (2, 3, 4, 5)
+EXACT, ROUND = (0, 1, 2, 3, 6, 7), (4, 5)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,38 @@ def test_one_ray(world: Any, rng: np.random.Generator) -> None:
             assert a == pytest.approx(b, abs=2e-2)
             assert (np.linalg.norm(normal) > 0.9) == (b >= 0.0)
     assert door.mj_ray(ours, [0, 0, 50.0], [0, 0, 1.0]) == -1.0
+
+
+@pytest.mark.parametrize("normals", [False, True])
+def test_a_batch_of_many_origins(world: Any, normals: bool, rng: np.random.Generator) -> None:
+    """`closest_hit` is `mj_multiRay` from each origin, with planes; a miss is +inf and -1."""
+    model, data, ours = world
+    origins = rng.normal(size=(20, 3)) * 3.0 + [0.0, 0.0, 3.0]
+    beams = rng.normal(size=(100, 3)) * rng.uniform(0.1, 9.0, (100, 1))
+    groups = [1, 1, 0, 1, 1, 1]
+    hits = ours.closest_hit(origins[:, None], beams, groups=groups, exclude=1, normals=normals)
+    assert hits.t.shape == hits.geom_id.shape == (20, 100)
+    for k, origin in enumerate(origins):
+        geom, dist, normal = np.zeros(100, np.int32), np.zeros(100), np.zeros(300)
+        door.mj_multiRay(
+            ours, origin, beams, np.array(groups, np.uint8), 1, 1, geom, dist, normal, 100, 1e10
+        )
+        assert np.array_equal(geom, hits.geom_id[k])
+        assert np.array_equal(np.where(geom < 0, np.inf, dist), hits.t[k])
+        if hits.normal is not None:
+            assert np.array_equal(normal.reshape(-1, 3), hits.normal[k])
+        mujoco.mj_multiRay(
+            model, data, origin, beams.ravel(), np.array(groups, np.uint8), 1, 1, geom, dist, None,
+            100, 1e10,
+        )  # fmt: skip
+        assert (geom == hits.geom_id[k]).mean() > 0.97
+    planes = np.isin(hits.geom_id, [0, 2])
+    assert planes.any() and not (hits.geom_id == 2).any()
+    assert (hits.normal is not None) == normals
+    near = ours.closest_hit(origins[:, None], beams, t_max=1.0, groups=groups, exclude=1)
+    assert np.array_equal(near.t, np.where(hits.t <= 1.0, hits.t, np.inf))
+    one = ours.closest_hit([5.0, 5.0, 4.0], [0.0, 0.0, -2.0])
+    assert (float(one.t), int(one.geom_id), one.normal) == (2.5, 0, None)
 
 
 def test_it_follows() -> None:

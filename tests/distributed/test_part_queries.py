@@ -160,6 +160,25 @@ def test_positions_of_hits(tmp_path: Path, rng: np.random.Generator) -> None:
         same(parts.all_hits(*one), tree.all_hits(*one), ("position", "normal"))
 
 
+def test_normals_of_closest_points(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Those of one tree, bit for bit, of the nearest point and of several, and of single points."""
+    vertices, faces = sphere(3)
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    parts = random_parts(tmp_path / "parts", vertices, faces, rng, memory=1, way="by an axis")
+    points, limits = rng.normal(size=(6, 5, 3)), rng.uniform(0.0, 1.0, (6, 5))
+    for options in ({}, {"k": 3}, {"k": 1}):
+        for given in ((points, limits), (points[0, 0],), (points[0, 0], 0.0)):
+            near, wanted = (t.closest_point(*given, **options) for t in (parts, tree))
+            again = pickle.loads(pickle.dumps(near))
+            same(near, wanted, (*POINTS, "normal"))
+            assert not near.normal.flags.writeable
+            with pytest.raises(AttributeError, match="do not know their faces"):
+                again.normal  # noqa: B018
+        near, wanted = (t.closest_point(points, limits, **options) for t in (parts, tree))
+        for index in (slice(1, 4), wanted.mask if not options else 0, 0, (Ellipsis, slice(2))):
+            same(near[index], wanted[index], (*POINTS, "normal"))
+
+
 def test_signs_by_winding_numbers(tmp_path: Path, rng: np.random.Generator) -> None:
     """Of a mesh with a hole, of arrays and lazy ones; where no rounding decides, as of one tree."""
     vertices, faces = sphere(3)

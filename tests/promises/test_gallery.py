@@ -14,13 +14,13 @@ import pytest
 
 import bvh
 from bvh.docs.programs import gallery
-from bvh.docs.programs.gallery.__main__ import home
+from bvh.docs.programs.gallery.__main__ import BESIDE, home
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(gallery.__file__).parent
 # Common modules, and the program that writes all pictures.
 SHARED = ("__init__", "__main__", "scenery", "sheet")
-SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - set(SHARED) | {"terrain"})
+SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - set(SHARED) | set(BESIDE))
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("PIL")
@@ -45,7 +45,9 @@ FOUND = {
     "drive": [9, 5, 2], "solid": {"volume": np.float64(4.246977543061953)},
     "selection": {"pick": "left", "rectangle": 4, "lasso": 7},
     "clearances": {"base": 0.5, "hand": 0.1}, "tour": {"faces": 9, "selected": 7},
-    "terrain": {"seen": 0.4, "horizon": 2.0},
+    "terrain": {"seen": 0.4, "horizon": 2.0}, "clash": {"volume": 2.0, "depth": 0.5},
+    "cloud": {"points": 9, "lasso": 4, "gap": 0.1}, "drop_ins": {"rays": 9, "agree": 9},
+    "sky_light": {"sky": 0.5, "same": True},
 }  # fmt: skip
 
 
@@ -59,6 +61,8 @@ def test_command(tmp_path: Path, names: list[str], monkeypatch: Any, capsys: Any
         return FOUND[path.stem]
 
     for name in SCRIPTS:
+        if name == "sky_light":
+            pytest.importorskip("warp")
         monkeypatch.setattr(import_module(home(name)), "main", draw)
     monkeypatch.setattr("sys.argv", ["gallery", str(tmp_path / "new"), *names])
     wrong = names == ["sum"]
@@ -166,7 +170,7 @@ def test_every_script_has_its_picture_and_its_place() -> None:
     assert set(re.findall(r"\(pictures/(\w+)\.webp\)", page)) == set(SCRIPTS)
     for name in SCRIPTS:
         # A terrain is also a module of functions.
-        folder, most = (FOLDER.parent, 90) if name == "terrain" else (FOLDER, 40)
+        folder, most = (FOLDER.parent, 90) if name in BESIDE else (FOLDER, 40)
         lines = (folder / f"{name}.py").read_text().splitlines()
         assert sum(map(bool, lines)) <= (60 if name == "tour" else most), name
     sizes = {path.stem: path.stat().st_size for path in pictures.iterdir()}
@@ -179,3 +183,29 @@ def test_terrain(tmp_path: Path) -> None:
     found = drawn("terrain", tmp_path, 120)
     assert 0.05 < found["seen"] < 0.95
     assert -10.0 < found["horizon"] < 60.0
+
+
+def test_clash(tmp_path: Path) -> None:
+    """The depth is at most the radius of the rod, and a wall of it is shared."""
+    found = drawn("clash", tmp_path, 24)
+    assert 0.0 < found["depth"] < 12.0 and 1000.0 < found["volume"] < 2500.0
+
+
+@pytest.mark.long
+def test_cloud(tmp_path: Path) -> None:
+    found = drawn("cloud", tmp_path, 2000)
+    assert found["points"] == 2000 > found["lasso"] > 100 and 0.01 < found["gap"] < 1.0
+
+
+def test_drop_ins(tmp_path: Path) -> None:
+    """Three libraries' calls hit the same faces."""
+    found = drawn("drop_ins", tmp_path, 12)
+    assert found["agree"] == found["rays"] > 1000
+
+
+@pytest.mark.long
+def test_sky_light(tmp_path: Path) -> None:
+    """The kernel counts what the CPU does."""
+    pytest.importorskip("warp")
+    found = drawn("sky_light", tmp_path, 8, 16)
+    assert found["same"] and 0.2 < found["sky"] < 0.5

@@ -24,7 +24,7 @@ GENERATED = {
     "index.md", "contributing.md", "changelog.md", "benchmarks.md", "tour.md", "commands.md",
 }  # fmt: skip
 # And what its pages frame.
-FRAMED = ("live/organic.html", "live/scene.html")
+FRAMED = ("live/section.html", "live/scene.html")
 
 
 def prose(path: Path) -> str:

@@ -170,6 +170,9 @@ reveal_type(scene.leaves[0].tree)  # BVH
 pick = scene.pick(bvh.Camera.look_at([0, 0, 9], [0, 0, 0], up="y"), 1.0, 2.0)
 if pick is not None:
     reveal_type(pick.t)  # "float"
+reveal_type(tree.to("cpu").closest_hit(np.ones((4, 3)), [-1.0, -1.0, -1.0]).t)  # float64
+reveal_type(scene.to("cpu"))  # DeviceScene
+reveal_type(tree.nodes.is_leaf)  # bool
 hits.t.mni()  # error: has no attribute "mni"
 tree.closest_hit([0, 0, 1], [0, 0, 1], cull="both")  # error: "Literal['back', 'front'] | None"
 bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="best")  # error: "Literal['best']"

@@ -25,6 +25,23 @@ def brute(
     return np.where(np.isinf(first), second, first)
 
 
+def both_ends(
+    o: np.ndarray, d: np.ndarray, centers: np.ndarray, radii: np.ndarray, t_min: float, t_max: float
+) -> np.ndarray:
+    """Return all crossings of rays and spheres in a range: rows (ray, t, sphere, 0 or 1), sorted.
+
+    1 is for those where the ray leaves the sphere.
+    """
+    found = bvh.ray_sphere(o[:, None], d[:, None], centers, radii, -np.inf, np.inf)
+    rows = []
+    for side, t in enumerate((found.t_near, found.t_far)):
+        with np.errstate(invalid="ignore"):
+            ray, ball = np.nonzero(found.hit & (t >= t_min) & (t <= t_max))
+        rows.append(np.stack([ray, t[ray, ball], ball, np.full(len(ray), side)], axis=1))
+    every = np.concatenate(rows)
+    return every[np.lexsort(every.T[::-1])]
+
+
 def world(rng: np.random.Generator, kind: str) -> tuple[np.ndarray, ...]:
     """Return centres, radii, origins and directions: anywhere, on a grid that touches, far away."""
     count, rays = 300, 600
@@ -58,9 +75,40 @@ def test_rays(kind: str, span: tuple[float, float], rng: np.random.Generator) ->
         assert np.array_equal(hits.t, t)
         assert np.array_equal(hits.prim_id, ids)
         assert np.array_equal(tree.any_hit(o, d, *span), ids >= 0)
-        assert np.array_equal(tree.count_hits(o, d, *span), np.isfinite(wanted).sum(axis=1))
-    every = tree.all_hits(o, d, *span)
-    assert np.array_equal(np.sort(every.t), np.sort(wanted[np.isfinite(wanted)]))
+        rows = both_ends(o, d, centers[good], radii[good], *span)
+        rows[:, 2] = np.flatnonzero(good)[rows[:, 2].astype(int)]
+        counts = np.bincount(rows[:, 0].astype(int), minlength=len(o))
+        assert np.array_equal(tree.count_hits(o, d, *span), counts)
+        every = tree.all_hits(o, d, *span)
+        columns = every.ray_id, every.t, every.prim_id, ~every.front
+        assert np.array_equal(np.stack(columns, axis=1), rows)
+        at = o[every.ray_id] + every.t[:, None] * d[every.ray_id]
+        assert np.array_equal(every.position, at)
+        begins = np.concatenate([[0], np.cumsum(counts)])[rows[:, 0].astype(int)]
+        for limit in (1, 3, 100):
+            first = rows[np.arange(len(rows)) - begins < limit]
+            few = tree.all_hits(o, d, *span, max_hits=limit)
+            columns = few.ray_id, few.t, few.prim_id, ~few.front
+            assert np.array_equal(np.stack(columns, axis=1), first)
+        one = tree.all_hits(o[3], d[3], *span)
+        assert np.array_equal(one.t, rows[rows[:, 0] == 3, 1])
+        assert tree.count_hits(o[3], d[3], *span) == counts[3]
+        # Culled at their backs, spheres are met only where rays enter them.
+        entries = rows[rows[:, 3] == 0]
+        front = tree.all_hits(o, d, *span, cull="back")
+        assert np.array_equal(np.stack([front.t, front.prim_id], axis=1), entries[:, 1:3])
+        assert front.front.all()
+        hits = tree.closest_hit(o, d, *span, cull="back")
+        nearest = np.full(len(o), np.inf)
+        np.minimum.at(nearest, entries[:, 0].astype(int), entries[:, 1])
+        assert np.array_equal(hits.t, nearest)
+        assert hits.front[hits.mask].all()
+        assert np.array_equal(tree.any_hit(o, d, *span, cull="back"), np.isfinite(nearest))
+        culled = np.bincount(entries[:, 0].astype(int), minlength=len(o))
+        assert np.array_equal(tree.count_hits(o, d, *span, cull="back"), culled)
+        cast = tree.caster(cull="back")
+        assert [cast(*o[k], *d[k], *span)[0] for k in range(20)] == nearest[:20].tolist()
+    hits = tree.closest_hit(o, d, *span)
     if kind == "anywhere":
         own = hits.prim_id[hits.mask]
         normal = (hits.position[hits.mask] - centers[own]) / radii[own][:, None]
@@ -90,7 +138,15 @@ def test_capsules(span: tuple[float, float], rng: np.random.Generator, tmp_path:
         hits = any_tree.closest_hit(o, d, *span)
         assert np.array_equal(hits.t, wanted.min(axis=1))
         assert np.array_equal(hits.prim_id[hits.mask], wanted.argmin(axis=1)[hits.mask])
-        assert np.array_equal(any_tree.count_hits(o, d, *span), np.isfinite(wanted).sum(axis=1))
+        counts = np.zeros(len(o), np.int64)
+        for k in np.flatnonzero(good):
+            one = BVH.from_capsules(p[k : k + 1], q[k : k + 1], radii[k])
+            entries = one.closest_hit(o, d, *span, cull="back")
+            inside = one.contains(o + span[0] * d) & (one.distance(o + span[0] * d) > 1e-9)
+            assert not (entries.mask & inside).any()
+            counts += one.count_hits(o, d, *span)
+            assert np.array_equal(one.count_hits(o, d, *span) > 0, np.isfinite(wanted[:, k]))
+        assert np.array_equal(any_tree.count_hits(o, d, *span), counts)
     own = hits.prim_id[hits.mask]
     assert np.abs(np.linalg.norm(hits.normal[hits.mask], axis=1) - 1.0).max() < 1e-9
     off = hits.position[hits.mask] - hits.normal[hits.mask] * radii[own][:, None]
@@ -103,7 +159,7 @@ def test_capsules(span: tuple[float, float], rng: np.random.Generator, tmp_path:
     with pytest.raises(ValueError, match="q must have the shape of p"):
         BVH.from_capsules(p, q[1:], 1.0)
     with pytest.raises(TypeError, match="capsules"):
-        tree.contains([0, 0, 0])
+        tree.winding_number([0, 0, 0])
 
 
 def test_files_refits_and_pickles(rng: np.random.Generator, tmp_path: Path) -> None:
@@ -156,12 +212,12 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="centers must have shape"):
         BVH.from_spheres([0, 0, 0, 0], 1.0)
     for ask in (
-        lambda: tree.contains([0, 0, 0]), lambda: tree.overlap_box([0] * 3, [1] * 3),
+        lambda: tree.winding_number([0, 0, 0]), lambda: tree.overlap_box([0] * 3, [1] * 3),
         lambda: tree.pick(camera, 20, 20, radius=3),
     ):  # fmt: skip
         with pytest.raises(TypeError, match="spheres"):
             ask()
-    with pytest.raises(ValueError, match="cull must be None for spheres"):
-        tree.closest_hit([0, 0, 5], [0, 0, -1], cull="back")
+    with pytest.raises(ValueError, match="cull must be None or 'back'"):
+        tree.closest_hit([0, 0, 5], [0, 0, -1], cull="front")
     with pytest.warns(bvh.BVHWarning):
         BVH.from_spheres([[0, 0, 0]], [-1.0])

@@ -86,7 +86,8 @@ def test_bars_make_room(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> 
     stream = SimpleNamespace(stderr=proxies.FileProxy(console, terminal))
     monkeypatch.setattr(compile_notice, "sys", stream)
     compiled(CompileNotice(), "line")
-    assert terminal.getvalue() == "line\n"
+    # rich 15 fills lines with blanks.
+    assert [line.rstrip() for line in terminal.getvalue().splitlines()] == ["line"]
 
 
 def test_its_clock_stands_still_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,3 +174,18 @@ def test_searches_that_pause(monkeypatch: pytest.MonkeyPatch, rng: np.random.Gen
         for tasks in (1, 10**6):
             monkeypatch.setattr(overlap_batches, "TASKS", tasks)
             assert scene.collisions(threads=2).tolist() == wanted
+
+
+def test_pairs_of_leaves_that_boxes_rule_out(rng: np.random.Generator) -> None:
+    """With several threads, a pair whose boxes are apart in one tree's frame hides no other."""
+    corners = np.array([[0, 0, 0], [2, 0, 0], [0, 2, 0], [0, 0, 2.0]])
+    solid = BVH.from_triangles(corners, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+    for _ in range(200):
+        maps = np.tile(np.eye(4), (3, 1, 1))
+        maps[:, :3, :3] = np.linalg.qr(rng.normal(size=(3, 3, 3)))[0]
+        maps[:, :3, 3] = rng.normal(size=(3, 3))
+        scene = Scene()
+        scene.add_many(solid, maps)
+        alone = scene.collisions(threads=1)
+        assert np.array_equal(scene.collisions(threads=2), alone)
+        assert np.array_equal(scene.collisions(threads=4), alone)

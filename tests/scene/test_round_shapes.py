@@ -81,6 +81,32 @@ def test_rays(grid: bool, count: int, rng: np.random.Generator, tmp_path: Path) 
         assert np.array_equal(hits.leaf[hits.mask], which[hits.mask])
         assert np.array_equal(scene.any_hit(o, d, mask=mask), hits.mask)
     assert np.array_equal(scene.count_hits(o, d), total)
+    every, parts = scene.all_hits(o, d), []
+    for k, leaf in enumerate(scene.leaves):
+        alone = bvh.Scene()
+        if k in rows:
+            alone = world_tree(leaf)[0]
+        else:
+            alone.add(leaf.tree, leaf.transform)
+        found = alone.all_hits(o, d)
+        leaves = np.full(len(found.t), k)
+        parts.append(np.stack([found.ray_id, found.t, leaves, found.prim_id, ~found.front], 1))
+    wanted = np.concatenate(parts)
+    wanted = wanted[np.lexsort(wanted.T[::-1])]
+    columns = every.ray_id, every.t, every.leaf, every.prim_id, ~every.front
+    assert np.array_equal(np.stack(columns, axis=1), wanted)
+    few = scene.all_hits(o, d, max_hits=2)
+    begins = np.searchsorted(wanted[:, 0], wanted[:, 0])
+    assert np.array_equal(few.t, wanted[np.arange(len(wanted)) - begins < 2, 1])
+    front = scene.all_hits(o, d, cull="back")
+    solid = np.isin(front.leaf, list(rows))
+    entries = wanted[(wanted[:, 4] == 0) & np.isin(wanted[:, 2], list(rows))]
+    assert np.array_equal(front.t[solid], entries[:, 1])
+    seen = np.full(count, np.inf)
+    np.minimum.at(seen, front.ray_id, front.t)
+    assert np.array_equal(scene.closest_hit(o, d, cull="back").t, seen)
+    with pytest.raises(ValueError, match="cull must be None or 'back'"):
+        scene.any_hit(o, d, cull="front")
     hits = scene.closest_hit(o, d)
     for i in np.flatnonzero(hits.mask)[:50].tolist():
         if int(hits.leaf[i]) in rows:

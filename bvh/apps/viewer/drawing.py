@@ -13,12 +13,14 @@ from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking import projected
 from bvh.picking.projected import BOX_FACES, outlines_of
+from bvh.pictures.round_shapes import faces_of_round, is_round, rounded
 from bvh.pictures.thin_shapes import faces_of_each, thickened
 from bvh.queries.hierarchy import BVH
 from bvh.scene.leaves import Leaves
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import THIN, Triangles
+from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
@@ -164,7 +166,8 @@ def drawing_of(
             continue
         sent, drawn = sent + size * copies, drawn + size * len(rows)
         arrays, attributes = tree.arrays, scene.attributes(tree)
-        smooth = size >= SMOOTH_FROM and isinstance(arrays.primitives, Triangles)
+        triangles = isinstance(arrays.primitives, Triangles)
+        smooth = (triangles and size >= SMOOTH_FROM) or is_round(tree)
         groups = [(-1, together)] if len(together) else []
         for number, group in groups + [(row, np.array([row])) for row in alone.tolist()]:
             maps, old = leaves.matrices[group], drawn_before.get((id(tree), number))
@@ -289,6 +292,9 @@ def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
     """Return vertices and finite faces of a tree; vertices that are not finite become 0."""
     if tree.kind in THIN:
         points, faces = thickened(tree, _thickness(tree))
+    elif is_round(tree):
+        shapes = tree.arrays.primitives
+        points, faces = rounded(tree, np.flatnonzero(shape_of(shapes).bounds(shapes.points)[2]))
     else:
         points, faces, _ = projected.surface_of(tree)
     finite = np.isfinite(points).all(axis=1, keepdims=True)
@@ -304,6 +310,8 @@ def _faces_of_each(tree: BVH) -> int:
     """Return the number of faces that show one primitive of a tree."""
     if tree.kind in THIN:
         return faces_of_each(tree)
+    if is_round(tree):
+        return faces_of_round(tree)
     # Primitives other than triangles are shown as boxes.
     return 1 if tree.kind == "triangles" else len(BOX_FACES)
 
@@ -317,6 +325,9 @@ def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:
         return np.asarray(points[faces])
     if isinstance(primitives, Triangles):
         return np.asarray(primitives.points[primitives.faces[ids]])
+    if is_round(tree):
+        points, faces = rounded(tree, ids, 1.01)
+        return np.asarray(points[faces])
     return outlines_of(primitives, ids)[:, BOX_FACES].reshape(-1, 3, 3)
 
 

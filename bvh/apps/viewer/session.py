@@ -26,6 +26,7 @@ from bvh.apps.viewer.tools.views import WIDE, Views
 from bvh.apps.viewer.tracing import Latest, Tracer
 from bvh.camera.camera import Camera
 from bvh.picking.results import Pick, Selection
+from bvh.pictures.round_shapes import is_round
 from bvh.pictures.shading import SHADES
 from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
@@ -276,7 +277,8 @@ class Session:
 
     def _snap(self, camera: Camera) -> float:
         """Return the radius of a pick, in pixels of a camera: points and segments have no area."""
-        if all(tree.kind not in THIN for tree in self.scene.leaves.trees):
+        trees = self.scene.leaves.trees
+        if all(tree.kind not in THIN for tree in trees) or any(map(is_round, trees)):
             return 0.0
         page = self.camera()
         return SNAP * page.half_height / page.height * camera.height / camera.half_height

@@ -24,10 +24,10 @@ from bvh.queries.answers.locations import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import ScenePairs
 from bvh.runtime.arguments import number_of, reals, thread_count
-from bvh.scene.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.instance_pairs import find_leaf_pairs
 from bvh.scene.scene import Scene
 from bvh.scene.scene_view import SceneView
+from bvh.scene.solids.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.table import Instance
 
 NO_PAIRS = np.empty(0, np.int64)

@@ -61,6 +61,12 @@ def scale_by(x: wp.float64, k: wp.int64):
 
 
 @wp.func
+def sign_of(x: wp.float64):
+    """Return -1, 0 or 1."""
+    return wp.where(x > ZERO, 1, 0) - wp.where(x < ZERO, 1, 0)
+
+
+@wp.func
 def largest(v: wp.vec3d):
     """Return the largest absolute component."""
     return wp.max(wp.abs(v[0]), wp.max(wp.abs(v[1]), wp.abs(v[2])))

@@ -1,10 +1,10 @@
-"""The exact intersection of a ray with a triangle on a device.
+"""The exact intersection of a ray with a triangle on a device: sides, and quotients of volumes.
 
 As `geometry.triangles` has it, and with its numbers, bit for bit: a side by a float64 filter, then
-by double-doubles, then by an exact volume; t, u and v as quotients of double-doubles where these
-suffice, else of exact volumes. Each function also returns whether it could decide: what is too
-large or too small for exact volumes, and quotients that lie half-way between two doubles as far as
-double-doubles tell, are left to the CPU.
+by double-doubles, then by an exact volume; t, u and v (see `measures`) as quotients of volumes.
+Each function also returns whether it could decide: what is too large or too small for exact
+volumes, and quotients that lie half-way between two doubles as far as double-doubles tell, are left
+to the CPU.
 """
 
 from typing import Any
@@ -29,6 +29,7 @@ from bvh.devices.exact.arithmetic import (
     power_of_two,
     round_quotient,
     scale_by,
+    sign_of,
     sized_cross,
     sized_dot,
 )
@@ -39,7 +40,7 @@ SIDE_ERROR, REACH = f8(edge_sides.SIDE_ERROR), i8(edge_sides.REACH)
 NONE = i8(0)
 # Exponents of `scaled_ray`.
 MOST_EXPONENT, FLOOR_EXPONENT, TWICE = i8(1022), i8(1064), i8(2)
-# Exponents of quotients that are normal doubles, and bounds of the filters of `details`.
+# Exponents of quotients that are normal doubles, and bounds of the filters of weights.
 NORMAL_LOW, NORMAL_HIGH = i8(-1020), i8(1020)
 WEIGHT_SHARE, WEIGHT_FLOOR = f8(2.0**54 * 2.0**-100), f8(2.0**-700)
 
@@ -66,12 +67,6 @@ def unit_of(d: wp.vec3d):
     """Return (d', k) with d = 2**k d' and d' of size about 1, so that its volumes are exact."""
     k = wp.min(wp.max(exponent(largest(d)), -MOST_EXPONENT), MOST_EXPONENT)
     return d * power_of_two(-k), k
-
-
-@wp.func
-def sign_of(x: wp.float64):
-    """Return -1, 0 or 1."""
-    return wp.where(x > ZERO, 1, 0) - wp.where(x < ZERO, 1, 0)
 
 
 @wp.func
@@ -246,13 +241,6 @@ def scaled_quotient(
 
 
 @wp.func
-def close_distance(x: Volumes):
-    """Return (decided, t) of a hit, by double-doubles."""
-    decided, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
-    return decided, t
-
-
-@wp.func
 def is_sided(x: Volumes):
     """Return whether double-doubles tell on which side of the triangle a ray begins."""
     return wp.abs(x.total[0]) > DD_ERROR * x.total_size + WEIGHT_FLOOR
@@ -281,15 +269,8 @@ def weights_of(x: Volumes):
 
 
 @wp.func
-def _exact_quotient(
-    p: wp.vec3d, p_low: wp.vec3d, q: wp.vec3d, q_low: wp.vec3d, r: wp.vec3d, r_low: wp.vec3d,
-    total_sure: bool, total: wp.vec2d,
-):  # fmt: skip
-    """Return (decided, quotient) of the volume r . (p x q) and `total`, correctly rounded.
-
-    `total` is an exact volume, if `total_sure`.
-    """
-    sure, value = exact_volume(p, p_low, q, q_low, r, r_low)
+def exact_quotient(sure: bool, value: wp.vec2d, total_sure: bool, total: wp.vec2d):
+    """Return (decided, quotient) of two exact volumes, correctly rounded."""
     decided, t = round_quotient(value, wp.abs(value[0]), total, wp.abs(total[0]))
     if sure and total_sure and value[0] == ZERO:
         return True, f8(0.0)
@@ -297,37 +278,32 @@ def _exact_quotient(
 
 
 @wp.func
-def _exact_total(d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return (decided, n . d) of a triangle's normal and a direction; 0 is not decided."""
-    p, p_low = difference(v1, v0, NONE)
-    q, q_low = difference(v2, v0, NONE)
-    sure, total = exact_volume(p, p_low, q, q_low, d, wp.vec3d())
-    return sure and total[0] != ZERO, total
-
-
-@wp.func
-def distance_by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return (decided, t) of a hit, by exact volumes."""
-    unit, shift = unit_of(d)
-    sure, exact = _exact_total(unit, v0, v1, v2)
-    a, a_low = difference(v0, o, NONE)
-    p, p_low = difference(v1, v0, NONE)
-    q, q_low = difference(v2, v0, NONE)
-    decided, t = _exact_quotient(p, p_low, q, q_low, a, a_low, sure, exact)
+def shifted(decided: bool, t: wp.float64, shift: wp.int64):
+    """Return (decided, t * 2**-shift): 0 or a normal double if decided."""
     f = exponent(t) - shift
     decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
     return decided, scale_by(t, -shift)
 
 
 @wp.func
-def distance(
-    o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64,
-    v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
-):  # fmt: skip
-    """Return (decided, t) of a hit, rounded to the nearest double; e, k are of `scaled_ray`."""
-    decided, t = close_distance(volumes_of(o, d, e, k, v0, v1, v2))
-    if not decided:
-        decided, t = distance_by_sums(o, d, v0, v1, v2)
+def distance_by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+    """Return (decided, t) of a hit, by exact volumes."""
+    unit, shift = unit_of(d)
+    a, a_low = difference(v0, o, NONE)
+    p, p_low = difference(v1, v0, NONE)
+    q, q_low = difference(v2, v0, NONE)
+    r, r_low = unit, wp.vec3d()
+    total_sure, total, decided, t = bool(False), wp.vec2d(), bool(False), wp.float64(0.0)
+    # The normal with d, then with a: a loop, as compilers take long for a volume.
+    volumes = int(2)
+    for _which in range(volumes):
+        sure, value = exact_volume(p, p_low, q, q_low, r, r_low)
+        decided, t = exact_quotient(sure, value, total_sure, total)
+        total_sure = sure and value[0] != ZERO
+        total = value
+        r = a
+        r_low = a_low
+    decided, t = shifted(decided, t, shift)
     return decided, t
 
 
@@ -337,38 +313,3 @@ def volumes_for_details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2
     reach = wp.max(largest(v0), wp.max(largest(v1), largest(v2)))
     _scaled, _floor, e, k = scaled_ray(o, d, reach)
     return volumes_of(o, d, e, k, v0, v1, v2)
-
-
-@wp.func
-def details_of(x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return (decided, u, v, front) of a hit with the volumes x, of `volumes_for_details`."""
-    front = x.total[0] < ZERO
-    u_sure, u, v_sure, v = weights_of(x)
-    sure = u_sure and v_sure
-    if x.in_range and not sure:
-        unit, _ = unit_of(d)
-        total_sure, exact = _exact_total(unit, v0, v1, v2)
-        front = exact[0] < ZERO
-        sure = total_sure
-        a, a_low = difference(v0, o, NONE)
-        # The volume of u has the edge v0 - v2, that of v has v1 - v0.
-        weights, to, back = int(2), v0, v2
-        for which in range(weights):
-            q, q_low = difference(to, back, NONE)
-            decided, w = _exact_quotient(a, a_low, q, q_low, unit, wp.vec3d(), total_sure, exact)
-            if which == 0 and not u_sure:
-                u = w
-                sure = sure and decided
-            if which == 1 and not v_sure:
-                v = w
-                sure = sure and decided
-            to = v1
-            back = v0
-    return x.in_range and sure, u, v, front
-
-
-@wp.func
-def details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return (decided, u, v, front) of a hit, by the operations of `exact_details`."""
-    decided, u, v, front = details_of(volumes_for_details(o, d, v0, v1, v2), o, d, v0, v1, v2)
-    return decided, u, v, front

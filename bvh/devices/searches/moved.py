@@ -11,13 +11,27 @@ of the leaf. In sum less than 2**-49 of |W| (2 |o| + R) + |w|.
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import LARGEST, TWO, ZERO, f8, two_product, two_sum
+from bvh.devices.exact.arithmetic import (
+    LARGEST,
+    TWO,
+    ZERO,
+    cross,
+    cross_size,
+    dot,
+    dot_size,
+    f8,
+    sign_of,
+    two_product,
+    two_sum,
+)
 from bvh.devices.layout import Target
 
 ERROR_SHARE, FLOOR = f8(2.0**-49), f8(2.0**-1000)
 # Bounds of `rounded_dot`: of the error of its sum, as a share of the terms and at least; and
 # of products whose rounding errors are doubles.
 SHARE, LEAST, NORMAL = f8(2.0**-100), f8(2.0**-1071), f8(2.0**-900)
+# More than what a determinant of three rows loses, as a share of its terms, and by underflow.
+DET_SHARE = f8(2.0**-48)
 
 
 @wp.func
@@ -44,6 +58,15 @@ def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
     direction = wp.vec3d(_row_dot(x, d), _row_dot(y, d), _row_dot(z, d))
     error = wp.max(_row_size(x, extent), wp.max(_row_size(y, extent), _row_size(z, extent)))
     return origin, direction, ERROR_SHARE * error + FLOOR
+
+
+@wp.func
+def handedness(target: Target, leaf: wp.int32):
+    """Return 1 if the map of a leaf keeps the sides of faces, -1 if it swaps them, 0 if unsure."""
+    x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
+    a, b, c = wp.vec3d(x[0], x[1], x[2]), wp.vec3d(y[0], y[1], y[2]), wp.vec3d(z[0], z[1], z[2])
+    det, size = dot(a, cross(b, c)), dot_size(a, cross_size(b, c))
+    return wp.where(wp.abs(det) > DET_SHARE * size + FLOOR, sign_of(det), 0)
 
 
 @wp.func
@@ -91,15 +114,19 @@ def moved_point(target: Target, leaf: wp.int32, v: wp.vec3d):
 
 
 @wp.func
+def face_of(target: Target, i: wp.int32):
+    """Return the vertices of a face in the coordinates of its tree."""
+    face = target.faces[i]
+    return target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
+
+
+@wp.func
 def corners_of(target: Target, leaf: wp.int32, prim: wp.int32):
     """Return (decided, v0, v1, v2) of a face in the world."""
-    first = target.top.first_face
-    if target.is_scene != 0:
-        first = target.parts[target.part_of[leaf]].first_face
-    face = target.faces[first + prim]
-    a, b, c = target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
     if target.is_scene == 0:
+        a, b, c = face_of(target, prim)
         return True, a, b, c
+    a, b, c = face_of(target, target.parts[target.part_of[leaf]].first_face + prim)
     i, v0 = moved_point(target, leaf, a)
     j, v1 = moved_point(target, leaf, b)
     k, v2 = moved_point(target, leaf, c)

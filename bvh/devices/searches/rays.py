@@ -6,7 +6,8 @@ Of all hits, those of a scene included, the closest is the first by (t, leaf, pr
 import warp as wp
 
 from bvh.devices.exact.arithmetic import INF, f8, i8, is_contracted
-from bvh.devices.exact.triangles import details, distance, scaled_ray, triangle_side
+from bvh.devices.exact.measures import exact_distance, exact_measures
+from bvh.devices.exact.triangles import scaled_ray, triangle_side, volumes_of
 from bvh.devices.layout import STACK, Target
 from bvh.devices.searches.local_rays import (
     MEETS,
@@ -85,7 +86,7 @@ class HitList:
 
 
 @wp.func
-def _comes_before(
+def comes_before(
     t: wp.float64, leaf: wp.int32, prim: wp.int32, t2: wp.float64, leaf2: wp.int32, prim2: wp.int32
 ):  # fmt: skip
     """Return whether one hit comes before another, by (t, leaf, prim_id)."""
@@ -101,14 +102,14 @@ def _insert(listing: HitList, filled: wp.int64, t: wp.float64, leaf: wp.int32, p
         last = listing.first + j
         if j < I0:
             return
-        if not _comes_before(
+        if not comes_before(
             t, leaf, prim, listing.t[last], listing.leaf[last], listing.prim_id[last]
         ):
             return
     shifting = bool(True)
     while shifting and j > I0:
         previous = listing.first + j - I1
-        shifting = _comes_before(
+        shifting = comes_before(
             t, leaf, prim, listing.t[previous], listing.leaf[previous], listing.prim_id[previous]
         )
         if shifting:
@@ -131,7 +132,8 @@ def _test(target: Target, leaf: wp.int32, prim: wp.int32, exact: ExactRay, query
     sure, side = triangle_side(exact.o, exact.d, exact.scaled, exact.floor, v0, v1, v2, query.once)
     if not sure or side == 0 or side == query.cull:
         return sure, False, t
-    sure, t = distance(exact.o, exact.d, exact.e, exact.k, v0, v1, v2)
+    x = volumes_of(exact.o, exact.d, exact.e, exact.k, v0, v1, v2)
+    sure, t = exact_distance(x, exact.o, exact.d, v0, v1, v2)
     return sure, t >= query.t_min and t <= query.t_max, t
 
 
@@ -212,7 +214,7 @@ def _search(
                         )
                     best.count += 1
                     continue
-                if _comes_before(t, leaf, prim, best.t, best.leaf, best.prim_id):
+                if comes_before(t, leaf, prim, best.t, best.leaf, best.prim_id):
                     best.t = t
                     best.prim_id = prim
                     best.leaf = leaf
@@ -266,9 +268,9 @@ def trace(target: Target, o: wp.vec3d, d: wp.vec3d, query: RayQuery, listing: Hi
     best = _search(target, ray, exact, query, listing, best)
     if query.goal == CLOSEST and best.prim_id >= 0 and best.state == SURE:
         moved, v0, v1, v2 = corners_of(target, best.leaf, best.prim_id)
-        sure, u, v, front = details(o, d, v0, v1, v2)
-        best.u = u
-        best.v = v
-        best.front = wp.where(front, 1, 0)
-        best.state = wp.where(moved and sure, SURE, UNSURE)
+        x = exact_measures(o, d, v0, v1, v2)
+        best.u = x.u
+        best.v = x.v
+        best.front = wp.where(x.front, 1, 0)
+        best.state = wp.where(moved and x.decided, SURE, UNSURE)
     return best

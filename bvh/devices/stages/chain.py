@@ -10,87 +10,125 @@ import warp as wp
 from numpy.typing import NDArray
 
 from bvh.devices.layout import STACK
-from bvh.devices.stages.decide import BY_DOUBLES, BY_SUMS
+from bvh.devices.ray_kernels import DeviceRays, RayColumns
+from bvh.devices.searches.rays import COUNT
+from bvh.devices.stages.decide import by_doubles, by_sums
 from bvh.devices.stages.search import (
+    ALL_RAYS,
     CROWDED,
+    DECIDE,
     DECIDE_BY_SUMS,
-    KEPT,
     MEASURE_BY_SUMS,
-    OF_ALL,
     QUEUES,
     UNDECIDED,
     Work,
     search_kernel,
 )
 
-# Rays of a chunk: the arrays of `Work` take 4 * (KEPT + QUEUES + 2) bytes a ray.
-CHUNK = 2**22
+# Triangles that are kept of a ray, and of the few rays that have more: what still has is for the
+# CPU. The arrays of a chunk of CHUNK rays take 4 * (KEPT + QUEUES + 2) bytes a ray, in a scene
+# 4 * KEPT more.
+KEPT, MOST_KEPT, CHUNK = 16, 256, 2**22
 # Threads of a stage that reads a queue, of each multiprocessor; and of a block.
 THREADS, BLOCK = 1024, 128
-# Stacks of the search: the smaller one serves nearly all trees, and takes less local memory.
-SMALL_STACK = 32
+# Stacks of the search: the smaller one serves nearly all trees, and takes less local memory. Of a
+# node that is left for later an entry lies on the stack for each level; of a leaf's tree one more,
+# and one for the leaves beside it; and one below all.
+SMALL_STACK, LARGE_STACK, MORE = 32, 2 * STACK + 4, 4
+# On a CPU sums are at once, as compilers take longer than they do; whether all stages run there,
+# too, as tests need it.
+EVERY_STAGE = False
 
 # A function, as kernels of trees that nobody sends need no code.
 search_for = functools.cache(search_kernel)
 
 
 class Stages:
-    """The stages of closest hits and any hits of a tree on a device, and their memory."""
+    """The stages of closest hits, any hits and counts on a device, and their memory."""
 
-    def __init__(self, target: Any, device: Any) -> None:
-        self.target, self.device = target, device
-        # A node that is left for later lies on the stack for each level, and one entry below all.
-        size = SMALL_STACK if target.top.depth < SMALL_STACK - 1 else STACK + 2
-        self.search = search_for(size)
+    def __init__(self, device: Any, kept: int = KEPT) -> None:
+        self.device, self.kept, self.chunk = device, kept, CHUNK * KEPT // kept
         self.work, self.capacity = Work(), 0
         self.work.counters = wp.zeros(QUEUES, dtype=wp.int32, device=device)
         # Counters on the host, in memory that a GPU writes to.
         self.seen = wp.zeros(QUEUES, dtype=wp.int32, device="cpu", pinned=device.is_cuda)
         self.commands: dict[Any, Any] = {}
+        # The same stages for rays with more triangles.
+        self.wider: Stages | None = None
 
     def trace(
-        self, rays: Any, query: Any, columns: Any, count: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Trace rays; return those with too many triangles, and those that are not decided."""
-        work = self.work
-        left: tuple[list[Any], list[Any]] = [], []
-        self._hold(min(count, CHUNK))
-        for start in range(0, count, CHUNK):
-            work.start, work.count = start, min(CHUNK, count - start)
+        self, target: Any, rays: Any, query: Any, columns: Any, count: int
+    ) -> NDArray[np.int32]:
+        """Trace rays; return the indices of those that are not decided."""
+        work, in_scene, counting = self.work, bool(target.is_scene), query.goal == int(COUNT)
+        left: dict[int, list[Any]] = {CROWDED: [], UNDECIDED: [np.empty(0, np.int32)]}
+        size = SMALL_STACK if target.depth + MORE <= SMALL_STACK else LARGE_STACK
+        search, of_all = search_for(size, in_scene, counting), in_scene or counting
+        self._hold(min(count, self.chunk), in_scene)
+        for start in range(0, count, self.chunk):
+            work.start, work.count = start, min(self.chunk, count - start)
             cores = THREADS * self.device.sm_count if self.device.is_cuda else 1
             work.threads = min(work.count, cores)
-            arguments = self.target, rays, query, work, columns
-            self._launch(self.search, work.count, arguments[:4])
-            self._run(BY_DOUBLES, arguments)
-            counts = self._counts()
-            if counts[DECIDE_BY_SUMS] or counts[MEASURE_BY_SUMS]:
-                self._run(BY_SUMS, arguments)
+            arguments = target, rays, query, work, columns
+            self._launch(search, work.count, arguments)
+            if self.device.is_cuda or EVERY_STAGE:
+                self._run(by_doubles(of_all), arguments)
                 counts = self._counts()
-            for rows, queue in zip(left, (CROWDED, UNDECIDED), strict=True):
-                if counts[int(queue)]:
-                    rows.append(work.queues[int(queue)][: counts[int(queue)]].numpy())
+                if counts[DECIDE_BY_SUMS] or counts[MEASURE_BY_SUMS]:
+                    self._run(by_sums(DECIDE_BY_SUMS, MEASURE_BY_SUMS, of_all), arguments)
+            else:
+                self._run(by_sums(DECIDE, ALL_RAYS, True), arguments)
+            counts = self._counts()
+            for queue, rows in left.items():
+                if counts[queue]:
+                    rows.append(work.queues[queue][: counts[queue]].numpy())
             work.counters.zero_()
-        none = np.empty(0, np.int32)
-        crowded, undecided = (np.sort(np.concatenate([none, *rows])) for rows in left)
-        return crowded, undecided
+        if left[CROWDED]:
+            crowded = np.concatenate(left[CROWDED])
+            if self.kept < MOST_KEPT:
+                crowded = self._widened(target, rays, query, columns, crowded)
+            left[UNDECIDED].append(crowded)
+        return np.sort(np.concatenate(left[UNDECIDED]))
 
-    def _hold(self, count: int) -> None:
+    def _widened(
+        self, target: Any, rays: Any, query: Any, columns: Any, which: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
+        """Trace some of the rays again, keeping more triangles; return those not decided."""
+        if self.wider is None:
+            self.wider = Stages(self.device, MOST_KEPT)
+        places, some, found = wp.array(which, device=self.device), DeviceRays(), RayColumns()
+        for name in DeviceRays.vars:
+            rows = getattr(rays, name)
+            setattr(some, name, rows[places].contiguous() if rows.shape[0] > 1 else rows)
+        names = [name for name in RayColumns.vars if getattr(columns, name) is not None]
+        for name in names:
+            dtype = getattr(columns, name).dtype
+            setattr(found, name, wp.empty(len(which), dtype=dtype, device=self.device))
+        undecided = self.wider.trace(target, some, query, found, len(which))
+        for name in names:
+            wp.copy(getattr(columns, name)[places], getattr(found, name))
+        return which[undecided]
+
+    def _hold(self, count: int, in_scene: bool) -> None:
         """Provide memory for chunks of `count` rays."""
         if count > self.capacity:
-            shapes = {
-                "known": count,
-                "kept_count": count,
-                "kept": (KEPT, count),
-                "queues": (QUEUES, count),
-            }
+            shapes: dict[str, Any] = {
+                "known": count, "kept_count": count, "kept": (self.kept, count),
+                "queues": (QUEUES, count), "leaves": (self.kept, count if in_scene else 0),
+            }  # fmt: skip
             for name, shape in shapes.items():
                 setattr(self.work, name, wp.empty(shape, dtype=wp.int32, device=self.device))
             self.capacity = count
 
     def _run(self, stages: Any, arguments: tuple[Any, ...]) -> None:
         """Launch kernels that read queues; on a CPU, where looking costs nothing, if these are."""
+        counting = arguments[2].goal == int(COUNT)
         for kernel, queue in stages:
-            if self.device.is_cuda or queue == OF_ALL or self._counts()[queue]:
+            if queue == ALL_RAYS:
+                needed = not counting
+            else:
+                needed = self.device.is_cuda or self._counts()[queue] > 0
+            if needed:
                 self._launch(kernel, self.work.threads, arguments)
 
     def _launch(self, kernel: Any, threads: int, arguments: tuple[Any, ...]) -> None:

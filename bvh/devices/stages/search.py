@@ -4,19 +4,24 @@ By the filter of `tree.triangle_groups` a triangle is surely missed, surely hit,
 its bounds (see `searches.local_rays`) the parameter of a hit is within `lost` of T / den:
 (T - lost) / den and (T + lost) / den bound it, and 2**-20 of each covers the rounding of these. A
 sure hit ends the ray behind its interval, by `slack` more, which is above the rounding of t: what
-begins behind that is hit later, in doubles, too, and is dropped.
+begins behind that is hit later, in doubles, too, and is dropped. Where hits are counted nothing
+ends a ray: sure hits are counted, others are kept.
+
+In a scene a ray changes its frame: from the tree over leaves, the top, into the tree of a leaf, and
+back. Bounds of hits in different leaves are compared as t of the world. The margins of a frame
+cover what a moved ray is off there (see `searches.moved`), so what is sure there is sure.
 """
 
 from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import LARGEST, SMALLEST, f8, scale_by
+from bvh.devices.exact.arithmetic import INF, LARGEST, ONE, SMALLEST, f8, scale_by
 from bvh.devices.layout import Target
-from bvh.devices.ray_kernels import DeviceRays, row_of
+from bvh.devices.ray_kernels import DeviceRays, RayColumns, ray_of
 from bvh.devices.searches.local_rays import (
     LENGTH_SHARE,
-    MEETS,
+    MISSES,
     OTHER,
     T_ULP,
     TINY,
@@ -25,15 +30,14 @@ from bvh.devices.searches.local_rays import (
     is_ray,
     local_ray,
 )
+from bvh.devices.searches.moved import handedness, moved_ray
 from bvh.devices.searches.rays import ANY, RayQuery
 from bvh.devices.stages.loads import load_codes, load_three, slab
 
 f4 = wp.float32
 OPTIONS = {"fuse_fp": False, "enable_backward": False, "fast_math": False}
 
-# Triangles that are kept of a ray, and a bit of those that are surely hit within its range.
-KEPT = 16
-KEPT_MOST = wp.constant(KEPT)
+# A bit of triangles that are surely hit within the range of their ray.
 SURELY, INDEX = wp.constant(1 << 30), wp.constant((1 << 30) - 1)
 # What is known of a ray: it misses; is in a queue; hits some triangle; else the index of the one.
 MISSED, LISTED, FOUND = wp.constant(-1), wp.constant(-2), wp.constant(-3)
@@ -41,12 +45,13 @@ MISSED, LISTED, FOUND = wp.constant(-1), wp.constant(-2), wp.constant(-3)
 # the CPU.
 DECIDE, DECIDE_NEAR, DECIDE_BY_SUMS = 0, 1, 2
 MEASURE_NEAR, MEASURE_BY_SUMS = 3, 4
-CROWDED, UNDECIDED = wp.constant(5), wp.constant(6)
-QUEUES, OF_ALL = 7, 7
-TO_DECIDE = wp.constant(DECIDE)
+CROWDED, UNDECIDED = 5, 6
+QUEUES, ALL_RAYS = 7, 7
+TO_DECIDE, TOO_MANY, FOR_CPU = (wp.constant(queue) for queue in (DECIDE, CROWDED, UNDECIDED))
 
-# The bottom of a stack; a bound above all parameters of boxes.
-DONE = wp.constant(-(2**31))
+# The bottom of a stack, and of the part of a leaf's tree; other codes below 0 are triangles.
+DONE, LEAVE = wp.constant(-(2**31)), wp.constant(1 - 2**31)
+# A bound above all parameters of boxes.
 NOT_MET = f4(3.0e38)
 SHARE4 = f4(2.0**-20)
 
@@ -60,7 +65,9 @@ class Work:
     threads: wp.int32  # of stages that read queues
     known: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or an index
     kept_count: wp.array(dtype=wp.int32)
-    kept: wp.array2d(dtype=wp.int32)  # (KEPT, rays): indices of triangles, with SURELY
+    kept: wp.array2d(dtype=wp.int32)  # (most, rays): indices of triangles, with SURELY
+    # Of a scene, (most, rays): their leaves; the first one is that of `known`, too.
+    leaves: wp.array2d(dtype=wp.int32)
     queues: wp.array2d(dtype=wp.int32)  # (QUEUES, rays)
     counters: wp.array(dtype=wp.int32)
 
@@ -69,15 +76,6 @@ class Work:
 def put(work: Work, queue: int, i: int):
     """Append ray i to a queue."""
     work.queues[queue, wp.atomic_add(work.counters, queue, 1)] = i
-
-
-@wp.func
-def query_of(rays: DeviceRays, query: RayQuery, i: int):
-    """Return a query with the range and the mask of ray i."""
-    query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
-    query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
-    query.mask = rays.mask[row_of(i, rays.mask.shape[0])]
-    return query
 
 
 @wp.func
@@ -93,6 +91,33 @@ def _sure_range(ray: LocalRay, t_min: wp.float64, t_max: wp.float64):
         x = wp.min(x, LARGEST)
         last = f4(x - wp.abs(x) * LENGTH_SHARE - ray.slack)
     return first, last
+
+
+@wp.func
+def _part_of(target: Target, leaf: wp.int32):
+    """Return the tree of a leaf, the top for leaf -1."""
+    if leaf < 0:
+        return target.top
+    return target.parts[target.part_of[leaf]]
+
+
+@wp.func
+def _frame_of(
+    target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d, query: RayQuery, most: wp.float64
+):  # fmt: skip
+    """Return a ray, up to `most`, in the frame of the tree of a leaf."""
+    origin, direction, error = o, d, wp.float64(0.0)
+    if leaf >= 0:
+        origin, direction, error = moved_ray(target, leaf, o, d)
+    t_max = wp.min(query.t_max, most)
+    return local_ray(_part_of(target, leaf), origin, direction, query.t_min, t_max, error)
+
+
+@wp.func
+def _in_world(ray: LocalRay, tau: wp.float32, sign: wp.float64):
+    """Return t of a local parameter, moved in the direction `sign` by what rounding may hide."""
+    x = wp.float64(tau) + ray.entry
+    return scale_by(x + sign * wp.abs(x) * T_ULP, -ray.shift) + sign * SMALLEST
 
 
 @wp.func
@@ -119,60 +144,99 @@ def _entry(
     return wp.where(enter <= leave, enter, NOT_MET)
 
 
-def search_kernel(size: int) -> Any:
-    """Return the kernel of trees whose nodes fit on a stack of some size."""
+def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
+    """Return the kernel of trees or scenes whose nodes fit on a stack of some size.
+
+    It keeps the triangles that each ray may hit first or, counting, all whose hits are not sure.
+    """
     stack_type = wp.types.vector(length=size, dtype=wp.int32)
 
     @wp.kernel(module="unique", module_options=OPTIONS, grid_stride=False, cuda_max_registers=64)
-    def search_rays(target: Target, rays: DeviceRays, query: RayQuery, work: Work):
-        """Keep the triangles that each ray may hit first."""
+    def search_rays(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: RayColumns
+    ):
+        """Keep the triangles that each ray may hit."""
         place = wp.tid()
         i = work.start + place
-        q = query_of(rays, query, i)
-        o = rays.origins[row_of(i, rays.origins.shape[0])]
-        d = rays.directions[row_of(i, rays.directions.shape[0])]
-        tree = target.top
+        o, d, q = ray_of(rays, query, i)
         work.known[place] = MISSED
-        if tree.is_empty != 0 or q.mask == 0 or not is_ray(o, d, q.t_min, q.t_max):
+        if counting:
+            columns.counts[i] = wp.int64(0)
+        if target.top.is_empty != 0 or q.mask == 0 or not is_ray(o, d, q.t_min, q.t_max):
             return
-        ray = local_ray(tree, o, d, q.t_min, q.t_max, f8(0.0))
-        if ray.state == OTHER:
-            work.known[place] = LISTED
-            put(work, UNDECIDED, i)
-        if ray.state != MEETS:
-            return
-        first, last = _sure_range(ray, q.t_min, q.t_max)
-        p, toward, inverse = ray.p, ray.d, ray.inverse
-        lower = _by_sign(inverse, ray.near, ray.far)
-        upper = _by_sign(inverse, ray.far, ray.near)
-        low, end, edge, t_error = ray.low, wp.float32(ray.end), ray.edge, ray.t_error
-        slack, mask = f4(ray.slack), q.mask
         stack = stack_type()
         stack[0] = DONE
-        top, kept, single = int(1), int(0), int(0)
-        # Where the first of those kept may be hit.
-        earliest = f4(wp.inf)
+        top, kept, single, total = int(1), int(0), int(0), int(0)
+        # The leaf that is searched, -1 in the top or without leaves; the leaf of `single`; and a
+        # bound of the closest hit so far, and where the first of those kept may be hit, in a scene.
+        leaf, single_leaf, most, nearest = int(-1), int(0), ONE * INF, ONE * INF
         # A node, or ~(first triangle) of a leaf.
-        code = wp.where(tree.count > 0, ~tree.root, tree.root)
-        while code != DONE:
-            while code >= 0:
-                x, y, z = load_three(target.boxes, code)
-                pair = load_codes(target.children, code)
-                reach = wp.vec2(low, end)
-                enter = _entry(x[0], x[1], y[0], y[1], z[0], z[1], inverse, lower, upper, reach)
-                other = _entry(x[2], x[3], y[2], y[3], z[2], z[3], inverse, lower, upper, reach)
-                one = wp.where(pair[1] > 0, ~pair[0], pair[0])
-                two = wp.where(pair[3] > 0, ~pair[2], pair[2])
-                swap = other < enter
-                code = wp.where(swap, two, one)
-                if wp.max(enter, other) < NOT_MET:
-                    stack[top] = wp.where(swap, one, two)
-                    top += 1
-                if wp.min(enter, other) >= NOT_MET:
-                    top -= 1
-                    code = stack[top]
-            if code != DONE:
+        code = wp.where(target.top.count > 0, ~target.top.root, target.top.root)
+        searching = bool(True)
+        while searching:
+            if of_scene:
+                ray = _frame_of(target, leaf, o, d, q, most)
+            else:
+                ray = local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))
+            if ray.state == OTHER:
+                work.known[place] = LISTED
+                put(work, FOR_CPU, i)
+                return
+            if ray.state == MISSES:
+                # The last entry is that of the frame.
+                top -= 1
+                code = stack[top]
+                if of_scene:
+                    if leaf < 0:
+                        code = DONE
+            first, last = _sure_range(ray, q.t_min, q.t_max)
+            p, toward, inverse = ray.p, ray.d, ray.inverse
+            lower = _by_sign(inverse, ray.near, ray.far)
+            upper = _by_sign(inverse, ray.far, ray.near)
+            low, end, edge, t_error = ray.low, wp.float32(ray.end), ray.edge, ray.t_error
+            slack, mask = f4(ray.slack), q.mask
+            # Where the first of those kept may be hit, in a tree; the sides of faces in the world.
+            earliest, turned = f4(wp.inf), int(1)
+            if of_scene:
+                if query.cull != 0 and leaf >= 0:
+                    turned = handedness(target, leaf)
+            while code > LEAVE:
+                while code >= 0:
+                    x, y, z = load_three(target.boxes, code)
+                    pair = load_codes(target.children, code)
+                    reach = wp.vec2(low, end)
+                    enter = _entry(x[0], x[1], y[0], y[1], z[0], z[1], inverse, lower, upper, reach)
+                    other = _entry(x[2], x[3], y[2], y[3], z[2], z[3], inverse, lower, upper, reach)
+                    one = wp.where(pair[1] > 0, ~pair[0], pair[0])
+                    two = wp.where(pair[3] > 0, ~pair[2], pair[2])
+                    swap = other < enter
+                    code = wp.where(swap, two, one)
+                    if wp.max(enter, other) < NOT_MET:
+                        stack[top] = wp.where(swap, one, two)
+                        top += 1
+                    if wp.min(enter, other) >= NOT_MET:
+                        top -= 1
+                        code = stack[top]
+                if code <= LEAVE:
+                    break
                 j = ~code
+                if of_scene:
+                    if leaf < 0:
+                        # The others of some leaves wait.
+                        if target.bits[j] != 0:
+                            stack[top] = ~(j + 1)
+                            top += 1
+                        item = target.ids[j]
+                        tree = _part_of(target, item)
+                        if (target.masks[item] & mask) != 0 and tree.is_empty == 0:
+                            leaf = item
+                            stack[top] = LEAVE
+                            top += 1
+                            code = wp.where(tree.count > 0, ~tree.root, tree.root)
+                            break
+                        top -= 1
+                        code = stack[top]
+                        continue
                 more = bool(True)
                 while more:
                     x, y, z = load_three(target.triangles, j)
@@ -185,15 +249,16 @@ def search_kernel(size: int) -> Any:
                     u, v = wp.dot(r, e2), -wp.dot(r, e1)
                     w = (den - u) - v
                     margin = edge * x[3]
-                    least, most = wp.min(u, wp.min(v, w)), wp.max(u, wp.max(v, w))
-                    if not (least < -margin and most > margin):
+                    least, largest = wp.min(u, wp.min(v, w)), wp.max(u, wp.max(v, w))
+                    if not (least < -margin and largest > margin):
                         along, size = wp.dot(n, c), wp.abs(den)
                         if den < ZERO4:
                             along = -along
                         lost = t_error * y[3] + TINY
                         misses = along > end * size + lost or along < low * size - lost
-                        sided = least > margin or most < -margin
-                        misses = misses or (sided and wp.where(den > ZERO4, 1, -1) == query.cull)
+                        sided = (least > margin or largest < -margin) and turned != 0
+                        side = wp.where(den > ZERO4, turned, -turned)
+                        misses = misses or (sided and side == query.cull)
                         if not misses and (target.bits[j] & mask) != 0:
                             from_t, to_t = (along - lost) / size, (along + lost) / size
                             from_t = from_t - wp.abs(from_t) * SHARE4
@@ -202,31 +267,64 @@ def search_kernel(size: int) -> Any:
                             if wp.isnan(from_t):
                                 from_t = -f4(wp.inf)
                             sure = sided and from_t >= first and to_t <= last
-                            if sure:
-                                end = wp.min(end, to_t + slack)
-                                # All kept so far are behind it.
-                                if end < earliest:
-                                    kept = 0
-                                    earliest = f4(wp.inf)
-                            earliest = wp.min(earliest, from_t)
-                            item = wp.where(sure, j | SURELY, j)
-                            if kept == 0:
-                                single = item
-                            elif kept < KEPT_MOST:
-                                work.kept[kept, place] = item
-                            kept += 1
-                            if sure and query.goal == ANY:
-                                work.known[place] = FOUND
-                                return
+                            keeps = bool(True)
+                            if counting:
+                                # A triangle in several leaves of a tree counts once.
+                                keeps = not sure or wp.abs(z[3]) > f4(1.0)
+                                if not keeps:
+                                    total += 1
+                            elif of_scene:
+                                if sure:
+                                    end = wp.min(end, to_t + slack)
+                                    most = wp.min(most, _in_world(ray, end, ONE))
+                                    # All kept so far are behind it.
+                                    if most < nearest:
+                                        kept = 0
+                                        nearest = ONE * INF
+                                nearest = wp.min(nearest, _in_world(ray, from_t, -ONE))
+                            else:
+                                if sure:
+                                    end = wp.min(end, to_t + slack)
+                                    if end < earliest:
+                                        kept = 0
+                                        earliest = f4(wp.inf)
+                                earliest = wp.min(earliest, from_t)
+                            if keeps:
+                                item = wp.where(sure, j | SURELY, j)
+                                if kept == 0:
+                                    single = item
+                                    single_leaf = leaf
+                                elif kept < work.kept.shape[0]:
+                                    work.kept[kept, place] = item
+                                    if of_scene:
+                                        work.leaves[kept, place] = leaf
+                                kept += 1
+                            if not counting:
+                                if sure and query.goal == ANY:
+                                    work.known[place] = FOUND
+                                    return
                     j += 1
                 top -= 1
                 code = stack[top]
-        if kept == 1 and (single & SURELY) != 0:
-            work.known[place] = single & INDEX
-        elif kept > 0:
+            searching = bool(False)
+            if of_scene:
+                if code == LEAVE:
+                    leaf = int(-1)
+                    top -= 1
+                    code = stack[top]
+                searching = code != DONE
+        if of_scene:
+            work.leaves[0, place] = single_leaf
+        if counting:
+            columns.counts[i] = wp.int64(total)
+        else:
+            if kept == 1 and (single & SURELY) != 0:
+                work.known[place] = single & INDEX
+                return
+        if kept > 0:
             work.known[place] = LISTED
             work.kept_count[place] = kept
             work.kept[0, place] = single
-            put(work, wp.where(kept > KEPT_MOST, CROWDED, TO_DECIDE), i)
+            put(work, wp.where(kept > work.kept.shape[0], TOO_MANY, TO_DECIDE), i)
 
     return search_rays

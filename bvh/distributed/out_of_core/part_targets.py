@@ -152,20 +152,25 @@ class PartPoints(NamedTuple):
     ) -> ClosestPoints:
         """Return the closest point for each point, or `count` of them on one more axis."""
         several = () if count is None else (count,)
-        answers = MergedAnswers(declared(BVH.closest_point), (batch.size, *several))
+        answers = MergedAnswers(declared(BVH.closest_point), (batch.size, *several), PART)
 
-        def search(part: OpenPart, some: PointBatch) -> Columns:
+        def search(part: OpenPart, some: PointBatch, number: int) -> Columns:
             near: ClosestPoints = self._target_of(part).closest_points(some, count, threads, None)
-            return vars(near) | {"prim_id": part.ids_of(near.prim_id)}
+            parts = np.full(np.shape(near.prim_id), number, np.int32)
+            return vars(near) | {"prim_id": part.ids_of(near.prim_id), "part": parts}
 
         self._measure(batch, answers, search, progress, count)
-        return ClosestPoints(**answers.result(batch.shape))
+        columns = answers.result(batch.shape)
+        of_faces = np.asarray(columns.pop("part"), np.int32)[..., None]
+        near = ClosestPoints(**columns)
+        vars(near)["_source"] = HitParts(self.rays.opened), 0, (of_faces,)
+        return near
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
 
-        def search(part: OpenPart, some: PointBatch) -> Columns:
+        def search(part: OpenPart, some: PointBatch, _: int) -> Columns:
             return {"distance": self._target_of(part).distances(some, threads, None)}
 
         self._measure(batch, answers, search, progress)
@@ -252,17 +257,17 @@ class PartPoints(NamedTuple):
 
     def _measure(
         self, batch: PointBatch, answers: MergedAnswers,
-        search: Callable[[OpenPart, PointBatch], Columns], progress: Progress | None,
+        search: Callable[[OpenPart, PointBatch, int], Columns], progress: Progress | None,
         count: int | None = None,
     ) -> None:  # fmt: skip
         """Compare points with the parts that may change the answers, near to far."""
 
-        def visit(part: OpenPart, rows: Rows, _: int) -> None:
+        def visit(part: OpenPart, rows: Rows, number: int) -> None:
             limits, reach = some_of(batch.limits, rows), answers.reach(rows)
             assert reach is not None
             limits = arguments.kernel_input(np.minimum(limits, reach))
             some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
-            answers.take(search(part, some), rows)
+            answers.take(search(part, some, number), rows)
 
         self.rays.visits.of_points(batch, visit, progress, answers.reach, count, self.mask)
 

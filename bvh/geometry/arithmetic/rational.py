@@ -19,6 +19,8 @@ from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST
 
 Row = tuple[int, ...]
 Corners = Sequence[Sequence[float]]
+# Squared distances are quotients of integers.
+Square = tuple[int, int]
 
 
 def scaled(rows: Iterable[Iterable[float]]) -> tuple[list[Row], int]:
@@ -187,16 +189,69 @@ def triangle_meets_planes(corners: Corners, planes: Iterable[Sequence[float]]) -
 def triangle_distance(a: Corners, b: Corners) -> float:
     """Return the distance of two triangles that do not touch, rounded to a double."""
     rows, scale = scaled([*a, *b])
-    p, q = rows[:3], rows[3:]
-    squares = [_square_to_face(x, q) for x in p] + [_square_to_face(x, p) for x in q]
-    for i in range(3):
-        squares += [_square_of_edges(p[i - 1], p[i], q[j - 1], q[j]) for j in range(3)]
-    n, d = _least(squares)
+    n, d = _square_between(rows[:3], rows[3:])
     return root(n, d * scale * scale)
 
 
-# Squared distances are quotients of integers.
-Square = tuple[int, int]
+def _square_between(p: Sequence[Row], q: Sequence[Row]) -> Square:
+    """Return the squared distance of two triangles of which no edge pierces the other."""
+    squares = [_square_to_face(x, q) for x in p] + [_square_to_face(x, p) for x in q]
+    for i in range(3):
+        squares += [_square_of_edges(p[i - 1], p[i], q[j - 1], q[j]) for j in range(3)]
+    return _least(squares)
+
+
+def round_gap(a: Corners, radius: float, b: Corners, other: float) -> float:
+    """Return the distance of the surfaces around two axes, or around one and a face.
+
+    Axes are triangles without area, and faces have no radius. 0 if the surfaces touch.
+    """
+    rows, scale = scaled([*a, *b, [radius], [other]])
+    p, q, (r,), (s,) = rows[:3], rows[3:6], *rows[6:]
+    pierced = _pierces(p, q) or _pierces(q, p)
+    n, d = (0, 1) if pierced else _square_between(p, q)
+    if n > (r + s) ** 2 * d:
+        return _less_root(-(r + s), n, d, scale)
+    for end, corners, more in ((p, q, r - s), (q, p, s - r)):
+        n, d = _greatest(_square_to_edge(x, end[0], end[1]) for x in corners)
+        if more > 0 and more**2 * d > n:
+            return _less_root(more, n, d, scale)
+    return 0.0
+
+
+def _pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
+    """Return whether a segment, from the first to the second row, meets a face with an area."""
+    edges = [_less(face[(i + 1) % 3], face[i]) for i in range(3)]
+    normal = cross(edges[0], edges[1])
+    f, g = (dot(normal, _less(x, face[0])) for x in axis[:2])
+    if f * g > 0 or f == g:
+        # Within a plane, features that meet are at the distance 0.
+        return False
+    # The crossing, times its weight, which is positive.
+    f, g = abs(f), abs(g)
+    x = tuple([g * u + f * v for u, v in zip(axis[0], axis[1], strict=True)])
+    return all(
+        dot(cross(edge, _less(x, times(f + g, corner))), normal) >= 0
+        for corner, edge in zip(face, edges, strict=True)
+    )
+
+
+def _greatest(squares: Iterable[Square]) -> Square:
+    """Return the greatest of some quotients."""
+    n, d = _least((-m, e) for m, e in squares)
+    return -n, d
+
+
+def _less_root(more: int, n: int, d: int, scale: int) -> float:
+    """Return abs(abs(more) - sqrt(n / d)) / scale, rounded once from some 200 bits."""
+    # The quotient of abs(more**2 - n / d) and the sum, in which nothing cancels.
+    more = abs(more)
+    shift = max(0, 200 - n.bit_length() + d.bit_length())
+    total = (more << shift) + isqrt((n << 2 * shift) // d)
+    top, bottom = abs(more * more * d - n) << shift, d * total * scale
+    if top >= bottom * int(LARGEST):
+        return LARGEST
+    return float(max(top / bottom, SMALLEST))
 
 
 def _less(a: Row, b: Row) -> Row:

@@ -1,4 +1,4 @@
-"""Pairs of triangles: whether they overlap, and how far apart they are.
+"""Pairs of triangles: whether they overlap, and how far apart they are; pairs of round shapes.
 
 Each file imports only from those above it.
 
@@ -7,5 +7,6 @@ Each file imports only from those above it.
 | `triangle_overlap.py` | Overlap tests of triangles with triangles and boxes, as closed sets, in every degenerate case |
 | `triangle_distance.py` | Distance of two triangles: a filter with a proven bound, then features in double-doubles |
 | `common_polygons.py` | The polygon that two triangles in one plane share: exact signs, and corners rounded correctly |
+| `round_gaps.py` | Gaps between the surfaces of spheres and capsules, and between these and faces: bounds |
 | `face_overlap.py` | Overlap test of two faces of one mesh, beyond the corner or edge that they share |
 """

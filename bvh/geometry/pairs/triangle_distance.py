@@ -137,6 +137,13 @@ def distance_bounds(a, b):
 
     That is the one of the lower bound, or 0 if the sizes are out of the filter's range.
     """
+    low, high, g, _, _ = bounded_features(a, b)
+    return low, high, g
+
+
+@inlined
+def bounded_features(a, b):
+    """Return the results of `distance_bounds`, and nearest points, less the first corner of b."""
     # Two points bound it from above, any direction g from below, however inaccurate. With u =
     # 2**-53 and `size` the largest difference of vertices, a product with g / |g| is off by less
     # than 20 u size, a point by 10 u size: 2**-45 size covers both.
@@ -145,13 +152,13 @@ def distance_bounds(a, b):
     q = minus(o, o), minus(b[1], o), minus(b[2], o)
     size = max(floats.reach_of(*p), floats.reach_of(*q))
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
-        return 0.0, INF, (0.0, 0.0, 0.0)
-    square, _, _, g = nearest_features(p, q)
+        return 0.0, INF, (0.0, 0.0, 0.0), p[0], q[0]
+    square, x, y, g = nearest_features(p, q)
     error = FILTER_ERROR * size
     gg, low = dot(g, g), 0.0
     if gg > TINY:
         low = (_least(g, p) + _least(negated(g), q)) / sqrt(gg) - error
-    return low, sqrt(square) + error, g
+    return low, sqrt(square) + error, g, x, y
 
 
 @inlined

@@ -211,21 +211,27 @@ def face_normals(near: Any) -> Any:
     if source is None:
         raise AttributeError(
             "these points do not know their faces: normal is of what closest_point has returned, "
-            "and must be read before it is pickled; points of Dask arrays and parts have none"
+            "and must be read before it is pickled; points of Dask arrays have none"
         )
-    view, moves, _ = source
+    view, moves, rest = source
     prim_id, u, v = (np.asarray(in_numpy(column)) for column in (near.prim_id, near.u, near.v))
-    if isinstance(view, Primitives) and not isinstance(view, Triangles):
-        ids, found = prim_id.ravel(), np.full((prim_id.size, 3), np.nan)
-        rows = np.flatnonzero(ids >= 0)
-        at = np.reshape(in_numpy(near.position), (-1, 3))[rows]
-        found[rows] = shape_normals(view, ids[rows], at, None)
+    ids, shapes = prim_id.ravel(), []
+    rows, found = np.flatnonzero(ids >= 0), np.full((ids.size, 3), np.nan)
+    if hasattr(view, "leaves_of"):
+        for triangles, _, some, own in view.leaves_of(rest, ids, rows):
+            found[some] = on_faces(triangles, NO_LEAVES, own, u.ravel()[some], v.ravel()[some])[1]
+    elif isinstance(view, Primitives) and not isinstance(view, Triangles):
+        shapes = [(view, None, rows)]
     else:
         primitives, leaf = view, NO_LEAVES
         if not isinstance(view, Triangles):
             primitives, leaf = view.arrays.primitives, np.ravel(in_numpy(near.leaf))
-            _must_not_have_moved(view, moves, leaf, prim_id.ravel())
-        found = on_faces(primitives, leaf, prim_id.ravel(), u.ravel(), v.ravel())[1]
+            _must_not_have_moved(view, moves, leaf, ids)
+            shapes = [] if view.plain else _shapes_of(view, leaf, rows)
+        found = on_faces(primitives, leaf, ids, u.ravel(), v.ravel())[1]
+    for tree, transform, some in shapes:
+        at = np.reshape(in_numpy(near.position), (-1, 3))[some]
+        found[some] = shape_normals(tree, ids[some], at, transform)
     found = found.reshape(*prim_id.shape, 3)
     found.flags.writeable = False
     return given_like(found, near.prim_id)
@@ -246,11 +252,7 @@ def _of_columns(
         both = on_faces(view.arrays.primitives, leaf, ids, u, v)
         if view.plain:
             return both, True
-        trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[rows])}
-        shapes = [
-            (tree, view.maps[k], np.flatnonzero(leaf == k))
-            for k, tree in trees.items() if not isinstance(tree, Triangles)
-        ]  # fmt: skip
+        shapes = _shapes_of(view, leaf, rows)
     else:
         both = np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)
         shapes = [(view, None, rows)]
@@ -271,6 +273,15 @@ def _of_columns(
                     raise AttributeError("custom primitives have no normals")
                 both[1][some] = shape_normals(tree, ids[some], at, transform)
     return both, False
+
+
+def _shapes_of(view: Any, leaf: Any, rows: Any) -> list[tuple[Any, Any, Any]]:
+    """Return the shapes of the leaves of a scene that are hit, their maps, and the hits of each."""
+    trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[rows])}
+    return [
+        (tree, view.maps[k], np.flatnonzero(leaf == k))
+        for k, tree in trees.items() if not isinstance(tree, Triangles)
+    ]  # fmt: skip
 
 
 def of_one_ray(

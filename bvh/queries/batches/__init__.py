@@ -9,6 +9,7 @@ Each file imports only from those above it.
 | `overlap_batches.py` | Batches of overlap queries: chunks on threads, growing buffers, sorted results |
 | `ray_batches.py` | Batches of rays: their order, their chunks on threads, and their results |
 | `quick_calls.py` | Single rays and points, and small batches of rays, with little overhead |
+| `round_ends.py` | All hits of rays with spheres and capsules: where they enter one, and where they leave it |
 | `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |
 | `winding.py` | Winding numbers of points: signed crossings of a ray from each, and angles over open edges |
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,21 +15,14 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.batches.winding import Wound
 from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, points_of, scene_points_of
-from bvh.runtime.arguments import shaped
+from bvh.runtime.arguments import kernel_input, shaped
 from bvh.runtime.threads import Progress, Shelf, share
-from bvh.traversal.points.closest_point import (
-    Nearest,
-    TreeTarget,
-    closest_points,
-    nearest_points,
-    nearest_shapes,
-)
+from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
 from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch
-from bvh.tree.arrays import TreeArrays
+from bvh.traversal.points.shape_points import mark_around, nearest_shapes
 from bvh.tree.instanced import named_codes
 from bvh.tree.primitives import Triangles
-from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
@@ -55,17 +49,7 @@ class PointSearch(NamedTuple):
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
     ) -> ClosestPoints:
         """Return the closest point for each point, or `count` of them on one more axis."""
-        found = self._run(batch, count, True, threads, progress)
-        shape = batch.shape if count is None else (*batch.shape, count)
-        position, weights = found.position.reshape(*shape, 3), found.weights
-        u, v = weights[:, 0], weights[:, 1]
-        if self.metrics is None:
-            d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
-            return points_of((d, position, *rest), self.source())
-        instanced: Any = self.rays().arrays.primitives
-        owner, leaf, prim = named_codes(found.names, instanced.owners, threads)
-        d, *rest = shaped(shape, found.distance, prim, u, v, owner, leaf)
-        return scene_points_of((d, position, *rest), self.source())
+        return _closest_points(self, batch, count, threads, progress)
 
     def source(self) -> Any:
         """Return what normals of closest points follow from."""
@@ -78,7 +62,7 @@ class PointSearch(NamedTuple):
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
-        return self._run(batch, None, False, threads, progress).distance
+        return self.run(batch, None, False, threads, progress).distance
 
     def inside(
         self, points: Floats, threads: int, progress: Progress | None = None, *,
@@ -99,7 +83,7 @@ class PointSearch(NamedTuple):
         """Return which points (n, 3) have a winding number above a half; leaves are turned back."""
         return self.wound(True).inside(points, threads, progress)
 
-    def _run(
+    def run(
         self, batch: PointBatch, count: int | None, places: bool, threads: int,
         progress: Progress | None,
     ) -> Nearest:  # fmt: skip
@@ -108,56 +92,109 @@ class PointSearch(NamedTuple):
         target: Any = TreeTarget(row, self.mask)
         if metrics is not None:
             target = SceneTarget(row, metrics(), self.mask)
-        kernel = closest_points if count is None else nearest_points
-        return _nearest(kernel, target, batch, count, places, threads, progress)
+        if count is None:
+            found = _room(batch.size, places)
+            return _fill(closest_points, target, batch, (), found, threads, progress)
+        found = _room(batch.size * count, True)
+        return _fill(nearest_points, target, batch, (count,), found, threads, progress)
 
 
 class ShapeSearch(NamedTuple):
-    """Spheres or capsules that points are compared with, for closest points and distances alone."""
+    """Spheres and capsules that points are compared with: of a tree, or of a scene beside faces."""
 
-    arrays: TreeArrays
+    target: TreeTarget | SceneTarget
+    # The tree's arrays, or the view of the scene, which keep the target alive.
+    owner: Any
+    # The selected faces of a scene, if there are any.
+    faces: PointSearch | None = None
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
     ) -> ClosestPoints:
         """Return the closest point for each point, or `count` of them on one more axis."""
-        distance, ids = self._run(batch, count or 1, threads, progress)
-        position, hit = np.full((len(ids), 3), np.nan), ids >= 0
-        nearest = shape_of(self.arrays.primitives).nearest
-        points: Any = self.arrays.primitives[0]
-        given = np.repeat(batch.points, count or 1, axis=0)[hit]
-        position[hit] = nearest(points[ids[hit]], given)
-        shape = batch.shape if count is None else (*batch.shape, count)
-        none = np.full((2, len(ids)), np.nan)
-        d, *rest = shaped(shape, distance, ids.astype(np.int32), *none)
-        return points_of((d, position.reshape(*shape, 3), *rest), (self.arrays.primitives, 0, None))
+        return _closest_points(self, batch, count, threads, progress)
+
+    def source(self) -> Any:
+        """Return what normals of closest points follow from."""
+        owner = self.owner
+        tree = isinstance(self.target, TreeTarget)
+        return (owner.primitives, 0, None) if tree else (owner, owner.moves, None)
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
-        return self._run(batch, 1, threads, progress)[0]
+        return self.run(batch, None, False, threads, progress).distance
 
-    def _run(
-        self, batch: PointBatch, count: int, threads: int, progress: Progress | None
-    ) -> tuple[Floats, NDArray[np.int64]]:
-        """Return distances and ids of the `count` nearest shapes of each point, flat; -1: none."""
-        found = _nearest(nearest_shapes, self.arrays.row, batch, count, False, threads, progress)
-        return found.distance, found.names
+    def inside(
+        self, points: Floats, threads: int, progress: Progress | None = None, *,
+        surface: bool = True,
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Return which points (n, 3) are in a shape or inside the faces of a leaf by parity."""
+        if self.faces is None:
+            found = np.zeros(len(points), np.bool_)
+        else:
+            found = self.faces.inside(points, threads, progress, surface=surface)
+        marks, given, target = found.view(np.uint8), kernel_input(points), self.target
+
+        def work(begin: int, end: int) -> None:
+            with _scratch_for(target) as scratch:
+                mark_around(target, given, scratch, begin, end, surface, marks)
+
+        share(len(points), MAX_POINTS, work, threads, progress, MIN_POINTS)
+        return found
+
+    def run(
+        self, batch: PointBatch, count: int | None, places: bool, threads: int,
+        progress: Progress | None,
+    ) -> Nearest:  # fmt: skip
+        """Find the nearest shape or face of each point, or `count`; with `places`, positions."""
+        found = None if self.faces is None else self.faces.run(batch, count, places, threads, None)
+        k = 1 if count is None else count
+        if found is None:
+            found = _room(batch.size * k, places)
+            found.names.fill(-1)
+        return _fill(nearest_shapes, self.target, batch, (k,), found, threads, progress)
 
 
-def _nearest(
-    kernel: Any, target: Any, batch: PointBatch, count: int | None, places: bool, threads: int,
+def _closest_points(
+    search: PointSearch | ShapeSearch, batch: PointBatch, count: int | None, threads: int,
     progress: Progress | None,
+) -> ClosestPoints:  # fmt: skip
+    found = search.run(batch, count, True, threads, progress)
+    shape = batch.shape if count is None else (*batch.shape, count)
+    position, weights = found.position.reshape(*shape, 3), found.weights
+    u, v, source = weights[:, 0], weights[:, 1], search.source()
+    if not hasattr(source[0], "owners"):
+        d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
+        return points_of((d, position, *rest), source)
+    owner, leaf, prim = named_codes(found.names, source[0].owners, threads)
+    d, *rest = shaped(shape, found.distance, prim, u, v, owner, leaf)
+    return scene_points_of((d, position, *rest), source)
+
+
+@contextmanager
+def _scratch_for(target: Any) -> Iterator[PointScratch]:
+    """Take scratch from a shelf; after an exception it is not given back."""
+    shelf = SHELVES[type(target) is SceneTarget]
+    scratch = shelf.take()
+    yield scratch
+    shelf.give_back(scratch)
+
+
+def _room(size: int, places: bool) -> Nearest:
+    """Return memory for rows of the nearest primitives, with `places` also for positions."""
+    m = size if places else 0
+    return Nearest(np.empty(size), np.empty(size, np.int64), np.empty((m, 2)), np.empty((m, 3)))
+
+
+def _fill(
+    kernel: Any, target: Any, batch: PointBatch, extra: tuple[int, ...], found: Nearest,
+    threads: int, progress: Progress | None,
 ) -> Nearest:  # fmt: skip
-    """Call a kernel of points on chunks; `count` is None for kernels that take none."""
-    n, extra = batch.size * (1 if count is None else count), () if count is None else (count,)
-    m, shelf = n if places else 0, SHELVES[type(target) is SceneTarget]
-    found = Nearest(np.empty(n), np.empty(n, np.int64), np.empty((m, 2)), np.empty((m, 3)))
+    """Call a kernel of points on chunks, with `extra` arguments."""
 
     def work(begin: int, end: int) -> None:
-        # After an exception the scratch is not given back.
-        scratch = shelf.take()
-        kernel(target, batch.points, batch.limits, scratch, begin, end, *extra, found)
-        shelf.give_back(scratch)
+        with _scratch_for(target) as scratch:
+            kernel(target, batch.points, batch.limits, scratch, begin, end, *extra, found)
 
     share(batch.size, MAX_POINTS, work, threads, progress, MIN_POINTS)
     return found

@@ -39,6 +39,7 @@ from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, named_codes
 from bvh.tree.primitives import Custom, Triangles
+from bvh.tree.shapes import shape_of
 
 # Most rays of a batch that one thread takes, as they come; most faces for a single point.
 MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
@@ -53,14 +54,15 @@ new = tuple.__new__
 class Searched:
     """Arrays of a tree or scene for single calls, and kernels' arguments prepared in memory."""
 
-    __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "split")
+    __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "rounded", "split")
 
     # Those of a scene may be replaced (see `adopt`).
     arrays: TreeArrays
     # The class of their primitives.
     kind: type
-    # Whether a primitive may be in several leaves of a tree.
+    # Whether a primitive may be in several leaves of a tree; whether some may be round.
     split: bool
+    rounded: bool
     # Casts a single ray (see `cast_function`), for trees over triangles also with hits as objects;
     # None before the first.
     cast: Callable[..., Any] | None
@@ -70,6 +72,7 @@ class Searched:
 
     def __init__(self, arrays: TreeArrays, split: bool) -> None:
         self.kind, self.split = type(arrays.primitives), split
+        self.rounded = shape_of(arrays.primitives).hollow
         self.adopt(arrays)
 
     def adopt(self, arrays: TreeArrays) -> None:
@@ -269,7 +272,7 @@ def _gathered(
     if ray is None or not type(t_min) is type(t_max) is float:
         return None
     kind = searched.kind
-    if kind is Custom or searched.arrays.nodes.data.size == 0:
+    if kind is Custom or searched.rounded or searched.arrays.nodes.data.size == 0:
         return None
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
     one = memory.single

@@ -15,7 +15,9 @@ from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import common_shape, integers, lengths, shaped, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike
-from bvh.tree.primitives import count_of
+from bvh.runtime.registry import enrolled
+from bvh.tree.primitives import Triangles, count_of
+from bvh.tree.shapes import Capsules, Spheres, shape_of
 
 if TYPE_CHECKING:
     from bvh.tree.arrays import TreeArrays
@@ -45,12 +47,15 @@ class DistanceQueries(TreeBase):
         Parameters
         ----------
         other : BVH, Scene or mesh
-            Over triangles. A mesh is anything that `from_mesh` takes, and is built into a tree in
-            each call; so is a scene, as its `flattened` mesh, whose faces `prim_id` then numbers.
+            Over triangles, spheres or capsules. A mesh is anything that `from_mesh` takes, and is
+            built into a tree in each call; so is a scene, as its `flattened` mesh, whose faces
+            `prim_id` then numbers.
         transform : array_like, shape (..., 4, 4), optional
             Finite affine matrices that bring `other` to this tree's world, a query each. Vertices
             are computed in float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is about
-            these; faces whose vertices are not finite, or overflow, count for nothing.
+            these; faces whose vertices are not finite, or overflow, count for nothing. If either
+            tree is over spheres or capsules, they must be invertible, and move the tree as an
+            instance of a scene.
         max_distance : array_like, shape (...)
             Meshes farther apart are a miss; broadcast against the transforms. One for all must be
             at least 0; of several, those that are negative or NaN find nothing.
@@ -81,7 +86,15 @@ class DistanceQueries(TreeBase):
         """
         from bvh.queries.batches.distance_batches import find_closest_pairs, quick_distance
 
-        other = self._other_tree("distance_to", self._tree_of(other))
+        other = self._tree_of(other)
+        if has_shapes("distance_to", self, other):
+            if is_other(transform, max_distance, hint):
+                return foreign_answer(self.distance_to, locals())
+            measure: Any = enrolled("distances of round trees")
+            pair = self._snapshot(), other._snapshot()
+            given: Any = transform, max_distance, hint, threads, progress
+            return measure(*pair, *given)  # type: ignore[no-any-return]
+        other = self._other_tree("distance_to", other)
         arrays = self._shown_arrays()
         others = arrays if other is self else other._shown_arrays()
         hidden = len(self._arrays.face_bits) + len(other._arrays.face_bits)
@@ -138,6 +151,16 @@ class DistanceQueries(TreeBase):
                 hidden = groups[np.where(pairs < 0, 0, ids)] == 0
                 pairs = np.where(hidden, -1, pairs)
         return pairs
+
+
+def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
+    """Return whether one of two trees is over round shapes; a TypeError if one fits no query."""
+    trees = [each for each in (tree, other) if isinstance(each, TreeBase)]
+    if not any(shape_of(each._arrays.primitives).hollow for each in trees):
+        return False
+    for each in trees:
+        each._must_hold(query, Triangles, Spheres, Capsules)
+    return len(trees) == 2
 
 
 def hint_pairs(

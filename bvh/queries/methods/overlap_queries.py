@@ -175,10 +175,11 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         Parameters
         ----------
         other : BVH or Scene
-            Over triangles. Only a scene takes a scene.
+            Over triangles; of two trees, both may also be over spheres or capsules, whose surfaces
+            meet. Only a scene takes a scene.
         transform : array_like, shape (4, 4), optional
             Affine matrix that brings `other` into this tree's world; as in `distance_to`, the
-            answer is about vertices that are computed in float64.
+            answer is about vertices that are computed in float64, or instances of shapes.
         mask, other_mask : int, optional
             As in `closest_point`, for the faces of this tree and for those of `other`.
         threads, progress

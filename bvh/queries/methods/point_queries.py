@@ -194,7 +194,7 @@ class PointQueries:
                         return -far if within else far
         if is_foreign(points):
             return foreign_answer(self.signed_distance, locals())
-        target = self._point_target("signed_distance", mask)
+        target = self._point_target(_of_method("signed_distance", method), mask)
         if method == "parity":
             warn_if_open(self, mask, "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
@@ -221,7 +221,8 @@ class PointQueries:
         method : {"parity", "winding"}
             "parity" counts how often a ray from the point crosses the surface: right for closed
             meshes however their faces are turned, and in a scene however they overlap; a point on
-            a face, one with an area, is inside. "winding" tests whether `winding_number` exceeds a
+            a face, one with an area, is inside. A point in or on a sphere or capsule is inside,
+            however these overlap. "winding" tests whether `winding_number` exceeds a
             half: for meshes with holes, gaps and overlaps whose normals point outward, and
             instances that are closed only together; the faces of reflected ones are turned back.
             For open meshes parity depends on the direction of the ray, which depends on the tree's
@@ -261,7 +262,7 @@ class PointQueries:
                     return within
         if is_foreign(points):
             return foreign_answer(self.contains, locals())
-        target = self._point_target("contains", mask)
+        target = self._point_target(_of_method("contains", method), mask)
         if method == "parity":
             warn_if_open(self, mask, "contains")
         batch, workers = point_batch(points), thread_count(threads)
@@ -342,6 +343,11 @@ def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: st
     surface = of._open_surface(mask)
     if surface is not None:
         warn_caller(f"{surface}: {consequence.format(query)}")
+
+
+def _of_method(query: str, method: InsideRule) -> str:
+    """Return what a query needs a target for; winding numbers are of faces alone."""
+    return query if method == "parity" else f"{query} with method='winding'"
 
 
 def _accuracy(accuracy: float) -> float:

@@ -101,7 +101,8 @@ class RayQueries:
             scene is not changed, so several threads may exclude different instances.
         cull : {None, "back", "front"}
             Triangles to ignore: those seen from behind, or from the front. Boxes have no sides: a
-            scene never ignores them, and a tree of them raises a ValueError.
+            scene never ignores them, and a tree of them raises a ValueError. Of spheres and
+            capsules, "back" ignores where rays leave them, and "front" is a ValueError.
         threads : int, optional
             Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
         validate_rays : bool

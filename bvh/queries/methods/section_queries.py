@@ -92,7 +92,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         ----------
         planes : array_like, shape (..., 4)
             (nx, ny, nz, offset) each: the points with n . p + offset = 0, above which n . p +
-            offset > 0, as in `overlap_frustum`. Normals need not be normalised.
+            offset > 0, as in `overlap_frustum`; the plane z = 10 is (0, 0, 1, -10). Normals need
+            not be normalised.
 
         Returns
         -------

@@ -1,9 +1,12 @@
-"""Solids of a scene: how its instances are related, and how much they interfere.
+"""Contacts and distances of a scene's instances; as solids, how they are related and interfere.
 
 Each file imports only from those above it.
 
 | file | contents |
 |---|---|
+| `round_instances.py` | Distances between instances over spheres or capsules, and from these to instances over triangles |
+| `round_trees.py` | Distances and contacts of two trees, at least one over spheres or capsules: as in a scene |
+| `instance_contacts.py` | Contacts of instances, and distances between instances |
 | `instance_solids.py` | Instances as solids in world coordinates, which of them are near each other, their relations |
 | `interferences.py` | Interferences of a scene's instances: how they are related, what they share, where they meet |
 | `interference_queries.py` | `Scene.interferences`: all pairs of instances that touch or overlap, and how much |

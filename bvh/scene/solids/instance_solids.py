@@ -11,8 +11,8 @@ from bvh.queries.results import ScenePairs
 from bvh.queries.solid_queries import must_bound_a_solid
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress
-from bvh.scene.instance_contacts import candidates
 from bvh.scene.scene_view import SceneView
+from bvh.scene.solids.instance_contacts import candidates
 from bvh.tree.primitives import Triangles
 
 Rows = NDArray[np.int64]

@@ -12,6 +12,7 @@ Each file imports only from those above it.
 | `winding_number.py` | Winding numbers by a series: multipoles of far nodes, solid angles of near faces |
 | `world_metric.py` | The world metric of an instance, and distances from points to its boxes and triangles by it |
 | `point_walks.py` | Traversal loops of point queries, in float32 and float64, shared by trees and scenes |
-| `closest_point.py` | The closest triangle of points, in a tree or a scene, and the k nearest triangles or shapes |
+| `closest_point.py` | The closest triangle of points, in a tree or a scene, and the k nearest triangles |
 | `instanced_closest_point.py` | Closest points in a scene: its TLAS, and distances in the frames of its BLAS |
+| `shape_points.py` | Spheres and capsules nearest to points, and around them, in a tree or a scene |
 """

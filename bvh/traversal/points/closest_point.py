@@ -1,4 +1,4 @@
-"""The closest triangle of points, in a tree or a scene, and the k nearest triangles or shapes.
+"""The closest triangle of points, in a tree or a scene, and the k nearest triangles.
 
 Points that are not too far (see `point_bounds`) are bounded in float32 alone: each group of
 triangles gives an upper bound of the distance, and candidates, whose lower bounds do not exceed the
@@ -20,14 +20,7 @@ from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.points import point_bounds, point_walks
 from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, FAR, LEAF_ERROR, UP
-from bvh.traversal.points.point_walks import (
-    NO_TRIANGLE,
-    Candidates,
-    DoubleSpace,
-    Rows,
-    ShapeSpace,
-    TreeSpace,
-)
+from bvh.traversal.points.point_walks import NO_TRIANGLE, Candidates, DoubleSpace, Rows, TreeSpace
 from bvh.tree import frame as frames
 from bvh.tree.arrays import TreePointers, TreeRow, is_empty
 from bvh.tree.primitives import corners
@@ -153,15 +146,23 @@ def _k_nearest(target, scratch, p, limit, rows):
             _nearest_in_doubles(target, scratch, p, x, reach, rows)
 
 
+@inlined
+def weighed(corners, u, v):
+    """Return the point of a triangle with weights u and v."""
+    a, b, c = corners
+    w = (1.0 - u) - v
+    return (
+        (w * a[0] + u * b[0]) + v * c[0], (w * a[1] + u * b[1]) + v * c[1],
+        (w * a[2] + u * b[2]) + v * c[2],
+    )  # fmt: skip
+
+
 @kernel
-def _k_nearest_shapes(tree, scratch, p, limit, rows):
-    """Fill rows with the nearest shapes within a limit, NO_TRIANGLE for none."""
-    _clear(rows, limit)
-    if finite(p) and limit >= 0.0:
-        x, reach = point_bounds.local_point(tree.frame, p)
-        scale, lost = frames.scale(tree.frame), 2.0**-49 * reach
-        space = ShapeSpace(tree, np.int64(0), scale, x, EVEN, lost, np.int64(0))
-        point_walks.walk_float64(space, rows, limit, scratch, p, np.int64(0))
+def point_on(corners, p):
+    """Return the point of a triangle that is nearest to p, and its weights."""
+    stay_outlined()
+    _, u, v = nearest_on_triangle(p, *corners)
+    return weighed(corners, u, v), u, v
 
 
 @inlined
@@ -176,12 +177,7 @@ def _write(primitives, found, i, d, closest, whole):
         poke(found.weights, 2 * i, u)
         poke(found.weights, 2 * i + 1, v)
         if not missed:
-            a, b, c = corners(primitives, name)
-            w = (1.0 - u) - v
-            x = (
-                (w * a[0] + u * b[0]) + v * c[0], (w * a[1] + u * b[1]) + v * c[1],
-                (w * a[2] + u * b[2]) + v * c[2],
-            )  # fmt: skip
+            x = weighed(corners(primitives, name), u, v)
         for axis in range(3):
             poke(found.position, 3 * i + axis, x[axis])
 
@@ -213,19 +209,3 @@ def nearest_points(target, points, limits, scratch, begin, end, count, found):
             if name != NO_TRIANGLE:
                 _, u, v = nearest_on_triangle(p, *corners(primitives, name))
             _write(primitives, out, j, peek(out.distance, j), (name, u, v), True)
-
-
-@entry
-def nearest_shapes(row, points, limits, scratch, begin, end, count, found):
-    """Find the `count` spheres or capsules nearest to each of the points begin..end."""
-    tree, memory, out = as_pointers(row), as_pointers(scratch), as_pointers(found)
-    where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
-    empty = is_empty(row)
-    for i in range(begin, end):
-        p, limit, at = vector(where, i), -1.0 if empty else peek(within, i * step), i * count
-        rows = Rows(count, shifted(out.distance, at), shifted(out.names, at))
-        _k_nearest_shapes(tree, memory, p, limit, rows)
-        for j in range(at, at + count):
-            if peek(out.names, j) == NO_TRIANGLE:
-                poke(out.distance, j, INF)
-                poke(out.names, j, np.int64(-1))

@@ -31,7 +31,6 @@ from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
 from bvh.tree.arrays import TreePointers
 from bvh.tree.primitives import corners
-from bvh.tree.shapes import KINDS
 from bvh.tree.triangle_groups import group_at, id_place
 from bvh.tree.wide_nodes import leaf_rows, node_at
 
@@ -67,10 +66,6 @@ class DoubleSpace(NamedTuple):
     weights: point_bounds.Point  # of the squares of a distance's components
     lost: float  # the absolute error of distances
     mask: int
-
-
-class ShapeSpace(DoubleSpace):
-    """A tree over spheres or capsules, for `walk_float64`."""
 
 
 class Candidates(NamedTuple):
@@ -235,31 +230,14 @@ def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     return simd.peek(goal.distance, goal.k - 1), limits, goal
 
 
-@by_type(inline=True)
-def _distance(primitives, i, p):
-    """Return the distance of a point from the surface of a shape."""
-    measure = KINDS[primitives.instance_class].distance
-    return lambda primitives, i, p: measure(primitives.points, i, p)
-
-
-def _visit_shapes(space, goal, near, limits, scratch, p, code, top):
-    """Insert the shapes that are nearer than the last."""
-    first, size = leaf_rows(code)
-    for place in range(first, first + size):
-        prim = np.int64(simd.peek(space.tree.ids, place))
-        if prim >= 0:
-            _insert_nearer(goal, _distance(space.tree.primitives, prim, p), prim)
-    return simd.peek(goal.distance, goal.k - 1), limits, goal
-
-
-# `visit`, by the classes of space and goal; `instanced_closest_point` adds those of a TLAS.
+# `visit`, by the classes of space and goal; `instanced_closest_point` adds those of a TLAS, and
+# `shape_points` those of shapes.
 VISITS: dict[tuple[type, type], Callable[..., object]] = {
     (TreeSpace, Candidates): _visit_closest,
     (InstanceSpace, Candidates): _visit_closest,
     (TreeSpace, Rows): _visit_nearest,
     (InstanceSpace, Rows): _visit_nearest,
     (DoubleSpace, Rows): _visit_in_doubles,
-    (ShapeSpace, Rows): _visit_shapes,
 }
 
 
@@ -362,7 +340,7 @@ def _insert(rows, d, name):
 
 
 @inlined
-def _insert_nearer(rows, d, name):
+def insert_nearer(rows, d, name):
     """Insert a triangle or shape if it comes before the last row."""
     worst, last = simd.peek(rows.distance, rows.k - 1), simd.peek(rows.names, rows.k - 1)
     if d < worst or (d == worst and name < last):
@@ -380,7 +358,7 @@ def insert_group(primitives, ids, base, at, bits, p, rows):
         name = base | np.int64(prim)
         face = corners(primitives, name)
         if not between(p, *face)[0] > simd.peek(rows.distance, rows.k - 1):
-            _insert_nearer(rows, nearest_on_triangle(p, *face)[0], name)
+            insert_nearer(rows, nearest_on_triangle(p, *face)[0], name)
 
 
 @inlined

@@ -16,14 +16,20 @@ SCRIPTS = {
     "solid": "a volume of {volume:.2f}",
     "selection": "picked from {pick}; {rectangle} faces in the rectangle, {lasso} in the lasso",
     "clearances": "least clearances in m: {}",
+    "clash": "{volume:.1f} mm³ are shared, {depth:.2f} mm deep",
+    "cloud": "{lasso} of {points} points are in the lasso, {gap:.3f} from their 8th neighbour",
+    "drop_ins": "{agree} of {rays} rays agree",
     "terrain": "{seen:.0%} of the points are seen; the horizon rises to {horizon:.1f} degrees",
     "tour": "the cursor meets {faces} faces; the lasso selects {selected}",
+    "sky_light": "points see {sky:.0%} of the sky; the CPU agrees: {same}",
 }
+# Scripts beside the gallery's folder.
+BESIDE = ("clash", "cloud", "drop_ins", "sky_light", "terrain")
 
 
 def home(name: str) -> str:
     """Return the module of a script."""
-    return f"bvh.docs.programs.{'' if name == 'terrain' else 'gallery.'}{name}"
+    return f"bvh.docs.programs.{'' if name in BESIDE else 'gallery.'}{name}"
 
 
 def told(name: str, found: dict[str, float] | list[int]) -> str:

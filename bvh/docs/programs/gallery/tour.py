@@ -33,8 +33,10 @@ def main(path: Path, width: int = 800, frequency: int = 13, n: int = 20) -> dict
     """Write n frames of each part; return how many faces were hovered over, and selected."""
     (scene, floor), height = statues(frequency), width * 7 // 16
     frames, faces, at = [], set(), [0, 0, 1.35]
-    camera = bvh.Camera.look_at([0, -13, 4.2], at, "z", 16.2, 2 * width, 2 * height)
-    view, hover, pixel = Lit(scene, camera, floor), scene.picker(camera), np.array([width, height])
+    camera = bvh.Camera.look_at([0, -13, 4.2], at, "z", 16.8, 2 * width, 2 * height)
+    # High enough for shadows that end in the picture.
+    view = Lit(scene, camera, floor, lamp=[-0.3, -0.6, 1.6])
+    hover, pixel = scene.picker(camera), np.array([width, height])
     for s in np.linspace(0.0, 1.0, 2 * n):
         cursor = np.array([0.13 + 0.72 * s, 0.53 - 0.15 * np.sin(9.0 * s)]) * pixel
         pick, text, paint = hover(*2.0 * cursor), "nothing", np.full((len(view.id), 3), 0.8)

@@ -6,7 +6,7 @@ with the nearest boxes come first, so that distances rule out most of the others
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,31 @@ def candidates(
     return NearbyLeaves(job, owners, begins, nearest[order])
 
 
+def _rounds_of(view: SceneView, content: SceneView, job: instance_pairs.PairJob) -> Any:
+    """Return which pairs of leaves have round shapes, and their distances; None if there are none.
+
+    These distances are of the class `RoundInstances`.
+    """
+    if view.plain and content.plain:
+        return None
+    rounds = view.round_trees[job.first.tree_of[job.rows]]
+    rounds = rounds | content.round_trees[job.second.tree_of[job.rows2]]
+    if not rounds.any():
+        return None
+    from bvh.scene.solids.round_instances import RoundInstances
+
+    return rounds, RoundInstances(view, content)
+
+
+def _without(found: NearbyLeaves, left_out: NDArray[np.bool_]) -> NearbyLeaves:
+    """Return the pairs of leaves but some; pairs of instances may have none."""
+    rows = np.flatnonzero(~left_out)
+    sizes = np.bincount(found.instances[rows], minlength=len(found.begins) - 1)
+    job = found.job._replace(rows=found.job.rows[rows], rows2=found.job.rows2[rows])
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    return NearbyLeaves(job, found.owners[rows], begins, found.nearest[rows])
+
+
 def _by_subtrees(
     found: NearbyLeaves, which: Rows, entries: Rows, touching: NDArray[np.bool_], enough: Ids,
     cancel: Ids,
@@ -145,18 +170,37 @@ def find_touching(
 
     The other arguments are those of `candidates`.
     """
-    found = candidates(view, content, ignored, 0.0, threads)
+    every = found = candidates(view, content, ignored, 0.0, threads)
     touching = np.zeros(len(found.begins) - 1, np.bool_)
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
+    rounds = _rounds_of(view, content, found.job)
+    if rounds is not None:
+        _touch_rounds(found, rounds[0], rounds[1], touching, only_one)
+        if only_one and touching.any():
+            return every.owners[every.begins[:-1][touching]].astype(np.int32)
+        found = _without(found, rounds[0])
     which, entries = instance_pairs.tasks_of(found.job, threads)
-    # More tasks than pairs of leaves: these have been split into pairs of subtrees.
-    if len(which) > len(found.job.rows):
+    # Pairs of leaves have been split into pairs of subtrees, or ruled out by these.
+    if len(which) and not np.array_equal(which, np.arange(len(found.job.rows))):
         work = _by_subtrees(found, which, entries, touching, enough, cancel)
     else:
         work = _by_leaves(found, touching, enough, cancel)
     size = min(TASKS_AT_ONCE, max(1, len(which) // (8 * threads)))
     share_long(len(which), size, work, threads, cancel, progress)
-    return found.owners[found.begins[:-1][touching]].astype(np.int32)
+    return every.owners[every.begins[:-1][touching]].astype(np.int32)
+
+
+def _touch_rounds(
+    found: NearbyLeaves, rounds: NDArray[np.bool_], instances: Any,
+    touching: NDArray[np.bool_], only_one: bool,
+) -> None:  # fmt: skip
+    """Set in `touching` the pairs of instances of which round leaves touch others."""
+    job, groups = found.job, found.instances
+    for k in np.flatnonzero(rounds).tolist():
+        if not touching[groups[k]] and instances.nearest(int(job.rows[k]), int(job.rows2[k]), 0.0):
+            touching[groups[k]] = True
+            if only_one:
+                return
 
 
 class _NearestFaces(NamedTuple):
@@ -169,8 +213,9 @@ class _NearestFaces(NamedTuple):
 
 
 def _measure(
-    found: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float, cancel: Ids | None
-) -> _NearestFaces | None:
+    found: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float,
+    cancel: Ids | None, rounds: Any,
+) -> _NearestFaces | None:  # fmt: skip
     """Return the nearer of `nearest` and the nearest faces of pair `k` of leaves within `limit`.
 
     Once the search is cancelled, `nearest` itself.
@@ -180,12 +225,18 @@ def _measure(
 
     job = found.job
     leaf, leaf2 = int(job.rows[k]), int(job.rows2[k])
-    maps = job.first.maps[leaf], job.second.maps[leaf2]
-    near = find_closest_pair(*instance_pairs.trees_of(job, k), maps, None, limit, cancel=cancel)
-    prim, prim2 = near.prim_id.tolist()
-    if prim < 0 or (cancel is not None and cancel[0]):
-        return nearest
-    new = _NearestFaces(float(near.distance), (leaf, prim, leaf2, prim2), near.position)
+    if rounds is not None and rounds[0][k]:
+        nearby = rounds[1].nearest(leaf, leaf2, limit)
+        if nearby is None:
+            return nearest
+        distance, (prim, prim2), position = nearby
+    else:
+        maps = job.first.maps[leaf], job.second.maps[leaf2]
+        near = find_closest_pair(*instance_pairs.trees_of(job, k), maps, None, limit, cancel=cancel)
+        (prim, prim2), distance, position = near.prim_id.tolist(), near.distance, near.position
+        if prim < 0 or (cancel is not None and cancel[0]):
+            return nearest
+    new = _NearestFaces(float(distance), (leaf, prim, leaf2, prim2), position)
     return new if nearest is None or new[:2] < nearest[:2] else nearest
 
 
@@ -197,7 +248,7 @@ def find_clearances(
     found = candidates(view, content, ignored, max_distance, threads)
     count = len(found.begins) - 1
     results: list[_NearestFaces | None] = [None] * count
-    cancel = np.zeros(1, np.int32)
+    cancel, rounds = np.zeros(1, np.int32), _rounds_of(view, content, found.job)
 
     def work(begin: int, end: int) -> None:
         for group in range(begin, end):
@@ -205,7 +256,7 @@ def find_clearances(
             for k in range(int(found.begins[group]), int(found.begins[group + 1])):
                 if found.nearest[k] > limit or cancel[0]:
                     break
-                nearest = _measure(found, k, nearest, limit, cancel)
+                nearest = _measure(found, k, nearest, limit, cancel, rounds)
                 limit = nearest.distance if nearest else limit
             results[group] = nearest
 
@@ -226,11 +277,11 @@ def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: in
     while True:
         found = candidates(view, content, ignored, reach, threads)
         nearest: _NearestFaces | None = None
-        limit, owners = np.inf, found.owners[:0]
+        limit, owners, rounds = np.inf, found.owners[:0], _rounds_of(view, content, found.job)
         for k in np.argsort(found.nearest, kind="stable").tolist():
             if found.nearest[k] > limit:
                 break
-            before, nearest = nearest, _measure(found, k, nearest, limit, None)
+            before, nearest = nearest, _measure(found, k, nearest, limit, None, rounds)
             if nearest is not before:
                 owners = found.owners[k : k + 1]
             limit = nearest.distance if nearest else limit

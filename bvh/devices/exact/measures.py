@@ -1,6 +1,7 @@
-"""Hits near an edge, a vertex or the origin of a ray: small volumes by way of a point nearby.
+"""t, u and v of hits: by double-doubles, and what these leave open by a point nearby or exact sums.
 
-Where a weight or t is about 0, its volume loses by cancellation what double-doubles have. It is
+Near an edge, a vertex or the origin of a ray volumes are small, and found by way of a point nearby:
+where a weight or t is about 0, its volume loses by cancellation what double-doubles have. It is
 the same volume for another point: (r x a) . q = (r x (a + s q - t r)) . q for all s and t, and
 n . a = n . (a + u p + v q). With the approximate t and weights of the hit the sum in brackets is
 short, and so is the error of a product with it.
@@ -13,10 +14,13 @@ which DD_ERROR covers with the 38 * 2**-106 of `sized_dot`, and by at most 2**-1
 of absolute components; n . b likewise by 2**-150 M |sizes|. DD_ERROR * 2**-46 M covers these.
 """
 
+from typing import Any
+
 import warp as wp
 
 from bvh.devices.exact.arithmetic import (
     ZERO,
+    difference,
     f8,
     largest,
     round_quotient,
@@ -26,17 +30,18 @@ from bvh.devices.exact.arithmetic import (
     two_sum,
 )
 from bvh.devices.exact.triangles import (
+    NONE,
     Volumes,
-    close_distance,
-    details_of,
     distance_by_sums,
+    exact_quotient,
     is_sided,
     scaled_quotient,
+    shifted,
+    unit_of,
     volumes_for_details,
-    volumes_of,
     weights_of,
 )
-from bvh.devices.exact.volumes import is_moderate
+from bvh.devices.exact.volumes import exact_volume, is_moderate
 
 TERM_SHARE = f8(2.0**-46)
 
@@ -117,78 +122,77 @@ def _time(x: Volumes, o: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
     return decided, t
 
 
-@wp.func
-def close_distance_of(
-    o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64,
-    v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
-):  # fmt: skip
-    """Return (decided, t) of a hit, by double-doubles."""
-    decided, t = close_distance(volumes_of(o, d, e, k, v0, v1, v2))
-    return decided, t
+def _by(near: bool, sums: bool) -> tuple[Any, Any]:
+    """Return (distance, measures): by double-doubles and, for the rest, by one more means."""
+
+    @wp.func
+    def distance(
+        x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
+    ):  # fmt: skip
+        """Return (decided, t) of a hit, rounded to the nearest double."""
+        decided, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
+        if near:
+            if not decided:
+                decided, t = _time(x, o, v0, v1, v2)
+        if sums:
+            if not decided:
+                decided, t = distance_by_sums(o, d, v0, v1, v2)
+        return decided, t
+
+    @wp.func
+    def measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+        """Return the measures of a hit, as `exact_details` has them."""
+        found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
+        t_sure, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
+        u_sure, u, v_sure, v = weights_of(x)
+        found.front = x.total[0] < ZERO
+        if near:
+            if not t_sure:
+                t_sure, t = _time(x, o, v0, v1, v2)
+            if x.in_range and is_sided(x):
+                tau = x.along[0] / x.total[0]
+                first, second = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
+                if not u_sure:
+                    u_sure, w = _weight(x, x.q, x.q_low, second, tau)
+                    u = -w
+                if not v_sure:
+                    v_sure, v = _weight(x, x.p, x.p_low, first, tau)
+        if sums:
+            volumes = wp.where(x.in_range and not (t_sure and u_sure and v_sure), 4, 0)
+            unit, shift = unit_of(d)
+            total_sure, total = bool(False), wp.vec2d()
+            # Of the normal with d and with v0 - o; of d x (v0 - o) with v0 - v2 and with v1 - v0.
+            for which in range(volumes):
+                normal, of_u = which < 2, which == 2
+                a, a_low = difference(wp.where(normal, v1, v0), wp.where(normal, v0, o), NONE)
+                to = wp.where(normal, v2, wp.where(of_u, v0, v1))
+                b, b_low = difference(to, wp.where(of_u, v2, v0), NONE)
+                c, c_low = unit, wp.vec3d()
+                if which == 1:
+                    c, c_low = difference(v0, o, NONE)
+                sure, value = exact_volume(a, a_low, b, b_low, c, c_low)
+                decided, w = exact_quotient(sure, value, total_sure, total)
+                if which == 0:
+                    total_sure = sure and value[0] != ZERO
+                    total = value
+                    found.front = value[0] < ZERO
+                if which == 1 and not t_sure:
+                    t_sure, t = shifted(decided, w, shift)
+                if which == 2 and not u_sure:
+                    u = w
+                    u_sure = decided
+                if which == 3 and not v_sure:
+                    v = w
+                    v_sure = decided
+        found.t = t
+        found.u = u
+        found.v = v
+        found.decided = x.in_range and t_sure and u_sure and v_sure
+        return found
+
+    return distance, measures
 
 
-@wp.func
-def near_distance(
-    o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64,
-    v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
-):  # fmt: skip
-    """Return (decided, t) of a hit, as `distance` does, without exact sums."""
-    x = volumes_of(o, d, e, k, v0, v1, v2)
-    decided, t = close_distance(x)
-    if not decided:
-        decided, t = _time(x, o, v0, v1, v2)
-    return decided, t
-
-
-@wp.func
-def close_measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return the measures of a hit far from edges and from the origin."""
-    found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
-    t_sure, t = close_distance(x)
-    u_sure, u, v_sure, v = weights_of(x)
-    found.t = t
-    found.u = u
-    found.v = v
-    found.front = x.total[0] < ZERO
-    found.decided = t_sure and u_sure and v_sure
-    return found
-
-
-@wp.func
-def near_measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return the measures of a hit."""
-    found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
-    t_sure, t = close_distance(x)
-    u_sure, u, v_sure, v = weights_of(x)
-    found.front = x.total[0] < ZERO
-    if x.in_range and is_sided(x):
-        tau = x.along[0] / x.total[0]
-        if not t_sure:
-            t_sure, t = _time(x, o, v0, v1, v2)
-        first, second = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
-        if not u_sure:
-            u_sure, w = _weight(x, x.q, x.q_low, second, tau)
-            u = -w
-        if not v_sure:
-            v_sure, v = _weight(x, x.p, x.p_low, first, tau)
-    found.t = t
-    found.u = u
-    found.v = v
-    found.decided = x.in_range and t_sure and u_sure and v_sure
-    return found
-
-
-@wp.func
-def exact_measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return the measures of a hit, by exact sums where double-doubles leave them open."""
-    found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
-    t_sure, t = close_distance(x)
-    if not t_sure:
-        t_sure, t = distance_by_sums(o, d, v0, v1, v2)
-    sure, u, v, front = details_of(x, o, d, v0, v1, v2)
-    found.t = t
-    found.u = u
-    found.v = v
-    found.front = front
-    found.decided = t_sure and sure
-    return found
+close_distance, close_measures = _by(near=False, sums=False)
+near_distance, near_measures = _by(near=True, sums=False)
+exact_distance, exact_measures = _by(near=False, sums=True)

@@ -1,0 +1,83 @@
+"""Gaps between the surfaces of spheres and capsules, and between these and faces: bounds.
+
+A sphere or capsule is its axis, a triangle without area, with a radius; a face has the radius 0.
+With d the distance of both triangles, and m the greatest distance of a corner of the second from
+the axis of the first, the gap is the largest of 0, d - r - s outside, and r - s - m where the
+second is inside the first, or as much with both swapped: distances from an axis are convex, so
+that their maximum over a triangle is at a corner.
+"""
+
+from bvh.geometry.arithmetic import floats
+from bvh.geometry.arithmetic.floats import INF, vector
+from bvh.geometry.arithmetic.vectors import dot, minus
+from bvh.geometry.pairs.triangle_distance import FILTER_ERROR, FILTER_REACH, bounded_features
+from bvh.geometry.point_triangle import along
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import inlined, kernel
+from bvh.runtime.simd import peek, pointer, poke, shifted, sqrt
+
+# The error of sums and differences of radii, and of the last rounding, as a share of these.
+SUM_ERROR = 2.0**-50
+# Numbers of a result: both bounds, the nearest points of both triangles, and the direction from the
+# second to the first.
+SIZE = 11
+
+
+@inlined
+def _farthest(t, a, b):
+    """Return the greatest distance of a corner from a segment, in doubles."""
+    most, v = 0.0, minus(b, a)
+    for k in range(3):
+        w = minus(t[k], a)
+        share = along(dot(w, v), dot(v, v))
+        d = w[0] - share * v[0], w[1] - share * v[1], w[2] - share * v[2]
+        most = max(most, dot(d, d))
+    return sqrt(most)
+
+
+@inlined
+def _inside(a, r, b, s, error):
+    """Return bounds of the gap of b, with the radius s, inside a, if it is."""
+    gap = (r - s) - _farthest(b, a[0], a[1])
+    return gap - error, gap + error
+
+
+_corners = inlined(
+    lambda rows, i: (vector(rows, 3 * i), vector(rows, 3 * i + 1), vector(rows, 3 * i + 2))
+)
+
+
+@kernel
+def _gap(a, r, b, s):
+    """Return (low, high, x, y, g): bounds of the gap, nearest points of the triangles, y to x."""
+    low, high, g, x, y = bounded_features(a, b)
+    o = b[0]
+    size = max(floats.reach_of(minus(a[0], o), minus(a[1], o), minus(a[2], o)), 0.0)
+    size = max(size, max(floats.largest(minus(b[1], o)), floats.largest(minus(b[2], o))))
+    error = FILTER_ERROR * size + SUM_ERROR * (r + s)
+    x = x[0] + o[0], x[1] + o[1], x[2] + o[2]
+    y = y[0] + o[0], y[1] + o[1], y[2] + o[2]
+    if not 1.0 / FILTER_REACH < size < FILTER_REACH or not error < INF:
+        return 0.0, INF, x, y, g
+    low, high = max(low - (r + s) - error, 0.0), max(high - (r + s) + error, 0.0)
+    for side in range(2):
+        first, last = _inside(a, r, b, s, error) if side == 0 else _inside(b, s, a, r, error)
+        if (r > s) == (side == 0):
+            low, high = max(low, first), max(high, last)
+    return low, high, x, y, g
+
+
+@entry
+def find_gaps(corners, radii, others, other_radii, found):
+    """Write SIZE numbers for each pair of triangles (n, 3, 3) with radii (n,)."""
+    t, u, out = pointer(corners), pointer(others), pointer(found)
+    r, s = pointer(radii), pointer(other_radii)
+    for i in range(len(radii)):
+        low, high, x, y, g = _gap(_corners(t, i), peek(r, i), _corners(u, i), peek(s, i))
+        row = shifted(out, SIZE * i)
+        poke(row, 0, low)
+        poke(row, 1, high)
+        for axis in range(3):
+            poke(row, 2 + axis, x[axis])
+            poke(row, 5 + axis, y[axis])
+            poke(row, 8 + axis, g[axis])

@@ -1,0 +1,274 @@
+"""Distances between instances over spheres or capsules, and from these to instances over triangles.
+
+The nearest axes, or axis and face, are searched as faces without area. The gap between those two
+bounds the least one, and where radii are equal and nothing is inside, is it. Otherwise it is the
+least of all pairs whose boxes are as near. Bounds of gaps are in doubles (see `round_gaps`), and
+rational arithmetic computes those that may be the least.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.rational import round_gap
+from bvh.geometry.pairs.round_gaps import SIZE, find_gaps
+from bvh.geometry.transforms import moved
+from bvh.queries.batches.distance_batches import find_closest_pair
+from bvh.queries.batches.overlap_batches import RegionSearch, find_regions, search_of
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import warms
+from bvh.scene.instance_pairs import search_of_scene
+from bvh.scene.scene_view import SceneView
+from bvh.traversal.regions.regions import BoxRegions
+from bvh.tree.arrays import TreeArrays, frozen_primitives
+from bvh.tree.build import build
+from bvh.tree.instanced import PRIM_MASK
+from bvh.tree.primitives import Triangles
+from bvh.tree.shapes import shape_of
+
+Reals = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+# Larger than rounding errors of distances and radii, as a share of these.
+SLACK = 2.0**-45
+
+
+class Parts(NamedTuple):
+    """Axes and radii of the shapes of an instance, or faces, in the world."""
+
+    ids: Ids  # (n,)
+    corners: Reals  # (n, 3, 3)
+    radii: Reals  # (n,), 0 of faces
+    boxes: Reals  # (n, 6) around shapes; none of faces
+
+    def chosen(self, rows: Any) -> Parts:
+        """Return some rows."""
+        return Parts(*(column[rows] for column in self))
+
+
+class Nearest(NamedTuple):
+    """The nearest two parts of two instances."""
+
+    distance: float
+    prims: tuple[int, int]
+    position: Reals  # (2, 3)
+
+
+class RoundInstances:
+    """Pairs of leaves of two scenes, or of one, of which at least one is over round shapes."""
+
+    def __init__(self, view: SceneView, other: SceneView) -> None:
+        self._views = view, other
+        # The shapes of leaves, by the side and the leaf.
+        self._shapes: dict[tuple[int, int], Parts] = {}
+        self._boxes: dict[tuple[int, int], RegionSearch] = {}
+
+    def nearest(self, leaf: int, leaf2: int, limit: float) -> Nearest | None:
+        """Return the nearest parts of two leaves, if their distance is at most a limit."""
+        leaves = leaf, leaf2
+        rounds = [self._is_round(side, leaves[side]) for side in (0, 1)]
+        radii = [self._parts(k, leaves[k]).radii if rounds[k] else np.zeros(1) for k in (0, 1)]
+        most = sum(float(each.max(initial=0.0)) for each in radii)
+        trees = [self._axes_or_faces(side, leaves[side]) for side in (0, 1)]
+        maps = [view.maps[k] for view, k in zip(self._views, leaves, strict=True)]
+        reach = (limit + most) * (1.0 + SLACK)
+        near = find_closest_pair(trees[0], trees[1], (maps[0], maps[1]), None, reach)
+        first = near.prim_id.tolist()
+        if first[0] < 0:
+            return None
+        pair = [self._some(side, leaves[side], np.array([first[side]])) for side in (0, 1)]
+        gaps = _gaps(*pair)
+        even = all((each == each[0]).all() for each in radii)
+        if not even or not near.distance * (1.0 - SLACK) > most:
+            within = min(limit, float(gaps[0, 1])) * (1.0 + SLACK)
+            pair = self._within(leaves, 0 if rounds[0] else 1, within)
+            gaps = _gaps(*pair)
+        return _least(pair[0], pair[1], gaps, limit)
+
+    def touching(self, leaf: int, leaf2: int) -> NDArray[np.int32]:
+        """Return the pairs of parts of two leaves that touch, (m, 2), ascending."""
+        side = 0 if self._is_round(0, leaf) else 1
+        first, second = self._within((leaf, leaf2), side, 0.0)
+        gaps = _gaps(first, second)
+        touch = gaps[:, 1] == 0.0
+        for k in np.flatnonzero((gaps[:, 0] == 0.0) & ~touch).tolist():
+            touch[k] = _exact_gap(first, second, k) == 0.0
+        pairs = np.stack([first.ids, second.ids], axis=1)[touch]
+        return np.asarray(pairs[np.lexsort(pairs.T[::-1])], np.int32)
+
+    def _is_round(self, side: int, leaf: int) -> bool:
+        view = self._views[side]
+        return bool(view.round_trees[view.tree_of[leaf]])
+
+    def _axes_or_faces(self, side: int, leaf: int) -> TreeArrays:
+        """Return the tree of a leaf, or one over the axes of its shapes as faces without area."""
+        view = self._views[side]
+        k = view.tree_of[leaf]
+        return _axes_of(view.trees[k]) if view.round_trees[k] else view.shown_trees()[k]
+
+    def _parts(self, side: int, leaf: int) -> Parts:
+        """Return the shapes of a leaf that are valid."""
+        key, view = (side, leaf), self._views[side]
+        if key not in self._shapes:
+            primitives = view.trees[view.tree_of[leaf]].primitives
+            shape = shape_of(primitives)
+            ids = np.flatnonzero(shape.bounds(primitives.points)[2])
+            points = shape.instances(primitives.points[ids], view.maps[leaf])
+            boxes = np.hstack(shape.bounds(points)[:2])
+            self._shapes[key] = Parts(ids, _axes(points), points[:, -1].copy(), boxes)
+        return self._shapes[key]
+
+    def _search(self, side: int, leaf: int) -> RegionSearch:
+        """Return the region search of the faces of a leaf, or of boxes around its shapes."""
+        view = self._views[side]
+        if not self._is_round(side, leaf):
+            only = view.only(np.arange(len(view)) == leaf)
+            return search_of_scene(view)._replace(arrays=only)
+        key = side, leaf
+        if key not in self._boxes:
+            boxes = self._parts(side, leaf).boxes
+            tree = BVH.from_boxes(boxes[:, :3], boxes[:, 3:], threads=1, warn=False)
+            self._boxes[key] = search_of(tree.arrays, tree.bounds)
+        return self._boxes[key]
+
+    def _some(self, side: int, leaf: int, ids: Ids) -> Parts:
+        """Return some shapes or faces of a leaf."""
+        if self._is_round(side, leaf):
+            parts = self._parts(side, leaf)
+            return parts.chosen(np.searchsorted(parts.ids, ids))
+        view = self._views[side]
+        points, faces = view.trees[view.tree_of[leaf]].primitives
+        corners = moved(points[faces[ids]].reshape(-1, 3), view.maps[leaf])
+        return Parts(ids, corners.reshape(-1, 3, 3), np.zeros(len(ids)), np.empty((len(ids), 6)))
+
+    def _within(self, leaves: tuple[int, int], side: int, reach: float) -> list[Parts]:
+        """Return the parts of both leaves, pair by pair, whose boxes are within a distance.
+
+        `side` is one with round shapes.
+        """
+        own = self._parts(side, leaves[side])
+        with np.errstate(over="ignore"):
+            low = np.nextafter(own.boxes[:, :3] - reach, -np.inf)
+            high = np.nextafter(own.boxes[:, 3:] + reach, np.inf)
+        other, leaf = 1 - side, leaves[1 - side]
+        search, view = self._search(other, leaf), self._views[other]
+        # Nothing is outside the bounds; clipped to them, all corners are finite.
+        low, high = np.maximum(low, search.bounds[0]), np.minimum(high, search.bounds[1])
+        regions = BoxRegions(kernel_input(low), kernel_input(high))
+        offsets, codes = find_regions(search, regions, len(low), 1, None)
+        found, which = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
+        if self._is_round(other, leaf):
+            pair = [own.chosen(which), self._parts(other, leaf).chosen(found)]
+        else:
+            shown = ~np.isin(found, _hidden(view.trees[view.tree_of[leaf]]))
+            pair = [own.chosen(which[shown]), self._some(other, leaf, found[shown])]
+        return pair if side == 0 else pair[::-1]
+
+
+def _axes(points: Reals) -> Reals:
+    """Return the axes of shapes as triangles without area."""
+    start, end = points[:, 6:9], points[:, -4:-1]
+    return np.stack([start, end, end], axis=1)
+
+
+def _axes_of(arrays: TreeArrays) -> TreeArrays:
+    """Return the tree over the axes of a tree's shapes, cached."""
+    cached: TreeArrays | None = vars(arrays).get("_axes")
+    if cached is None:
+        shapes: Any = arrays.primitives
+        corners = _axes(shapes.points)
+        corners[~shape_of(shapes).bounds(shapes.points)[2]] = np.nan
+        faces = np.arange(3 * len(corners), dtype=np.int32).reshape(-1, 3)
+        axes = frozen_primitives(Triangles(corners.reshape(-1, 3), faces))
+        cached = vars(arrays).setdefault("_axes", build(axes, "medium", 1, None)[0])
+    return cached
+
+
+def _hidden(arrays: TreeArrays) -> Ids:
+    """Return the faces without bits."""
+    if not len(arrays.face_bits):
+        return np.empty(0, np.int64)
+    ids = arrays.nodes.ids
+    return np.unique(ids[(arrays.face_bits == 0) & (ids >= 0)])
+
+
+def _gaps(first: Parts, second: Parts) -> Reals:
+    """Return the results of `find_gaps` for pairs of parts."""
+    found = np.empty((len(first.ids), SIZE))
+    sides = (kernel_input(a) for each in (first, second) for a in (each.corners, each.radii))
+    find_gaps(*sides, found)
+    return found
+
+
+def _exact_gap(first: Parts, second: Parts, k: int) -> float:
+    """Return the gap of a pair of parts by rational arithmetic."""
+    one, other = (each.corners[k].tolist() for each in (first, second))
+    return round_gap(one, float(first.radii[k]), other, float(second.radii[k]))
+
+
+def _least(first: Parts, second: Parts, gaps: Reals, limit: float) -> Nearest | None:
+    """Return the pair with the least gap within a limit, of equal ones that of the lowest ids."""
+    low, high = gaps[:, 0], gaps[:, 1]
+    rows = np.flatnonzero(low <= min(float(high.min(initial=np.inf)), limit))
+    best: tuple[float, int, int] = (np.inf, -1, -1)
+    which = -1
+    # Those that surely touch come first.
+    for k in rows[np.lexsort((second.ids[rows], first.ids[rows], high[rows] > 0.0))].tolist():
+        key = int(first.ids[k]), int(second.ids[k])
+        if low[k] > best[0] or (low[k] == best[0] == 0.0 and key > best[1:]):
+            continue
+        gap = _exact_gap(first, second, k) if high[k] > 0.0 else 0.0
+        if gap <= limit and (gap, *key) < best:
+            best, which = (gap, *key), k
+    if which < 0:
+        return None
+    pair = first.chosen([which]), second.chosen([which])
+    return Nearest(best[0], best[1:], _positions(*pair, gaps[which]))
+
+
+def _positions(first: Parts, second: Parts, gap: Reals) -> Reals:
+    """Return the points of two parts that are nearest to each other.
+
+    Where their surfaces cross, those of round shapes are between the nearest points of their axes.
+    """
+    x, y, g = gap[2:5], gap[5:8], gap[8:11]
+    r, s = float(first.radii[0]), float(second.radii[0])
+    for side, (one, other) in enumerate(((first, second), (second, first))):
+        # Whether the other part is inside: its corner that is the farthest from this axis.
+        feet = np.array([_foot(one.corners[0], corner) for corner in other.corners[0]])
+        off = np.linalg.norm(other.corners[0] - feet, axis=1)
+        k, more = int(off.argmax()), abs(r - s)
+        if one.radii[0] > other.radii[0] and off[k] < more:
+            u = _unit(other.corners[0, k] - feet[k], one.corners[0])
+            places = feet[k] + one.radii[0] * u, other.corners[0, k] + other.radii[0] * u
+            return np.array(places if side == 0 else places[::-1])
+    u = _unit(g, first.corners[0] if r > 0.0 else second.corners[0])
+    return np.array([x - r * u, y + s * u])
+
+
+def _foot(axis: Reals, p: Reals) -> Reals:
+    """Return the point of an axis that is nearest to a point."""
+    v = axis[1] - axis[0]
+    length = float(v @ v)
+    share = min(max(float((p - axis[0]) @ v) / length, 0.0), 1.0) if length else 0.0
+    return np.asarray(axis[0] + share * v)
+
+
+def _unit(way: Reals, axis: Reals) -> Reals:
+    """Return a vector with the length 1; for 0 one across an axis."""
+    if not way.any():
+        v = axis[1] - axis[0]
+        way = np.cross(v, np.eye(3)[np.abs(v).argmin()]) if v.any() else np.array([1.0, 0.0, 0.0])
+    way = way / np.abs(way).max()
+    return np.asarray(way / np.linalg.norm(way))
+
+
+@warms("round instances")
+def _warm() -> None:
+    """Compile the bounds of gaps."""
+    one = Parts(np.zeros(1, np.int64), np.zeros((1, 3, 3)), np.ones(1), np.zeros((1, 6)))
+    _gaps(one, one)

@@ -1,0 +1,223 @@
+"""Spheres and capsules nearest to points, and around them, in a tree or a scene.
+
+Trees are traversed in float64 (see `point_walks`). In a scene, leaves over other primitives are
+left out: rows begin with the faces that are nearest, and shapes that are nearer replace these.
+
+An instance differs from the image of its shape by less than the bound of vertices' errors in the
+frame of its tree (see `world_bounds`), which is added to that of the point (see `world_metric`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF, NAN, finite, vector
+from bvh.geometry.round_distances import nearest_on_surface, signed_distance
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import by_type, kernel, stay_outlined
+from bvh.runtime.simd import peek, pointer, poke, shifted
+from bvh.runtime.tuple_references import Pointer, as_pointers
+from bvh.traversal.points import point_bounds, point_walks
+from bvh.traversal.points.closest_point import TreeTarget, point_on
+from bvh.traversal.points.instanced_closest_point import TopSpace
+from bvh.traversal.points.point_bounds import EVEN
+from bvh.traversal.points.point_walks import NO_TRIANGLE, VISITS, DoubleSpace, Rows, insert_nearer
+from bvh.traversal.points.world_metric import LENGTHS, METRIC_SIZE, SCALE, WEIGHTS, seen_from
+from bvh.tree import frame as frames
+from bvh.tree import rows as tree_rows
+from bvh.tree.arrays import is_empty, pointers_at
+from bvh.tree.instanced import (
+    SPHERES,
+    TRANSFORM_SIZE,
+    VERTEX_ERROR,
+    Instanced,
+    code_of,
+    instanced_capsule,
+    kind_of,
+    leaf_of,
+    row_of,
+)
+from bvh.tree.primitives import corners
+from bvh.tree.shapes import KINDS
+from bvh.tree.wide_nodes import LEAF_BITS, leaf_rows
+
+
+class ShapeSpace(DoubleSpace):
+    """A tree over spheres or capsules."""
+
+
+class ShapesOfLeaf(DoubleSpace):
+    """The tree of an instance over spheres or capsules."""
+
+
+class TopOfShapes(TopSpace):
+    """The TLAS of a scene, of which leaves over spheres and capsules are visited."""
+
+
+class Around(NamedTuple):
+    """Whether a point is in a shape: a byte that is set, and whether the surface belongs to it."""
+
+    found: Pointer[np.uint8]
+    surface: bool
+
+
+@by_type(inline=True)
+def _capsule_of(primitives, name):
+    """Return the ends of the axis of a shape, equal in spheres, and its radius."""
+    if primitives.instance_class is Instanced:
+        return lambda primitives, name: instanced_capsule(primitives, name)
+    ends = KINDS[primitives.instance_class].capsule
+    return lambda primitives, name: ends(primitives.points, name)
+
+
+def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
+    """Insert the shapes that are nearer than the last."""
+    first, size = leaf_rows(code)
+    for place in range(first, first + size):
+        prim = np.int64(peek(space.tree.ids, place))
+        if prim >= 0:
+            name = space.base | prim
+            d = abs(signed_distance(p, *_capsule_of(space.tree.primitives, name)))
+            insert_nearer(goal, d, name)
+    return peek(goal.distance, goal.k - 1), limits, goal
+
+
+def _visit_around(space, goal, near, limits, scratch, p, code, top):
+    """Test whether the point is in one of the shapes, unless it is in another."""
+    first, size = leaf_rows(code)
+    for place in range(first, first + size):
+        prim = np.int64(peek(space.tree.ids, place))
+        if prim >= 0 and peek(goal.found, 0) == 0:
+            d = signed_distance(p, *_capsule_of(space.tree.primitives, space.base | prim))
+            if d < 0.0 or (d == 0.0 and goal.surface):
+                poke(goal.found, 0, np.uint8(1))
+    return near, limits, goal
+
+
+@kernel
+def _walk_leaf(target, goal, near, scratch, p, x, leaf, base):
+    """Traverse the tree of a leaf over shapes; return (near, goal)."""
+    # `x` is p in the frame of the TLAS; the stack is free from `base` on.
+    stay_outlined()
+    instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
+    q, reach, lost, _ = seen_from(instanced, metric, leaf, x)
+    lengths = vector(metric, LENGTHS // 3)
+    error = peek(instanced.transforms, leaf * TRANSFORM_SIZE + VERTEX_ERROR)
+    lost += (lengths[0] + lengths[1] + lengths[2]) * error
+    space = ShapesOfLeaf(
+        pointers_at(row_of(instanced, leaf), instanced), code_of(leaf, 0), peek(metric, SCALE), q,
+        vector(metric, WEIGHTS // 3), lost + 2.0**-49 * reach, target.mask,
+    )  # fmt: skip
+    return point_walks.walk_instance_float64(space, goal, near, scratch, p, base)
+
+
+def _visit_leaf(space, goal, near, limits, scratch, p, code, top):
+    """Traverse the tree of a leaf of the TLAS, if that is over shapes and counts."""
+    instanced, leaf = space.tree.primitives, np.int64(peek(space.tree.ids, ~code >> LEAF_BITS))
+    row = row_of(instanced, leaf)
+    if (
+        peek(instanced.masks, leaf) & space.target.mask != 0
+        and tree_rows.kind(row) >= SPHERES and not tree_rows.is_empty(row)
+    ):  # fmt: skip
+        near, goal = _walk_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
+    return near, limits, goal
+
+
+for _goal, _visit in ((Rows, _visit_nearest), (Around, _visit_around)):
+    VISITS[ShapeSpace, _goal] = VISITS[ShapesOfLeaf, _goal] = _visit
+    VISITS[TopOfShapes, _goal] = _visit_leaf
+
+
+def _tree_space(target, x, reach):
+    scale, lost = frames.scale(target.tree.frame), 2.0**-49 * reach
+    return ShapeSpace(target.tree, np.int64(0), scale, x, EVEN, lost, target.mask)
+
+
+def _top_space(target, x, reach):
+    scale, lost = frames.scale(target.tree.frame), 2.0**-49 * reach
+    lanes = point_bounds.spread_point(x)
+    return TopOfShapes(target.tree, scale, target, lanes, 0.0, x, EVEN, lost)
+
+
+@by_type(inline=True)
+def _space_of(target, x, reach):
+    """Return the space of x in a target's frame; `reach` is its largest coordinate."""
+    return _tree_space if target.instance_class is TreeTarget else _top_space
+
+
+@kernel
+def _walk(target, goal, near, scratch, p):
+    """Traverse a tree or scene for the shapes at most `near` from a finite point."""
+    x, reach = point_bounds.local_point(target.tree.frame, p)
+    space = _space_of(target, x, reach)
+    point_walks.walk_float64(space, goal, near, scratch, p, np.int64(0))
+
+
+@by_type(inline=True)
+def _is_shape(primitives, name):
+    """Return whether a primitive is a sphere or capsule."""
+    if primitives.instance_class is Instanced:
+        return lambda primitives, name: kind_of(primitives, leaf_of(name)) >= SPHERES
+    return lambda primitives, name: True
+
+
+@by_type(inline=True)
+def _nearest_on_face(primitives, name, p):
+    """Return the point of a face that is nearest to p, and its weights."""
+    if primitives.instance_class is Instanced:
+        return lambda primitives, name, p: point_on(corners(primitives, name), p)
+    # In trees over shapes, there are none.
+    return lambda primitives, name, p: (p, NAN, NAN)
+
+
+@kernel
+def _finish(primitives, found, i, p, whole):
+    """Finish row i of the nearest, whose distance and name are there."""
+    stay_outlined()
+    name, x, u, v = peek(found.names, i), (NAN, NAN, NAN), NAN, NAN
+    if name == NO_TRIANGLE:
+        poke(found.distance, i, INF)
+        poke(found.names, i, np.int64(-1))
+    elif whole:
+        if _is_shape(primitives, name):
+            x = nearest_on_surface(p, *_capsule_of(primitives, name))
+        else:
+            x, u, v = _nearest_on_face(primitives, name, p)
+    if whole:
+        poke(found.weights, 2 * i, u)
+        poke(found.weights, 2 * i + 1, v)
+        for axis in range(3):
+            poke(found.position, 3 * i + axis, x[axis])
+
+
+@entry
+def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
+    """Find the `count` shapes nearest to each of the points begin..end.
+
+    Rows of `found` have the faces that are nearest, or the name -1.
+    """
+    aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
+    where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
+    whole, empty = len(found.position) > 0, is_empty(target.tree)
+    for i in range(begin, end):
+        p, limit, at = vector(where, i), peek(within, i * step), i * count
+        rows = Rows(count, shifted(out.distance, at), shifted(out.names, at))
+        for j in range(count):
+            if peek(rows.names, j) < 0:
+                poke(rows.distance, j, limit)
+                poke(rows.names, j, np.int64(NO_TRIANGLE))
+        if finite(p) and limit >= 0.0 and not empty:
+            _walk(aim, rows, peek(rows.distance, count - 1), memory, p)
+        for j in range(at, at + count):
+            _finish(aim.tree.primitives, out, j, p, whole)
+
+
+@entry
+def mark_around(target, points, scratch, begin, end, surface, found):
+    """Set the bytes of the points begin..end that are in a shape or, if `surface`, on one."""
+    aim, memory = as_pointers(target), as_pointers(scratch)
+    where, marks, empty = pointer(points), pointer(found), is_empty(target.tree)
+    for i in range(begin, end):
+        p = vector(where, i)
+        if finite(p) and not empty:
+            _walk(aim, Around(shifted(marks, i), surface), 0.0, memory, p)
