@@ -88,7 +88,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         Notes
         -----
         Surfaces that cross take milliseconds. Where faces only touch, as walls do, or are those of
-        both meshes, it takes twice the time of `overlap_tree`, or far longer if a mesh meets itself.
+        both meshes, it takes twice as long as `overlap_tree`; far longer if a mesh meets itself.
 
         Examples
         --------

@@ -4,8 +4,6 @@ The first triangle is clipped by the sides of the second. Corners of the polygon
 either triangle, or where two edges cross, so signs of the triangles' corners decide everything.
 """
 
-import numpy as np
-
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.predicates import drop_axis, orient2d
 from bvh.geometry.pairs.triangle_overlap import spread_axis
