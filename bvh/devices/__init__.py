@@ -12,8 +12,8 @@ Each file imports only from those above it.
 | `layout.py` | The arrays of trees and scenes on a device, made from those for CPUs |
 | `searches/` | Rays and points in a tree or a scene: float32 discards, what is left is decided exactly. |
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
-| `ray_kernels.py` | The kernels of ray queries |
-| `stages/` | Closest and any hits of trees in stages: float32 search, decisions, measures, exact sums |
+| `ray_kernels.py` | Arrays of rays and of their answers, and the kernel that lists all hits |
+| `stages/` | Rays in stages: float32 search, decisions, measures, exact sums |
 | `point_kernels.py` | The kernels of point queries |
 | `calls.py` | Queries: arguments, kernels, and answers; the CPU answers what kernels leave open |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |

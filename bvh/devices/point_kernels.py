@@ -5,6 +5,7 @@ import warp as wp
 from bvh.devices.exact.arithmetic import INF, ONE, ZERO, nan
 from bvh.devices.layout import Target
 from bvh.devices.ray_kernels import RayColumns
+from bvh.devices.searches.moved import face_of
 from bvh.devices.searches.points import closest_to
 from bvh.devices.searches.rays import SURE
 from bvh.queries.batches.containment import ASIDE
@@ -29,8 +30,7 @@ class PointColumns:
 @wp.func
 def position_of(target: Target, prim: wp.int32, u: wp.float64, v: wp.float64):
     """Return the point (1-u-v) v0 + u v1 + v v2 of a face, each operation rounded."""
-    face = target.faces[prim]
-    a, b, c = target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
+    a, b, c = face_of(target, prim)
     w = (ONE - u) - v
     return wp.vec3d(
         (w * a[0] + u * b[0]) + v * c[0], (w * a[1] + u * b[1]) + v * c[1],

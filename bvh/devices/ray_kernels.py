@@ -44,6 +44,16 @@ def row_of(i: int, size: int):
     return wp.where(size > 1, i, 0)
 
 
+@wp.func
+def ray_of(rays: DeviceRays, query: RayQuery, i: int):
+    """Return (origin, direction, query) of ray i: `query`, with its own range and mask."""
+    query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
+    query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
+    query.mask = rays.mask[row_of(i, rays.mask.shape[0])]
+    o = rays.origins[row_of(i, rays.origins.shape[0])]
+    return o, rays.directions[row_of(i, rays.directions.shape[0])], query
+
+
 @wp.kernel
 def list_hits(
     target: Target, rays: DeviceRays, query: RayQuery, columns: RayColumns,
@@ -51,19 +61,14 @@ def list_hits(
 ):  # fmt: skip
     """List the hits of each ray; count and list the rays that the CPU must answer."""
     i = wp.tid()
-    # `query` has the goal, cull and once of all rays; each ray has its own range and mask.
-    query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
-    query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
-    query.mask = rays.mask[row_of(i, rays.mask.shape[0])]
-    o = rays.origins[row_of(i, rays.origins.shape[0])]
-    d = rays.directions[row_of(i, rays.directions.shape[0])]
+    o, d, q = ray_of(rays, query, i)
     listing = HitList()
     listing.t = columns.t
     listing.prim_id = columns.prim_id
     listing.leaf = columns.leaf
     listing.first = columns.offsets[i]
     listing.capacity = columns.offsets[i + 1] - listing.first
-    state = wp.int32(trace(target, o, d, query, listing).state)
+    state = wp.int32(trace(target, o, d, q, listing).state)
     # `trace` lists t, prim_id and leaf; compute the rest for each hit.
     for j in range(wp.int32(listing.capacity)):
         k = listing.first + wp.int64(j)

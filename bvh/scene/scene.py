@@ -364,6 +364,7 @@ def _warm_points() -> None:
     scene.add(BVH.from_spheres(points, 1.0))
     scene.closest_point(points)
     scene.contains(points)
+    scene.all_hits(points, points + 1.0)
 
 
 @alone

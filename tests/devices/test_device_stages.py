@@ -14,15 +14,20 @@ import trimesh
 import warp as wp
 
 import bvh
-from bvh.devices.stages import decide, search
+from bvh.devices.stages import chain, decide, search
 from tests.cases.aims import axis_rays, features, random_rays
 from tests.oracles.devices import DEVICE, assert_same
 
 # Limits of each kernel: registers, bytes of the stack, and of spills.
 LIMITS = {
-    "search": (64, 160, 64), "search, deep": (64, 448, 64), "decide": (128, 64, 64),
-    "decide near": (168, 64, 64), "measure": (96, 64, 64), "measure near": (168, 64, 64),
-    "decide by sums": (255, 2048, 64), "measure by sums": (255, 2048, 512),
+    "search": (64, 160, 64), "search, deep": (64, 832, 64), "search, counting": (64, 160, 64),
+    "search, scene": (64, 480, 544), "search, scene, counting": (64, 416, 480),
+    "decide": (128, 64, 64), "decide near": (168, 64, 64), "measure": (96, 64, 64),
+    "measure near": (168, 64, 64), "decide by sums": (255, 2048, 64),
+    "measure by sums": (255, 2048, 64),
+    "decide, all": (168, 64, 64), "decide near, all": (168, 64, 64), "measure, all": (96, 64, 64),
+    "measure near, all": (168, 64, 64), "decide by sums, all": (255, 2048, 512),
+    "measure by sums, all": (255, 2048, 64),
 }  # fmt: skip
 
 
@@ -44,33 +49,92 @@ def rays_at(vertices: Any, faces: Any, n: int, rng: np.random.Generator) -> Any:
     return tuple(np.concatenate(rows) for rows in zip(*pairs, strict=True))
 
 
+def compare(tree: Any, there: Any, o: Any, d: Any, **options: Any) -> int:
+    """Compare the queries in stages; return how many rays of two were left to the CPU."""
+    undecided = 0
+    for query in ("closest_hit", "any_hit"):
+        wanted = getattr(tree, query)(o, d, **options)
+        assert_same(getattr(there, query)(o, d, **options), wanted, query)
+        undecided += there.undecided
+    for edges in ("once", "closed"):
+        wanted = tree.count_hits(o, d, edges=edges, **options)
+        assert_same(there.count_hits(o, d, edges=edges, **options), wanted, edges)
+    return undecided
+
+
+@pytest.fixture
+def every_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All stages run, as on a GPU; in other tests sums decide at once what the search leaves."""
+    monkeypatch.setattr(chain, "EVERY_STAGE", True)
+
+
 @pytest.mark.answers
+@pytest.mark.usefixtures("every_stage")
 @pytest.mark.parametrize("n", [20, pytest.param(2500, marks=pytest.mark.long)])
 def test_hostile_rays(n: int, rng: np.random.Generator) -> None:
-    """Meshes, slivers and lattices of tiny and huge sizes: closest hits and any hits."""
+    """Meshes, slivers and lattices of tiny and huge sizes, of split triangles, too."""
     ball, box = trimesh.creation.icosphere(3), trimesh.creation.box().subdivide()
     undecided = total = 0
     for mesh, stretch in ((ball, 1.0), (ball, [1.0, 1e-6, 1.0]), (box, 1.0), (box, [1, 3e4, 1])):
-        for scale in (1.0, 1e-60, 1e60):
+        for scale, quality in ((1.0, "high"), (1e-60, "medium"), (1e60, "high")):
             vertices, faces = mesh.vertices * stretch * scale, mesh.faces
-            tree = bvh.BVH.from_triangles(vertices, faces)
+            tree = bvh.BVH.from_triangles(vertices, faces, quality=quality)
             there = tree.to(DEVICE)
             o, d = rays_at(vertices, faces, n, rng)
             t_min = np.where(rng.random(len(o)) < 0.5, 0.0, -0.5)
             for options in ({}, {"cull": "back"}, {"t_min": t_min, "t_max": 1.0}):
-                hits = there.closest_hit(o, d, **options)
-                undecided, total = undecided + there.undecided, total + len(o)
-                assert_same(hits, tree.closest_hit(o, d, **options))
-                assert_same(there.any_hit(o, d, **options), tree.any_hit(o, d, **options))
+                undecided += compare(tree, there, o, d, **options)
+                total += 2 * len(o)
     print(f"{undecided} of {total} rays left to the CPU")
+
+
+@pytest.mark.answers
+@pytest.mark.usefixtures("every_stage")
+@pytest.mark.parametrize("n", [20, pytest.param(800, marks=pytest.mark.long)])
+def test_hostile_scenes(n: int, rng: np.random.Generator) -> None:
+    """Rays at vertices and edges of moved, mirrored and flat instances, with masks and sides."""
+    meshes = trimesh.creation.icosphere(2), trimesh.creation.box().subdivide()
+    trees = [bvh.BVH.from_mesh(mesh, quality="high") for mesh in meshes]
+    for _ in range(3):
+        scene, rays = bvh.Scene(), []
+        for k in range(8):
+            tree, matrix = trees[k % 2], np.eye(4)
+            if k % 3:
+                matrix[:3, :3] = rng.normal(size=(3, 3)) * [[1.0], [1.0], [0.5 ** (9 * (k % 2))]]
+            else:
+                matrix[:3, :3] = np.diag(rng.choice([-1.0, 1.0, 2.0], 3))[rng.permutation(3)]
+            matrix[:3, 3] = rng.integers(-2, 3, 3)
+            scene.set_mask(scene.add(tree, matrix), k + 1)
+            corners = tree.vertices @ matrix[:3, :3].T + matrix[:3, 3]
+            rays.append(rays_at(corners, tree.faces, n, rng))
+        o, d = (np.concatenate(rows) for rows in zip(*rays, strict=True))
+        there = scene.to(DEVICE)
+        for options in ({}, {"cull": "front"}, {"cull": "back", "mask": 5}, {"t_max": 0.75}):
+            compare(scene, there, o, d, **options)
+
+
+@pytest.mark.answers
+@pytest.mark.parametrize(("sections", "left"), [(60, 0), (400, 20)])
+def test_fans(sections: int, left: int, rng: np.random.Generator) -> None:
+    """Rays at an apex may hit more triangles than are kept: then more are, or the CPU decides."""
+    tree = bvh.BVH.from_mesh(trimesh.creation.cone(1.0, 1.0, sections=sections))
+    o = rng.normal(size=(20, 3)) + [0.0, 0.0, 4.0]
+    there, d = tree.to(DEVICE), [0.0, 0.0, 1.0] - o
+    assert compare(tree, there, o, d) <= 2 * left
+    assert there.undecided == left
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not shutil.which("ptxas"), reason="needs ptxas")
 def test_registers(tmp_path: Path) -> None:
     """No kernel takes more registers, stack and spills of a GPU than its limits say."""
-    kernels = [search.search_kernel(size) for size in (32, 98)]
-    kernels += [kernel for kernel, _ in (*decide.BY_DOUBLES, *decide.BY_SUMS)]
+    small, large = chain.SMALL_STACK, chain.LARGE_STACK
+    kinds = (small, False, False), (large, False, False), (small, False, True)
+    kinds += (small, True, False), (small, True, True)
+    kernels = [search.search_kernel(*kind) for kind in kinds]
+    for of_all in (False, True):
+        sums = decide.by_sums(search.DECIDE_BY_SUMS, search.MEASURE_BY_SUMS, of_all)
+        kernels += [kernel for kernel, _ in (*decide.by_doubles(of_all), *sums)]
     for (name, limits), kernel in zip(LIMITS.items(), kernels, strict=True):
         folder = tmp_path / name.replace(" ", "_")
         wp.compile_aot_module(kernel.module, arch=90, use_ptx=True, module_dir=str(folder))

@@ -236,7 +236,7 @@ def test_single_points_need_no_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wanted == (True, tree.signed_distance([p])[0], False)
     for module, name in (
         (ray_batches, "_trace"),
-        (point_batches, "_nearest"),
+        (point_batches, "_fill"),
         (sight_queries, "segments"),
     ):
         monkeypatch.setattr(module, name, None)

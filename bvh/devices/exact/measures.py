@@ -34,14 +34,14 @@ from bvh.devices.exact.triangles import (
     Volumes,
     distance_by_sums,
     exact_quotient,
-    exact_total,
     is_sided,
     scaled_quotient,
+    shifted,
     unit_of,
     volumes_for_details,
     weights_of,
 )
-from bvh.devices.exact.volumes import is_moderate
+from bvh.devices.exact.volumes import exact_volume, is_moderate
 
 TERM_SHARE = f8(2.0**-46)
 
@@ -143,10 +143,12 @@ def _by(near: bool, sums: bool) -> tuple[Any, Any]:
     def measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
         """Return the measures of a hit, as `exact_details` has them."""
         found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
-        t_sure, t = distance(x, o, d, v0, v1, v2)
+        t_sure, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
         u_sure, u, v_sure, v = weights_of(x)
         found.front = x.total[0] < ZERO
         if near:
+            if not t_sure:
+                t_sure, t = _time(x, o, v0, v1, v2)
             if x.in_range and is_sided(x):
                 tau = x.along[0] / x.total[0]
                 first, second = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
@@ -156,26 +158,32 @@ def _by(near: bool, sums: bool) -> tuple[Any, Any]:
                 if not v_sure:
                     v_sure, v = _weight(x, x.p, x.p_low, first, tau)
         if sums:
-            if x.in_range and not (u_sure and v_sure):
-                unit, _ = unit_of(d)
-                total_sure, total = exact_total(unit, v0, v1, v2)
-                found.front = total[0] < ZERO
-                a, a_low = difference(v0, o, NONE)
-                # The volume of u has the edge v0 - v2, that of v has v1 - v0.
-                weights, to, back = int(2), v0, v2
-                for which in range(weights):
-                    q, q_low = difference(to, back, NONE)
-                    decided, w = exact_quotient(
-                        a, a_low, q, q_low, unit, wp.vec3d(), total_sure, total
-                    )
-                    if which == 0 and not u_sure:
-                        u = w
-                        u_sure = decided
-                    if which == 1 and not v_sure:
-                        v = w
-                        v_sure = decided
-                    to = v1
-                    back = v0
+            volumes = wp.where(x.in_range and not (t_sure and u_sure and v_sure), 4, 0)
+            unit, shift = unit_of(d)
+            total_sure, total = bool(False), wp.vec2d()
+            # Of the normal with d and with v0 - o; of d x (v0 - o) with v0 - v2 and with v1 - v0.
+            for which in range(volumes):
+                normal, of_u = which < 2, which == 2
+                a, a_low = difference(wp.where(normal, v1, v0), wp.where(normal, v0, o), NONE)
+                to = wp.where(normal, v2, wp.where(of_u, v0, v1))
+                b, b_low = difference(to, wp.where(of_u, v2, v0), NONE)
+                c, c_low = unit, wp.vec3d()
+                if which == 1:
+                    c, c_low = difference(v0, o, NONE)
+                sure, value = exact_volume(a, a_low, b, b_low, c, c_low)
+                decided, w = exact_quotient(sure, value, total_sure, total)
+                if which == 0:
+                    total_sure = sure and value[0] != ZERO
+                    total = value
+                    found.front = value[0] < ZERO
+                if which == 1 and not t_sure:
+                    t_sure, t = shifted(decided, w, shift)
+                if which == 2 and not u_sure:
+                    u = w
+                    u_sure = decided
+                if which == 3 and not v_sure:
+                    v = w
+                    v_sure = decided
         found.t = t
         found.u = u
         found.v = v

@@ -269,15 +269,8 @@ def weights_of(x: Volumes):
 
 
 @wp.func
-def exact_quotient(
-    p: wp.vec3d, p_low: wp.vec3d, q: wp.vec3d, q_low: wp.vec3d, r: wp.vec3d, r_low: wp.vec3d,
-    total_sure: bool, total: wp.vec2d,
-):  # fmt: skip
-    """Return (decided, quotient) of the volume r . (p x q) and `total`, correctly rounded.
-
-    `total` is an exact volume, if `total_sure`.
-    """
-    sure, value = exact_volume(p, p_low, q, q_low, r, r_low)
+def exact_quotient(sure: bool, value: wp.vec2d, total_sure: bool, total: wp.vec2d):
+    """Return (decided, quotient) of two exact volumes, correctly rounded."""
     decided, t = round_quotient(value, wp.abs(value[0]), total, wp.abs(total[0]))
     if sure and total_sure and value[0] == ZERO:
         return True, f8(0.0)
@@ -285,26 +278,33 @@ def exact_quotient(
 
 
 @wp.func
-def exact_total(d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return (decided, n . d) of a triangle's normal and a direction; 0 is not decided."""
-    p, p_low = difference(v1, v0, NONE)
-    q, q_low = difference(v2, v0, NONE)
-    sure, total = exact_volume(p, p_low, q, q_low, d, wp.vec3d())
-    return sure and total[0] != ZERO, total
+def shifted(decided: bool, t: wp.float64, shift: wp.int64):
+    """Return (decided, t * 2**-shift): 0 or a normal double if decided."""
+    f = exponent(t) - shift
+    decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
+    return decided, scale_by(t, -shift)
 
 
 @wp.func
 def distance_by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
     """Return (decided, t) of a hit, by exact volumes."""
     unit, shift = unit_of(d)
-    sure, exact = exact_total(unit, v0, v1, v2)
     a, a_low = difference(v0, o, NONE)
     p, p_low = difference(v1, v0, NONE)
     q, q_low = difference(v2, v0, NONE)
-    decided, t = exact_quotient(p, p_low, q, q_low, a, a_low, sure, exact)
-    f = exponent(t) - shift
-    decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
-    return decided, scale_by(t, -shift)
+    r, r_low = unit, wp.vec3d()
+    total_sure, total, decided, t = bool(False), wp.vec2d(), bool(False), wp.float64(0.0)
+    # The normal with d, then with a: a loop, as compilers take long for a volume.
+    volumes = int(2)
+    for _which in range(volumes):
+        sure, value = exact_volume(p, p_low, q, q_low, r, r_low)
+        decided, t = exact_quotient(sure, value, total_sure, total)
+        total_sure = sure and value[0] != ZERO
+        total = value
+        r = a
+        r_low = a_low
+    decided, t = shifted(decided, t, shift)
+    return decided, t
 
 
 @wp.func

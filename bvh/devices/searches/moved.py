@@ -114,15 +114,19 @@ def moved_point(target: Target, leaf: wp.int32, v: wp.vec3d):
 
 
 @wp.func
+def face_of(target: Target, i: wp.int32):
+    """Return the vertices of a face in the coordinates of its tree."""
+    face = target.faces[i]
+    return target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
+
+
+@wp.func
 def corners_of(target: Target, leaf: wp.int32, prim: wp.int32):
     """Return (decided, v0, v1, v2) of a face in the world."""
-    first = target.top.first_face
-    if target.is_scene != 0:
-        first = target.parts[target.part_of[leaf]].first_face
-    face = target.faces[first + prim]
-    a, b, c = target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
     if target.is_scene == 0:
+        a, b, c = face_of(target, prim)
         return True, a, b, c
+    a, b, c = face_of(target, target.parts[target.part_of[leaf]].first_face + prim)
     i, v0 = moved_point(target, leaf, a)
     j, v1 = moved_point(target, leaf, b)
     k, v2 = moved_point(target, leaf, c)

@@ -10,6 +10,7 @@ import warp as wp
 from bvh.devices.exact.arithmetic import INF, ZERO, f8, is_contracted, largest, power_of_two
 from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.layout import STACK, Target
+from bvh.devices.searches.moved import face_of
 from bvh.devices.searches.rays import CONTRACTED, UNSURE
 from bvh.traversal.points import point_bounds
 
@@ -114,10 +115,8 @@ def _local_bound(distance: wp.float64, scale: wp.float64):
 def _measured(target: Target, p: wp.vec3d, i: int, best: Near):
     """Return the closer of triangle i of a leaf and the best so far, by (distance, prim_id)."""
     prim = target.ids[i]
-    face = target.faces[prim]
-    nearest = nearest_on_triangle(
-        p, target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
-    )
+    v0, v1, v2 = face_of(target, prim)
+    nearest = nearest_on_triangle(p, v0, v1, v2)
     if not nearest.sure:
         best.state = UNSURE
         return best

@@ -10,29 +10,33 @@ import warp as wp
 from numpy.typing import NDArray
 
 from bvh.devices.layout import STACK
+from bvh.devices.ray_kernels import DeviceRays, RayColumns
 from bvh.devices.searches.rays import COUNT
-from bvh.devices.stages.decide import AT_ONCE, BY_DOUBLES, BY_SUMS
+from bvh.devices.stages.decide import by_doubles, by_sums
 from bvh.devices.stages.search import (
+    ALL_RAYS,
+    CROWDED,
+    DECIDE,
     DECIDE_BY_SUMS,
-    KEPT,
-    LEFT,
     MEASURE_BY_SUMS,
-    OF_ALL,
     QUEUES,
+    UNDECIDED,
     Work,
     search_kernel,
 )
 
-# Rays of a chunk: the arrays of `Work` take 4 * (KEPT + QUEUES + 2) bytes a ray, in a scene
+# Triangles that are kept of a ray, and of the few rays that have more: what still has is for the
+# CPU. The arrays of a chunk of CHUNK rays take 4 * (KEPT + QUEUES + 2) bytes a ray, in a scene
 # 4 * KEPT more.
-CHUNK = 2**22
+KEPT, MOST_KEPT, CHUNK = 16, 256, 2**22
 # Threads of a stage that reads a queue, of each multiprocessor; and of a block.
 THREADS, BLOCK = 1024, 128
 # Stacks of the search: the smaller one serves nearly all trees, and takes less local memory. Of a
 # node that is left for later an entry lies on the stack for each level; of a leaf's tree one more,
 # and one for the leaves beside it; and one below all.
 SMALL_STACK, LARGE_STACK, MORE = 32, 2 * STACK + 4, 4
-# Whether all stages run on a CPU, too, as tests need it.
+# On a CPU sums are at once, as compilers take longer than they do; whether all stages run there,
+# too, as tests need it.
 EVERY_STAGE = False
 
 # A function, as kernels of trees that nobody sends need no code.
@@ -42,47 +46,75 @@ search_for = functools.cache(search_kernel)
 class Stages:
     """The stages of closest hits, any hits and counts on a device, and their memory."""
 
-    def __init__(self, device: Any) -> None:
-        self.device = device
+    def __init__(self, device: Any, kept: int = KEPT) -> None:
+        self.device, self.kept, self.chunk = device, kept, CHUNK * KEPT // kept
         self.work, self.capacity = Work(), 0
         self.work.counters = wp.zeros(QUEUES, dtype=wp.int32, device=device)
         # Counters on the host, in memory that a GPU writes to.
         self.seen = wp.zeros(QUEUES, dtype=wp.int32, device="cpu", pinned=device.is_cuda)
         self.commands: dict[Any, Any] = {}
+        # The same stages for rays with more triangles.
+        self.wider: Stages | None = None
 
     def trace(
         self, target: Any, rays: Any, query: Any, columns: Any, count: int
     ) -> NDArray[np.int32]:
         """Trace rays; return the indices of those that are not decided."""
-        work, left, in_scene = self.work, [np.empty(0, np.int32)], bool(target.is_scene)
+        work, in_scene, counting = self.work, bool(target.is_scene), query.goal == int(COUNT)
+        left: dict[int, list[Any]] = {CROWDED: [], UNDECIDED: [np.empty(0, np.int32)]}
         size = SMALL_STACK if target.depth + MORE <= SMALL_STACK else LARGE_STACK
-        search = search_for(size, in_scene, query.goal == int(COUNT))
-        self._hold(min(count, CHUNK), in_scene)
-        for start in range(0, count, CHUNK):
-            work.start, work.count = start, min(CHUNK, count - start)
+        search, of_all = search_for(size, in_scene, counting), in_scene or counting
+        self._hold(min(count, self.chunk), in_scene)
+        for start in range(0, count, self.chunk):
+            work.start, work.count = start, min(self.chunk, count - start)
             cores = THREADS * self.device.sm_count if self.device.is_cuda else 1
             work.threads = min(work.count, cores)
             arguments = target, rays, query, work, columns
             self._launch(search, work.count, arguments)
             if self.device.is_cuda or EVERY_STAGE:
-                self._run(BY_DOUBLES, arguments)
+                self._run(by_doubles(of_all), arguments)
                 counts = self._counts()
                 if counts[DECIDE_BY_SUMS] or counts[MEASURE_BY_SUMS]:
-                    self._run(BY_SUMS, arguments)
+                    self._run(by_sums(DECIDE_BY_SUMS, MEASURE_BY_SUMS, of_all), arguments)
             else:
-                self._run(AT_ONCE, arguments)
-            number = self._counts()[LEFT]
-            if number:
-                left.append(work.queues[LEFT][:number].numpy())
+                self._run(by_sums(DECIDE, ALL_RAYS, True), arguments)
+            counts = self._counts()
+            for queue, rows in left.items():
+                if counts[queue]:
+                    rows.append(work.queues[queue][: counts[queue]].numpy())
             work.counters.zero_()
-        return np.sort(np.concatenate(left))
+        if left[CROWDED]:
+            crowded = np.concatenate(left[CROWDED])
+            if self.kept < MOST_KEPT:
+                crowded = self._widened(target, rays, query, columns, crowded)
+            left[UNDECIDED].append(crowded)
+        return np.sort(np.concatenate(left[UNDECIDED]))
+
+    def _widened(
+        self, target: Any, rays: Any, query: Any, columns: Any, which: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
+        """Trace some of the rays again, keeping more triangles; return those not decided."""
+        if self.wider is None:
+            self.wider = Stages(self.device, MOST_KEPT)
+        places, some, found = wp.array(which, device=self.device), DeviceRays(), RayColumns()
+        for name in DeviceRays.vars:
+            rows = getattr(rays, name)
+            setattr(some, name, rows[places].contiguous() if rows.shape[0] > 1 else rows)
+        names = [name for name in RayColumns.vars if getattr(columns, name) is not None]
+        for name in names:
+            dtype = getattr(columns, name).dtype
+            setattr(found, name, wp.empty(len(which), dtype=dtype, device=self.device))
+        undecided = self.wider.trace(target, some, query, found, len(which))
+        for name in names:
+            wp.copy(getattr(columns, name)[places], getattr(found, name))
+        return which[undecided]
 
     def _hold(self, count: int, in_scene: bool) -> None:
         """Provide memory for chunks of `count` rays."""
         if count > self.capacity:
             shapes: dict[str, Any] = {
-                "known": count, "kept_count": count, "kept": (KEPT, count),
-                "queues": (QUEUES, count), "leaves": (KEPT, count if in_scene else 0),
+                "known": count, "kept_count": count, "kept": (self.kept, count),
+                "queues": (QUEUES, count), "leaves": (self.kept, count if in_scene else 0),
             }  # fmt: skip
             for name, shape in shapes.items():
                 setattr(self.work, name, wp.empty(shape, dtype=wp.int32, device=self.device))
@@ -92,7 +124,7 @@ class Stages:
         """Launch kernels that read queues; on a CPU, where looking costs nothing, if these are."""
         counting = arguments[2].goal == int(COUNT)
         for kernel, queue in stages:
-            if queue == OF_ALL:
+            if queue == ALL_RAYS:
                 needed = not counting
             else:
                 needed = self.device.is_cuda or self._counts()[queue] > 0

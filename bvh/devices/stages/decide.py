@@ -3,8 +3,12 @@
 Each is made of exact functions of one kind: double-doubles; those with a point nearby; exact sums.
 What these leave open goes into the queue of the next kind. The answers are the same, whichever
 decides: signs are exact, t, u and v rounded as on the CPU.
+
+Those of all targets serve scenes, counts, closest hits and any hits; the others closest hits and
+any hits of trees alone, with fewer registers.
 """
 
+import functools
 from typing import Any
 
 import warp as wp
@@ -21,32 +25,29 @@ from bvh.devices.exact.measures import (
 )
 from bvh.devices.exact.triangles import close_side, scaled_ray, triangle_side, volumes_of
 from bvh.devices.layout import Target
-from bvh.devices.ray_kernels import DeviceRays, RayColumns, row_of
-from bvh.devices.searches.moved import corners_of
-from bvh.devices.searches.rays import ANY, COUNT, RayQuery, comes_before
+from bvh.devices.ray_kernels import DeviceRays, RayColumns, ray_of
+from bvh.devices.searches.moved import corners_of, face_of
+from bvh.devices.searches.rays import ANY, COUNT, ONE4, RayQuery, comes_before
 from bvh.devices.stages.search import (
+    ALL_RAYS,
     DECIDE,
     DECIDE_BY_SUMS,
     DECIDE_NEAR,
     INDEX,
-    LEFT,
     LISTED,
     MEASURE_BY_SUMS,
     MEASURE_NEAR,
     MISSED,
-    OF_ALL,
     OPTIONS,
     SURELY,
+    UNDECIDED,
     Work,
     put,
-    query_of,
 )
 
 
 @wp.func
-def _write(
-    target: Target, columns: RayColumns, i: int, prim: wp.int32, leaf: wp.int32, x: Measures
-):  # fmt: skip
+def _write(columns: RayColumns, i: int, prim: wp.int32, x: Measures):
     """Write the closest hit of a ray; prim_id -1 for a miss."""
     missed = prim < 0
     columns.t[i] = wp.where(missed, INF, x.t)
@@ -54,10 +55,15 @@ def _write(
     columns.v[i] = wp.where(missed, nan(), x.v)
     columns.front[i] = x.front and not missed
     columns.prim_id[i] = prim
+
+
+@wp.func
+def _write_leaf(target: Target, columns: RayColumns, i: int, leaf: wp.int32):
+    """Write the leaf of the closest hit of a ray in a scene, -1 for a miss."""
     if target.is_scene != 0:
         columns.leaf[i] = leaf
         columns.instance_id[i] = -1
-        if not missed:
+        if leaf >= 0:
             columns.instance_id[i] = target.owners[leaf]
 
 
@@ -71,24 +77,24 @@ def _leaf_of(target: Target, work: Work, j: int, place: int):
 
 
 @wp.func
-def _counts(target: Target, query: RayQuery, work: Work, j: int, place: int, best: int):
-    """Return whether triangle j of a ray counts: if not, another was hit, or it was met before."""
-    if query.goal != COUNT:
-        return query.goal != ANY or best < 0
-    fresh, prim = bool(True), target.ids[work.kept[j, place] & INDEX]
-    leaf = _leaf_of(target, work, j, place)
-    for k in range(j):
-        # A triangle in several leaves of its tree counts once.
+def _is_first(target: Target, work: Work, j: int, place: int):
+    """Return whether triangle j of a ray is the first of those that are the same."""
+    fresh, item = bool(True), work.kept[j, place] & INDEX
+    prim, leaf, before = target.ids[item], _leaf_of(target, work, j, place), int(0)
+    if wp.abs(target.triangles[item, 2][3]) > ONE4:
+        # In several leaves of its tree.
+        before = j
+    for k in range(before):
         same = target.ids[work.kept[k, place] & INDEX] == prim
         fresh = fresh and not (same and _leaf_of(target, work, k, place) == leaf)
     return fresh
 
 
 def decide_kernel(
-    side_of: Any, distance_of: Any, queue: int, following: int, registers: int
+    side_of: Any, distance_of: Any, queue: int, following: int, registers: int, of_all: bool
 ) -> Any:
     """Return the kernel that decides rays in a queue, or puts them into the `following` one."""
-    by_sums = queue == DECIDE_BY_SUMS
+    is_last = queue == DECIDE_BY_SUMS
 
     @wp.kernel(
         module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers
@@ -100,22 +106,29 @@ def decide_kernel(
         for turn in range(wp.tid(), work.counters[queue], work.threads):
             i = work.queues[queue, turn]
             place = i - work.start
-            q = query_of(rays, query, i)
-            o = rays.origins[row_of(i, rays.origins.shape[0])]
-            d = rays.directions[row_of(i, rays.directions.shape[0])]
+            o, d, q = ray_of(rays, query, i)
             scaled, floor, e, k = scaled_ray(o, d, target.top.farthest)
             decided = floor < INF
             # A product, as Warp would change the constant itself.
             best, best_prim, best_leaf, best_t = int(-1), int(-1), int(-1), ONE * INF
             count = int(0)
             for j in range(work.kept_count[place]):
-                if decided and _counts(target, query, work, j, place, best):
+                counts = query.goal != ANY or best < 0
+                if of_all:
+                    if query.goal == COUNT:
+                        counts = _is_first(target, work, j, place)
+                if decided and counts:
                     item = work.kept[j, place]
-                    prim, leaf = target.ids[item & INDEX], _leaf_of(target, work, j, place)
-                    decided, v0, v1, v2 = corners_of(target, leaf, prim)
+                    prim, leaf, once = target.ids[item & INDEX], int(0), int(0)
+                    if of_all:
+                        once = query.once
+                        leaf = _leaf_of(target, work, j, place)
+                        decided, v0, v1, v2 = corners_of(target, leaf, prim)
+                    else:
+                        v0, v1, v2 = face_of(target, prim)
                     hit = (item & SURELY) != 0
                     if decided and not hit:
-                        sure, side = side_of(o, d, scaled, floor, v0, v1, v2, query.once)
+                        sure, side = side_of(o, d, scaled, floor, v0, v1, v2, once)
                         decided = sure
                         hit = side != 0 and side != query.cull
                     if decided and hit:
@@ -132,21 +145,25 @@ def decide_kernel(
             if not decided:
                 put(work, following, i)
             elif query.goal == COUNT:
-                columns.counts[i] += wp.int64(count)
+                if of_all:
+                    columns.counts[i] += wp.int64(count)
             else:
                 work.known[place] = wp.where(best >= 0, best, MISSED)
-                if target.is_scene != 0:
-                    work.leaves[0, place] = best_leaf
-                if by_sums:
+                if of_all:
+                    if target.is_scene != 0:
+                        work.leaves[0, place] = best_leaf
+                if is_last:
                     # Others are measured already.
                     put(work, MEASURE_BY_SUMS, i)
 
     return decide_rays
 
 
-def measure_kernel(measures_of: Any, queue: int, following: int, registers: int) -> Any:
+def measure_kernel(
+    measures_of: Any, queue: int, following: int, registers: int, of_all: bool
+) -> Any:
     """Return the kernel that measures hits of a queue, or puts them into the `following` one."""
-    of_all = queue == OF_ALL
+    of_queue = queue != ALL_RAYS
 
     @wp.kernel(
         module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers
@@ -156,11 +173,11 @@ def measure_kernel(measures_of: Any, queue: int, following: int, registers: int)
     ):
         """Measure hits, and answer rays that miss."""
         total = wp.int32(work.count)
-        if not of_all:
+        if of_queue:
             total = work.counters[queue]
         for turn in range(wp.tid(), total, work.threads):
             i = work.start + turn
-            if not of_all:
+            if of_queue:
                 i = work.queues[queue, turn]
             place = i - work.start
             known = work.known[place]
@@ -168,34 +185,44 @@ def measure_kernel(measures_of: Any, queue: int, following: int, registers: int)
                 if known != LISTED:
                     columns.truth[i] = known != MISSED
             elif known == MISSED:
-                _write(target, columns, i, -1, -1, Measures())
+                _write(columns, i, -1, Measures())
+                if of_all:
+                    _write_leaf(target, columns, i, -1)
             elif known >= 0:
-                prim, leaf = target.ids[known], _leaf_of(target, work, 0, place)
-                decided, v0, v1, v2 = corners_of(target, leaf, prim)
-                o = rays.origins[row_of(i, rays.origins.shape[0])]
-                d = rays.directions[row_of(i, rays.directions.shape[0])]
+                prim, decided = target.ids[known], bool(True)
+                if of_all:
+                    leaf = _leaf_of(target, work, 0, place)
+                    decided, v0, v1, v2 = corners_of(target, leaf, prim)
+                    _write_leaf(target, columns, i, leaf)
+                else:
+                    v0, v1, v2 = face_of(target, prim)
+                o, d, _ = ray_of(rays, query, i)
                 x = measures_of(o, d, v0, v1, v2)
-                _write(target, columns, i, prim, leaf, x)
+                _write(columns, i, prim, x)
                 if not (decided and x.decided):
                     put(work, following, i)
 
     return measure_rays
 
 
-# Each with its queue; OF_ALL is that of all rays. Registers are as many as leave no spills, or less
-# where more threads gain more.
-BY_DOUBLES = (
-    (decide_kernel(close_side, close_distance, DECIDE, DECIDE_NEAR, 128), DECIDE),
-    (decide_kernel(close_side, near_distance, DECIDE_NEAR, DECIDE_BY_SUMS, 168), DECIDE_NEAR),
-    (measure_kernel(close_measures, OF_ALL, MEASURE_NEAR, 96), OF_ALL),
-    (measure_kernel(near_measures, MEASURE_NEAR, MEASURE_BY_SUMS, 168), MEASURE_NEAR),
-)
-BY_SUMS = (
-    (decide_kernel(triangle_side, exact_distance, DECIDE_BY_SUMS, LEFT, 255), DECIDE_BY_SUMS),
-    (measure_kernel(exact_measures, MEASURE_BY_SUMS, LEFT, 255), MEASURE_BY_SUMS),
-)
-# On a CPU, where compiling takes longer than the sums: these begin with doubles, too.
-AT_ONCE = (
-    (decide_kernel(triangle_side, exact_distance, DECIDE, LEFT, 255), DECIDE),
-    (measure_kernel(exact_measures, OF_ALL, LEFT, 255), OF_ALL),
-)
+# Kernels, each with its queue. Registers are as many as leave no spills, or less where more threads
+# gain more.
+@functools.cache
+def by_doubles(of_all: bool) -> tuple[tuple[Any, int], ...]:
+    """Return the stages of double-doubles, of all targets or of trees alone."""
+    near, sums, registers = DECIDE_NEAR, DECIDE_BY_SUMS, 168 if of_all else 128
+    return (
+        (decide_kernel(close_side, close_distance, DECIDE, near, registers, of_all), DECIDE),
+        (decide_kernel(close_side, near_distance, near, sums, 168, of_all), near),
+        (measure_kernel(close_measures, ALL_RAYS, MEASURE_NEAR, 96, of_all), ALL_RAYS),
+        (measure_kernel(near_measures, MEASURE_NEAR, MEASURE_BY_SUMS, 168, of_all), MEASURE_NEAR),
+    )
+
+
+@functools.cache
+def by_sums(decided: int, measured: int, of_all: bool) -> tuple[tuple[Any, int], ...]:
+    """Return the stages of exact sums that read two queues; these begin with doubles, too."""
+    return (
+        (decide_kernel(triangle_side, exact_distance, decided, UNDECIDED, 255, of_all), decided),
+        (measure_kernel(exact_measures, measured, UNDECIDED, 255, of_all), measured),
+    )

@@ -18,7 +18,7 @@ import warp as wp
 
 from bvh.devices.exact.arithmetic import INF, LARGEST, ONE, SMALLEST, f8, scale_by
 from bvh.devices.layout import Target
-from bvh.devices.ray_kernels import DeviceRays, RayColumns, row_of
+from bvh.devices.ray_kernels import DeviceRays, RayColumns, ray_of
 from bvh.devices.searches.local_rays import (
     LENGTH_SHARE,
     MISSES,
@@ -37,18 +37,17 @@ from bvh.devices.stages.loads import load_codes, load_three, slab
 f4 = wp.float32
 OPTIONS = {"fuse_fp": False, "enable_backward": False, "fast_math": False}
 
-# Triangles that are kept of a ray, and a bit of those that are surely hit within its range.
-KEPT = 16
-KEPT_MOST = wp.constant(KEPT)
+# A bit of triangles that are surely hit within the range of their ray.
 SURELY, INDEX = wp.constant(1 << 30), wp.constant((1 << 30) - 1)
 # What is known of a ray: it misses; is in a queue; hits some triangle; else the index of the one.
 MISSED, LISTED, FOUND = wp.constant(-1), wp.constant(-2), wp.constant(-3)
-# Queues of rays: to decide, by three means; to measure, by two more; for the CPU.
+# Queues of rays: to decide, by three means; to measure, by two more; with too many triangles; for
+# the CPU.
 DECIDE, DECIDE_NEAR, DECIDE_BY_SUMS = 0, 1, 2
 MEASURE_NEAR, MEASURE_BY_SUMS = 3, 4
-LEFT = 5
-QUEUES, OF_ALL = 6, 6
-TO_DECIDE, UNDECIDED = wp.constant(DECIDE), wp.constant(LEFT)
+CROWDED, UNDECIDED = 5, 6
+QUEUES, ALL_RAYS = 7, 7
+TO_DECIDE, TOO_MANY, FOR_CPU = (wp.constant(queue) for queue in (DECIDE, CROWDED, UNDECIDED))
 
 # The bottom of a stack, and of the part of a leaf's tree; other codes below 0 are triangles.
 DONE, LEAVE = wp.constant(-(2**31)), wp.constant(1 - 2**31)
@@ -66,8 +65,8 @@ class Work:
     threads: wp.int32  # of stages that read queues
     known: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or an index
     kept_count: wp.array(dtype=wp.int32)
-    kept: wp.array2d(dtype=wp.int32)  # (KEPT, rays): indices of triangles, with SURELY
-    # Of a scene, (KEPT, rays): their leaves; the first one is that of `known`, too.
+    kept: wp.array2d(dtype=wp.int32)  # (most, rays): indices of triangles, with SURELY
+    # Of a scene, (most, rays): their leaves; the first one is that of `known`, too.
     leaves: wp.array2d(dtype=wp.int32)
     queues: wp.array2d(dtype=wp.int32)  # (QUEUES, rays)
     counters: wp.array(dtype=wp.int32)
@@ -77,15 +76,6 @@ class Work:
 def put(work: Work, queue: int, i: int):
     """Append ray i to a queue."""
     work.queues[queue, wp.atomic_add(work.counters, queue, 1)] = i
-
-
-@wp.func
-def query_of(rays: DeviceRays, query: RayQuery, i: int):
-    """Return a query with the range and the mask of ray i."""
-    query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
-    query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
-    query.mask = rays.mask[row_of(i, rays.mask.shape[0])]
-    return query
 
 
 @wp.func
@@ -168,9 +158,7 @@ def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
         """Keep the triangles that each ray may hit."""
         place = wp.tid()
         i = work.start + place
-        q = query_of(rays, query, i)
-        o = rays.origins[row_of(i, rays.origins.shape[0])]
-        d = rays.directions[row_of(i, rays.directions.shape[0])]
+        o, d, q = ray_of(rays, query, i)
         work.known[place] = MISSED
         if counting:
             columns.counts[i] = wp.int64(0)
@@ -192,7 +180,7 @@ def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
                 ray = local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))
             if ray.state == OTHER:
                 work.known[place] = LISTED
-                put(work, UNDECIDED, i)
+                put(work, FOR_CPU, i)
                 return
             if ray.state == MISSES:
                 # The last entry is that of the frame.
@@ -306,7 +294,7 @@ def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
                                 if kept == 0:
                                     single = item
                                     single_leaf = leaf
-                                elif kept < KEPT_MOST:
+                                elif kept < work.kept.shape[0]:
                                     work.kept[kept, place] = item
                                     if of_scene:
                                         work.leaves[kept, place] = leaf
@@ -337,6 +325,6 @@ def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
             work.known[place] = LISTED
             work.kept_count[place] = kept
             work.kept[0, place] = single
-            put(work, wp.where(kept > KEPT_MOST, UNDECIDED, TO_DECIDE), i)
+            put(work, wp.where(kept > work.kept.shape[0], TOO_MANY, TO_DECIDE), i)
 
     return search_rays

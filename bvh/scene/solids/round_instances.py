@@ -17,7 +17,8 @@ from bvh.geometry.arithmetic.rational import round_gap
 from bvh.geometry.pairs.round_gaps import SIZE, find_gaps
 from bvh.geometry.transforms import moved
 from bvh.queries.batches.distance_batches import find_closest_pair
-from bvh.queries.batches.overlap_batches import find_regions
+from bvh.queries.batches.overlap_batches import RegionSearch, find_regions, search_of
+from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.scene.instance_pairs import search_of_scene
@@ -64,6 +65,7 @@ class RoundInstances:
         self._views = view, other
         # The shapes of leaves, by the side and the leaf.
         self._shapes: dict[tuple[int, int], Parts] = {}
+        self._boxes: dict[tuple[int, int], RegionSearch] = {}
 
     def nearest(self, leaf: int, leaf2: int, limit: float) -> Nearest | None:
         """Return the nearest parts of two leaves, if their distance is at most a limit."""
@@ -120,6 +122,19 @@ class RoundInstances:
             self._shapes[key] = Parts(ids, _axes(points), points[:, -1].copy(), boxes)
         return self._shapes[key]
 
+    def _search(self, side: int, leaf: int) -> RegionSearch:
+        """Return the region search of the faces of a leaf, or of boxes around its shapes."""
+        view = self._views[side]
+        if not self._is_round(side, leaf):
+            only = view.only(np.arange(len(view)) == leaf)
+            return search_of_scene(view)._replace(arrays=only)
+        key = side, leaf
+        if key not in self._boxes:
+            boxes = self._parts(side, leaf).boxes
+            tree = BVH.from_boxes(boxes[:, :3], boxes[:, 3:], threads=1, warn=False)
+            self._boxes[key] = search_of(tree.arrays, tree.bounds)
+        return self._boxes[key]
+
     def _some(self, side: int, leaf: int, ids: Ids) -> Parts:
         """Return some shapes or faces of a leaf."""
         if self._is_round(side, leaf):
@@ -140,26 +155,17 @@ class RoundInstances:
             low = np.nextafter(own.boxes[:, :3] - reach, -np.inf)
             high = np.nextafter(own.boxes[:, 3:] + reach, np.inf)
         other, leaf = 1 - side, leaves[1 - side]
+        search, view = self._search(other, leaf), self._views[other]
+        # Nothing is outside the bounds; clipped to them, all corners are finite.
+        low, high = np.maximum(low, search.bounds[0]), np.minimum(high, search.bounds[1])
+        regions = BoxRegions(kernel_input(low), kernel_input(high))
+        offsets, codes = find_regions(search, regions, len(low), 1, None)
+        found, which = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
         if self._is_round(other, leaf):
-            parts = self._parts(other, leaf)
-            rows, found = [], []
-            for k in range(len(low)):
-                near = (parts.boxes[:, :3] <= high[k]) & (parts.boxes[:, 3:] >= low[k])
-                found.append(np.flatnonzero(near.all(axis=1)))
-                rows.append(np.full(len(found[-1]), k))
-            chosen = parts.chosen(np.concatenate(found))
-            pair = [own.chosen(np.concatenate(rows)), chosen]
+            pair = [own.chosen(which), self._parts(other, leaf).chosen(found)]
         else:
-            view = self._views[other]
-            bounds = view.tlas.bounds
-            regions = BoxRegions(
-                kernel_input(np.maximum(low, bounds[0])), kernel_input(np.minimum(high, bounds[1]))
-            )
-            search = search_of_scene(view)._replace(arrays=view.only(np.arange(len(view)) == leaf))
-            offsets, codes = find_regions(search, regions, len(low), 1, None)
-            ids, which = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
-            shown = ~np.isin(ids, _hidden(view.trees[view.tree_of[leaf]]))
-            pair = [own.chosen(which[shown]), self._some(other, leaf, ids[shown])]
+            shown = ~np.isin(found, _hidden(view.trees[view.tree_of[leaf]]))
+            pair = [own.chosen(which[shown]), self._some(other, leaf, found[shown])]
         return pair if side == 0 else pair[::-1]
 
 

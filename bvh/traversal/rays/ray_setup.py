@@ -22,9 +22,8 @@ there. A distance t' that is rounded is moved outward, or inward for what is sur
 Far origins. The new origin is o + entry * d. Up to 2**20 times the size of the tree float64 loses
 at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is refined, up to
 2**70. For still farther rays, and where the frame cannot hold the ray at all, the float32 tests are
-disabled: such a ray enters every node, and every primitive is decided exactly. Most of them miss
-the box by more than the margin of float64, 2**-50 A, which needs no frame: it covers the rounding
-of o and of a plane's distance, and what a component of d below 2**-60 moves on the way, 2**-60 A.
+disabled: such a ray enters every node, and every primitive is decided exactly, unless it misses
+the box by 2**-50 A, more than rounding, and a d below 2**-60 over the way of A, move it.
 """
 
 import numpy as np
