@@ -134,8 +134,9 @@ def needs(words: list[str]) -> None:
         pytest.importorskip("matplotlib")
 
 
-QUICK = [pair for pair in COMMANDS if "bench" not in pair[1] and pair[1] not in NOT_RUN]
-LONG = [pair for pair in COMMANDS if "bench" in pair[1] and pair[1] not in NOT_RUN]
+RUN = [pair for pair in COMMANDS if pair[1] not in NOT_RUN]
+QUICK = [pair for pair in RUN if re.match("bvh check|bvh render .*depth", pair[1])]
+LONG = [pair for pair in RUN if pair not in QUICK]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,14 @@ def of_page(path: Path, names: dict[str, Any]) -> doctest.DocTest:
 WITH_SKIPS = [path for path in PAGES if skipped(of_page(path, {}))]
 
 
-@pytest.mark.parametrize("path", WITH_SKIPS, ids=lambda path: path.name)
+FEW = [path for path in WITH_SKIPS if path.name in ("notebooks.md", "viewing.md")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*FEW, *(pytest.param(p, marks=pytest.mark.long) for p in WITH_SKIPS if p not in FEW)],
+    ids=lambda path: path.name,
+)
 def test_examples_that_need_more(
     path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -261,6 +269,7 @@ def test_pages_are_collected() -> None:
     assert "--doctest-glob=*.md" in options["addopts"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", SCRIPTS, ids=lambda block: f"{block.page}:{block.line}")
 def test_scripts(block: Block, tmp_path: Path) -> None:
     """Blocks without prompts run, with the names that their pages give."""
