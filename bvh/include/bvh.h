@@ -84,6 +84,46 @@ typedef struct {
 } bvh_ray_obb_words;
 void bvh_ray_obb(bvh_ray_obb_words *words);
 
+/* bvh.geometry.pairs.common_polygons */
+
+typedef struct {
+    int32_t *data;
+    int64_t shape[2];
+} bvh_i4_2d;
+
+typedef struct {
+    int64_t *data;
+    int64_t shape[2];
+} bvh_i8_2d;
+
+typedef struct {
+    int64_t *data;
+    int64_t shape[1];
+} bvh_i8_1d;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_3d own;
+    bvh_f8_3d other;
+    bvh_i4_2d pairs;
+    bvh_i8_2d scratch;
+    bvh_f8_3d corners;
+    bvh_i8_1d sizes;
+} bvh_common_polygons_words;
+void bvh_common_polygons(bvh_common_polygons_words *words);
+
+/* bvh.geometry.pairs.round_gaps */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_3d corners;
+    bvh_f8_1d radii;
+    bvh_f8_3d others;
+    bvh_f8_1d other_radii;
+    bvh_f8_2d found;
+} bvh_find_gaps_words;
+void bvh_find_gaps(bvh_find_gaps_words *words);
+
 /* bvh.geometry.planes */
 
 typedef struct {
@@ -172,21 +212,6 @@ typedef struct {
     int32_t *data;
     int64_t shape[1];
 } bvh_i4_1d;
-
-typedef struct {
-    int64_t *data;
-    int64_t shape[1];
-} bvh_i8_1d;
-
-typedef struct {
-    int32_t *data;
-    int64_t shape[2];
-} bvh_i4_2d;
-
-typedef struct {
-    int64_t *data;
-    int64_t shape[2];
-} bvh_i8_2d;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -459,6 +484,26 @@ void bvh_sum_areas(bvh_sum_areas_words *words);
 /* bvh.surfaces.pair_signs */
 
 typedef struct {
+    bvh_f8_3d corners;
+    bvh_i1_1d outward;
+    bvh_i8_2d twins;
+    bvh_i1_2d bends;
+    bvh_i8_1d pieces;
+} bvh_Joints;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_Joints first;
+    bvh_Joints second;
+    bvh_i4_2d pairs;
+    bvh_b1_1d met;
+    bvh_b1_1d met2;
+    bvh_b1_1d undecided;
+} bvh_cells_at_contacts_words;
+void bvh_cells_at_contacts(bvh_cells_at_contacts_words *words);
+
+typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_f8_3d faces;
@@ -474,6 +519,12 @@ typedef struct {
     bvh_f8_2d points;
 } bvh_crossing_points_words;
 void bvh_crossing_points(bvh_crossing_points_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_Joints joints;
+} bvh_find_bends_words;
+void bvh_find_bends(bvh_find_bends_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -672,40 +723,6 @@ typedef struct {
 } bvh_nearest_points_TreeTarget_words;
 void bvh_nearest_points_TreeTarget(bvh_nearest_points_TreeTarget_words *words);
 
-typedef struct {
-    int64_t address;
-} bvh_CapsuleRow;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_CapsuleRow row;
-    bvh_f8_2d points;
-    bvh_f8_1d limits;
-    bvh_PointScratch_2 scratch;
-    int64_t begin;
-    int64_t end;
-    int64_t count;
-    bvh_Nearest found;
-} bvh_nearest_shapes_CapsuleRow_words;
-void bvh_nearest_shapes_CapsuleRow(bvh_nearest_shapes_CapsuleRow_words *words);
-
-typedef struct {
-    int64_t address;
-} bvh_SphereRow;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_SphereRow row;
-    bvh_f8_2d points;
-    bvh_f8_1d limits;
-    bvh_PointScratch_2 scratch;
-    int64_t begin;
-    int64_t end;
-    int64_t count;
-    bvh_Nearest found;
-} bvh_nearest_shapes_SphereRow_words;
-void bvh_nearest_shapes_SphereRow(bvh_nearest_shapes_SphereRow_words *words);
-
 /* bvh.traversal.points.parity */
 
 typedef struct {
@@ -740,6 +757,101 @@ typedef struct {
     bvh_f8_2d directions;
 } bvh_write_ways_out_words;
 void bvh_write_ways_out(bvh_write_ways_out_words *words);
+
+/* bvh.traversal.points.shape_points */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_SceneTarget target;
+    bvh_f8_2d points;
+    bvh_PointScratch scratch;
+    int64_t begin;
+    int64_t end;
+    int64_t surface;
+    bvh_u1_1d found;
+} bvh_mark_around_SceneTarget_words;
+void bvh_mark_around_SceneTarget(bvh_mark_around_SceneTarget_words *words);
+
+typedef struct {
+    int64_t address;
+} bvh_CapsuleRow;
+
+typedef struct {
+    bvh_CapsuleRow tree;
+    int64_t mask;
+} bvh_TreeTarget_2;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_TreeTarget_2 target;
+    bvh_f8_2d points;
+    bvh_PointScratch_2 scratch;
+    int64_t begin;
+    int64_t end;
+    int64_t surface;
+    bvh_u1_1d found;
+} bvh_mark_around_TreeTarget_words;
+void bvh_mark_around_TreeTarget(bvh_mark_around_TreeTarget_words *words);
+
+typedef struct {
+    int64_t address;
+} bvh_SphereRow;
+
+typedef struct {
+    bvh_SphereRow tree;
+    int64_t mask;
+} bvh_TreeTarget_3;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_TreeTarget_3 target;
+    bvh_f8_2d points;
+    bvh_PointScratch_2 scratch;
+    int64_t begin;
+    int64_t end;
+    int64_t surface;
+    bvh_u1_1d found;
+} bvh_mark_around_TreeTarget_2_words;
+void bvh_mark_around_TreeTarget_2(bvh_mark_around_TreeTarget_2_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_SceneTarget target;
+    bvh_f8_2d points;
+    bvh_f8_1d limits;
+    bvh_PointScratch scratch;
+    int64_t begin;
+    int64_t end;
+    int64_t count;
+    bvh_Nearest found;
+} bvh_nearest_shapes_SceneTarget_words;
+void bvh_nearest_shapes_SceneTarget(bvh_nearest_shapes_SceneTarget_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_TreeTarget_2 target;
+    bvh_f8_2d points;
+    bvh_f8_1d limits;
+    bvh_PointScratch_2 scratch;
+    int64_t begin;
+    int64_t end;
+    int64_t count;
+    bvh_Nearest found;
+} bvh_nearest_shapes_TreeTarget_words;
+void bvh_nearest_shapes_TreeTarget(bvh_nearest_shapes_TreeTarget_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_TreeTarget_3 target;
+    bvh_f8_2d points;
+    bvh_f8_1d limits;
+    bvh_PointScratch_2 scratch;
+    int64_t begin;
+    int64_t end;
+    int64_t count;
+    bvh_Nearest found;
+} bvh_nearest_shapes_TreeTarget_2_words;
+void bvh_nearest_shapes_TreeTarget_2(bvh_nearest_shapes_TreeTarget_2_words *words);
 
 /* bvh.traversal.points.winding_number */
 
@@ -1370,6 +1482,38 @@ typedef struct {
     int64_t end;
 } bvh_gather_hits_TriangleRow_FirstGoal_words;
 void bvh_gather_hits_TriangleRow_FirstGoal(bvh_gather_hits_TriangleRow_FirstGoal_words *words);
+
+/* bvh.traversal.rays.every_hit.far_ends */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_CapsuleRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_i8_1d which;
+    bvh_i8_1d prims;
+    bvh_f8_1d far;
+} bvh_find_far_ends_CapsuleRow_words;
+void bvh_find_far_ends_CapsuleRow(bvh_find_far_ends_CapsuleRow_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_SceneRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_i8_1d which;
+    bvh_i8_1d prims;
+    bvh_f8_1d far;
+} bvh_find_far_ends_SceneRow_words;
+void bvh_find_far_ends_SceneRow(bvh_find_far_ends_SceneRow_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_SphereRow tree_row;
+    bvh_Rays ray_arrays;
+    bvh_i8_1d which;
+    bvh_i8_1d prims;
+    bvh_f8_1d far;
+} bvh_find_far_ends_SphereRow_words;
+void bvh_find_far_ends_SphereRow(bvh_find_far_ends_SphereRow_words *words);
 
 /* bvh.traversal.rays.hit_points */
 

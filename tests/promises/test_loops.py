@@ -24,8 +24,9 @@ BOUNDS = {
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
         pair_walk.walk parity._near_face point_walks._walk_float32 point_walks._walk_float64
         points.closest_to points.closest_to rays._search rays._search
-        search.search_kernel search.search_kernel search.search_rays search.search_rays
-        region_search.search_regions single_rays._next_entry_in_tree single_rays.trace
+        region_search.search_regions
+        search.search_kernel search.search_kernel search.search_kernel search.search_rays
+        search.search_rays search.search_rays single_rays._next_entry_in_tree single_rays.trace
         streams.advance streams.trace visits._visit winding_moments._widen
         winding_number._winding""",
     "the depth of a tree, from a node to its root or to a leaf": """

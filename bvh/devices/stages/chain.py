@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import warp as wp
@@ -97,10 +97,12 @@ class Stages:
         if self.wider is None:
             self.wider = Stages(self.device, MOST_KEPT)
         places, some, found = wp.array(which, device=self.device), DeviceRays(), RayColumns()
-        for name in DeviceRays.vars:
+        # Warp lists the fields of its structs.
+        rays_of, columns_of = cast("Any", DeviceRays), cast("Any", RayColumns)
+        for name in rays_of.vars:
             rows = getattr(rays, name)
             setattr(some, name, rows[places].contiguous() if rows.shape[0] > 1 else rows)
-        names = [name for name in RayColumns.vars if getattr(columns, name) is not None]
+        names = [name for name in columns_of.vars if getattr(columns, name) is not None]
         for name in names:
             dtype = getattr(columns, name).dtype
             setattr(found, name, wp.empty(len(which), dtype=dtype, device=self.device))
