@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.hierarchy import BVH
-from bvh.tree.shapes import shape_of
+from bvh.tree.shapes import HOLLOW
 
 Floats = NDArray[np.float64]
 
@@ -16,7 +16,7 @@ HALF, SIDE = SIDES * (2 * RINGS - 1), 2 * SIDES
 
 def is_round(tree: BVH) -> bool:
     """Return whether a tree is over spheres or capsules."""
-    return shape_of(tree.arrays.primitives).hollow
+    return isinstance(tree.arrays.primitives, HOLLOW)
 
 
 def faces_of_round(tree: BVH) -> int:

@@ -24,7 +24,7 @@ from bvh.tree.arrays import TreeArrays, emptied, frozen, frozen_primitives, with
 from bvh.tree.build import build, in_full, without_hidden
 from bvh.tree.face_bits import NO_BITS, counted
 from bvh.tree.primitives import THIN, Triangles, count_of, kind_of_faces
-from bvh.tree.shapes import shape_of
+from bvh.tree.shapes import HOLLOW
 from bvh.tree.triangle_groups import GROUP_SIZE
 
 # Many kernels, imported by the first query that needs them.
@@ -219,7 +219,7 @@ class TreeBase:
 
         bits, now = one_mask(mask), self._snapshot()
         arrays = now._arrays_for(bits)
-        if shape_of(arrays.primitives).hollow and query in OF_SHAPES:
+        if isinstance(arrays.primitives, HOLLOW) and query in OF_SHAPES:
             return ShapeSearch(TreeTarget(arrays.row, -1), arrays)
         now._must_hold(query, Triangles)
         rays = RaySearch(arrays, now._quality == "high", now)
@@ -231,7 +231,7 @@ class TreeBase:
         There is one warning a tree, and none where the caller has disabled it.
         """
         bits, cached = one_mask(mask), self._closed
-        if OPEN_IS_FINE in cached or shape_of(self._arrays.primitives).hollow:
+        if OPEN_IS_FINE in cached or isinstance(self._arrays.primitives, HOLLOW):
             return None
         closed = cached.get(bits)
         if closed is None:

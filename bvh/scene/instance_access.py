@@ -13,7 +13,7 @@ from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
 from bvh.scene.scene_content import SceneContent
 from bvh.scene.table import Instance, Instances, nested_scenes, table_guard
-from bvh.tree.shapes import shape_of
+from bvh.tree.shapes import HOLLOW
 
 
 class InstanceAccess(SceneContent):
@@ -202,7 +202,7 @@ class InstanceAccess(SceneContent):
         child, suspects = self._instances.children[number], self._instances.suspects
         if number not in suspects:
             return
-        if not (isinstance(child, TreeBase) and shape_of(child._arrays.primitives).hollow):
+        if not (isinstance(child, TreeBase) and isinstance(child._arrays.primitives, HOLLOW)):
             # Once checked: a refit does not change what a tree is over.
             suspects.discard(number)
             return

@@ -322,6 +322,8 @@ class CapsuleShape(Shape):
 
 SHAPES: tuple[type[Shape], ...] = (BoxShape, ObbShape, SphereShape, CapsuleShape)
 KINDS: dict[type, type[Shape]] = {shape.arrays: shape for shape in SHAPES}
+# Arrays of shapes that are surfaces, not solids.
+HOLLOW = tuple(shape.arrays for shape in SHAPES if shape.hollow)
 
 
 def shape_of(primitives: object) -> type[Shape]:

@@ -24,7 +24,7 @@ from bvh.runtime.threads import share
 from bvh.traversal.rays.hit_points import HitColumns, locate_hits
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Custom, Primitives, Triangles
-from bvh.tree.shapes import shape_of
+from bvh.tree.shapes import HOLLOW, shape_of
 
 Floats = NDArray[np.float64]
 
@@ -355,7 +355,7 @@ def shape_normals(
     if transform is not None:
         rows = inverses(np.ascontiguousarray(transform).reshape(-1, 3, 4))[0]
     points = shapes.points[prim_id]
-    if transform is not None and shape_of(shapes).hollow:
+    if transform is not None and isinstance(shapes, HOLLOW):
         points = shape_of(shapes).instances(points, transform)
     every = np.broadcast_to(rows, (len(points), 3, 4))
     return unit(shape_of(shapes).normals(points, position, every))

@@ -39,7 +39,7 @@ from bvh.traversal.rays.one_ray import BLOCKED, HIT, cast_function
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, named_codes
 from bvh.tree.primitives import Custom, Triangles
-from bvh.tree.shapes import shape_of
+from bvh.tree.shapes import HOLLOW
 
 # Most rays of a batch that one thread takes, as they come; most faces for a single point.
 MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
@@ -72,7 +72,7 @@ class Searched:
 
     def __init__(self, arrays: TreeArrays, split: bool) -> None:
         self.kind, self.split = type(arrays.primitives), split
-        self.rounded = shape_of(arrays.primitives).hollow
+        self.rounded = isinstance(arrays.primitives, HOLLOW)
         self.adopt(arrays)
 
     def adopt(self, arrays: TreeArrays) -> None:

@@ -17,7 +17,7 @@ from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.registry import enrolled
 from bvh.tree.primitives import Triangles, count_of
-from bvh.tree.shapes import Capsules, Spheres, shape_of
+from bvh.tree.shapes import HOLLOW, Capsules, Spheres
 
 if TYPE_CHECKING:
     from bvh.tree.arrays import TreeArrays
@@ -156,7 +156,7 @@ class DistanceQueries(TreeBase):
 def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
     """Return whether one of two trees is over round shapes; a TypeError if one fits no query."""
     trees = [each for each in (tree, other) if isinstance(each, TreeBase)]
-    if not any(shape_of(each._arrays.primitives).hollow for each in trees):
+    if not any(isinstance(each._arrays.primitives, HOLLOW) for each in trees):
         return False
     for each in trees:
         each._must_hold(query, Triangles, Spheres, Capsules)

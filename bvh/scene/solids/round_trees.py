@@ -18,7 +18,7 @@ from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.threads import Progress, share
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.round_instances import RoundInstances
-from bvh.tree.shapes import shape_of
+from bvh.tree.shapes import HOLLOW
 
 Reals = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ def _maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
     if transform is None:
         return STILL
     maps = affine_maps("transform", transform)
-    if shape_of(other._arrays.primitives).hollow:
+    if isinstance(other._arrays.primitives, HOLLOW):
         shape = maps.shape[:-2]
         refuse(
             "transform", shape, np.isnan(even_scales(maps.reshape(-1, 3, 4))),
