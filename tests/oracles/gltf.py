@@ -210,7 +210,11 @@ def _same(part: Part, one: Any, scene: bvh.Scene) -> bool:
     """Return whether an instance is a part, with its attributes."""
     known = scene.attributes(one.child)
     same = np.array_equal(one.child.vertices, part.vertices, equal_nan=True)
-    if not (same and np.array_equal(one.child.faces, part.faces)):
+    # The sign of a determinant that rounding alone keeps from 0 means nothing.
+    linear = part.matrix[:3, :3]
+    is_flat = abs(np.linalg.det(linear)) <= 1e-12 * np.abs(linear).max() ** 3
+    ways = (part.faces, part.faces[:, ::-1]) if is_flat else (part.faces,)
+    if not (same and any(np.array_equal(one.child.faces, faces) for faces in ways)):
         return False
     largest = 1e-12 * np.abs(part.matrix).max()
     same = np.allclose(one.transform, part.matrix, rtol=1e-12, atol=largest)
