@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import pickle
@@ -50,6 +51,13 @@ def forms(row: list[float]) -> list[Any]:
 @pytest.fixture
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Objects have their parts where methods do not expect them."""
+    # Batches come first: kernels that a process calls then for the first time are called by Numba,
+    # which compiles them again.
+    for target in TARGETS.values():
+        rays = np.zeros((2, 3)), np.ones((2, 3))
+        for ask in (target.closest_hit, target.any_hit, target.visible, target.contains):
+            with contextlib.suppress(TypeError):
+                ask(*(rays[:1] if ask == target.contains else rays), threads=1)
     monkeypatch.setattr(python_calls, "known_types", lambda: [0] * 6)
 
 
