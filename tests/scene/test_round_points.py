@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bvh
-from tests.scene.test_round_shapes import even_map, world_tree
+from tests.scene.test_round_shapes import even_map, nearly_even, world_tree
 
 
 def exact_side(p: list[float], row: list[float]) -> int:
@@ -140,12 +140,7 @@ def test_scenes(grid: bool, faces: bool, count: int, rng: np.random.Generator) -
 def test_maps_that_are_nearly_even(count: int, rng: np.random.Generator) -> None:
     """Rotations in float32 and the like, of any size and far away; points on the surface."""
     for k in range(count):
-        p, r = rng.normal(size=(20, 3)), rng.random(20) * 10.0 ** rng.uniform(-4, 1)
-        turn, scale = np.linalg.qr(rng.normal(size=(3, 3)))[0], 10.0 ** rng.uniform(-6, 6)
-        uneven = turn * (1.0 + rng.uniform(-3e-7, 3e-7, (3, 3)))
-        matrix = np.eye(4)
-        matrix[:3, :3] = scale * (turn.astype(np.float32) if k % 2 else uneven)
-        matrix[:3, 3] = rng.normal(size=3) * scale * 10.0 ** rng.uniform(-3, 8)
+        p, r, matrix, _ = nearly_even(rng, k % 2 == 1)
         scene = bvh.Scene()
         scene.add(bvh.BVH.from_capsules(p, p[::-1], r), matrix)
         tree, rows = world_tree(scene.leaves[0])

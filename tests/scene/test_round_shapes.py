@@ -119,16 +119,22 @@ def test_rays(grid: bool, count: int, rng: np.random.Generator, tmp_path: Path) 
         assert np.array_equal(again.closest_hit(o[:500], d[:500]).t, hits.t[:500])
 
 
+def nearly_even(rng: np.random.Generator, single: bool) -> tuple[Any, ...]:
+    """Return points, radii, an even map but for rounding, in float32 if single, and its scale."""
+    p, r = rng.normal(size=(20, 3)), rng.random(20) * 10.0 ** rng.uniform(-4, 1)
+    turn, scale = np.linalg.qr(rng.normal(size=(3, 3)))[0], 10.0 ** rng.uniform(-6, 6)
+    uneven = turn * (1.0 + rng.uniform(-3e-7, 3e-7, (3, 3)))
+    matrix = np.eye(4)
+    matrix[:3, :3] = scale * (turn.astype(np.float32) if single else uneven)
+    matrix[:3, 3] = rng.normal(size=3) * scale * 10.0 ** rng.uniform(-3, 8)
+    return p, r, matrix, scale
+
+
 @pytest.mark.parametrize("count", [4, pytest.param(40, marks=pytest.mark.long)])
 def test_maps_that_are_nearly_even(count: int, rng: np.random.Generator) -> None:
     """Rotations in float32 and the like, of any size and far away; rays that nearly touch."""
     for k in range(count):
-        p, r = rng.normal(size=(20, 3)), rng.random(20) * 10.0 ** rng.uniform(-4, 1)
-        turn, scale = np.linalg.qr(rng.normal(size=(3, 3)))[0], 10.0 ** rng.uniform(-6, 6)
-        uneven = turn * (1.0 + rng.uniform(-3e-7, 3e-7, (3, 3)))
-        matrix = np.eye(4)
-        matrix[:3, :3] = scale * (turn.astype(np.float32) if k % 2 else uneven)
-        matrix[:3, 3] = rng.normal(size=3) * scale * 10.0 ** rng.uniform(-3, 8)
+        p, r, matrix, scale = nearly_even(rng, k % 2 == 1)
         scene = bvh.Scene()
         scene.add(bvh.BVH.from_spheres(p, r), matrix)
         tree, rows = world_tree(scene.leaves[0])
