@@ -212,8 +212,7 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="centers must have shape"):
         BVH.from_spheres([0, 0, 0, 0], 1.0)
     for ask in (
-        lambda: tree.winding_number([0, 0, 0]), lambda: tree.overlap_box([0] * 3, [1] * 3),
-        lambda: tree.pick(camera, 20, 20, radius=3),
+        lambda: tree.winding_number([0, 0, 0]), lambda: tree.pick(camera, 20, 20, radius=3),
     ):  # fmt: skip
         with pytest.raises(TypeError, match="spheres"):
             ask()
