@@ -111,10 +111,11 @@ def assert_as_flattened(scene: Scene, points: np.ndarray, mask: int = 0xFFFFFFFF
         check(scene.closest_point(some, k=k, mask=mask), flat.closest_point(some, k=k))
 
 
-def test_as_the_flattened_mesh(rng: Rng) -> None:
+@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.long)])
+def test_as_the_flattened_mesh(count: int, rng: Rng) -> None:
     """Instances of all kinds, nested, under every mask."""
     scene = zoo(rng, 120)
-    points = around(scene.flattened()[0], 1000, rng)
+    points = around(scene.flattened()[0], count, rng)
     assert_as_flattened(scene, points)
     for mask in (1, 2):
         assert_as_flattened(scene, points[::3], mask)
