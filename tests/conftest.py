@@ -147,7 +147,7 @@ NOT_ABOUT_ANSWERS = (
     "apps/", "benchmarks/", "camera/", "compat/", "distributed/", "geometry/", "gradients/",
     "pictures/", "runtime/", "io/test_hostile", "io/test_mesh", "queries/test_inputs",
     "queries/test_refusals",
-    "queries/test_other_libraries", "scene/test_scene_refusals", "scene/files/test_importing",
+    "queries/test_hints", "queries/test_other_libraries", "scene/files/test_importing",
     "promises/test_gallery", "promises/test_lazy_imports", "promises/test_links",
     "promises/test_oracles", "promises/test_out_of_memory", "promises/test_public",
     "promises/test_reprs", "promises/test_site", "promises/test_threads",

@@ -229,22 +229,6 @@ def test_transforms(rng: np.random.Generator) -> None:
     assert calls[-1] == (3, 3)
 
 
-def test_refusals() -> None:
-    """Open meshes, other kinds of trees, matrices that are none."""
-    unit, sheet = box([0] * 3, [1] * 3), BVH.from_triangles(np.eye(3), [[0, 1, 2]])
-    with pytest.raises(ValueError, match="this mesh has open edges"):
-        sheet.relation(unit)
-    with pytest.raises(ValueError, match="other has open edges"):
-        unit.penetration(sheet)
-    with pytest.raises(TypeError, match="relation needs a BVH over triangles"):
-        BVH.from_boxes([[0] * 3], [[1] * 3]).relation(unit)
-    with pytest.raises(ValueError, match="transform"):
-        unit.relation(unit, np.eye(3))
-    with pytest.raises(TypeError, match="other"):
-        unit.relation(3)
-    assert unit.relation(trimesh.creation.box(bounds=[[0] * 3, [1] * 3])) == "equal"
-
-
 def test_scene_relations() -> None:
     """Near pairs of instances, whose maps are rounded once; hidden ones and open ones."""
     scene = bvh.Scene()
