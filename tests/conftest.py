@@ -257,13 +257,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.sample)
     places = {f"{name}.py": place for place, name in enumerate(FIRST)}
     seed = os.environ.get("BVH_LONG")
-    items.sort(
-        key=lambda item: (
-            zlib.crc32(f"{seed} {item.path.name}".encode())
-            if seed
-            else places.get(item.path.name, len(places))
-        )
-    )
+
+    def order(item: pytest.Item) -> tuple[bool, int]:
+        """Return the place of a test; of long ones of a share, by hash."""
+        if seed and item.get_closest_marker("long"):
+            return True, zlib.crc32(f"{seed} {item.path.name}".encode())
+        return False, places.get(item.path.name, len(places))
+
+    items.sort(key=order)
 
 
 def _by_test(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
@@ -286,7 +287,7 @@ def _some_of_each(items: list[pytest.Item]) -> set[str]:
 def _leave_share_of_long(items: list[pytest.Item]) -> None:
     """Leave one of so many `long` tests, as BVH_LONG says: "SEED/4" for a quarter.
 
-    Files of tests are then in an order that depends on the seed, too.
+    Their files are then in an order that depends on the seed, too.
     """
     seed, _, share = os.environ.get("BVH_LONG", "").partition("/")
     if share:
