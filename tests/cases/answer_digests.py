@@ -224,6 +224,7 @@ def main() -> None:
     asked: dict[str, Question] = pickle.loads(Path(file).read_bytes())
     only = CORE if what == "core" else None
     digests: Digests = {name: answered(question, only) for name, question in asked.items()}
+    assert not only or only == {name for answers in digests.values() for name in answers}
     Path(out[0]).write_text(json.dumps(digests, indent=1))
     print(f"{sum(map(len, digests.values()))} answers to {len(digests)} questions")
 
