@@ -1,7 +1,4 @@
-"""What builders and queries refuse: tables of calls, their errors, and messages.
-
-A message names the argument that is wrong, or what the tree or scene is over.
-"""
+"""What builders and queries refuse, in tables: calls, errors, messages that name what is wrong."""
 
 from __future__ import annotations
 
@@ -46,7 +43,6 @@ def never(prim_id, origin, direction, t_min, t_max, data):
 
 
 def row(error: Any, message: str, call: Callable[..., Any], *given: Any, **options: Any) -> Row:
-    """Return a row."""
     return call, given, options, error, message
 
 
@@ -60,12 +56,11 @@ def rays(m: Any) -> Rows:
         yield row(ValueError, r"origins.*4.*directions.*5", call, np.zeros((4, 3)), np.ones((5, 3)))
         for name in "t_min", "t_max":
             yield row(ValueError, name, call, **good, **{name: np.ones(5)})
+    call = m.tree.all_hits
     for edges in "twice", None, 1:
-        yield row(ValueError, "edges must be 'closed' or 'once', got", m.tree.all_hits, *RAY,
-                  edges=edges)  # fmt: skip
-    yield row(ValueError, "max_hits must be at least 1, got 0", m.tree.all_hits, *RAY, max_hits=0)
-    yield row(TypeError, r"max_hits must be an integer, got 2\.5", m.tree.all_hits, *RAY,
-              max_hits=2.5)  # fmt: skip
+        yield row(ValueError, "edges must be 'closed' or 'once', got", call, *RAY, edges=edges)
+    yield row(ValueError, "max_hits must be at least 1, got 0", call, *RAY, max_hits=0)
+    yield row(TypeError, r"max_hits must be an integer, got 2\.5", call, *RAY, max_hits=2.5)
     yield row(ValueError, "ray 0 has a zero direction", m.tree.count_hits, ZERO, ZERO,
               validate_rays=True)  # fmt: skip
 
@@ -85,9 +80,8 @@ def triangles(m: Any) -> Rows:
     for bad in [*NOT_REAL, *NOT_POINTS, np.ones((2, 2, 3)), np.ones(3)]:
         yield row(BOTH, "vertices", BVH.from_triangles, bad, [[0, 1, 2]])
     # A tree over n primitives has 2n - 1 nodes, and their ids are int32.
-    many = np.broadcast_to(np.int8(0), (2**30 + 1, 3))
-    yield row(ValueError, r"faces must have at most 1073741824 rows", BVH.from_triangles,
-              np.zeros((1, 3)), many)  # fmt: skip
+    many, message = np.broadcast_to(np.int8(0), (2**30 + 1, 3)), "at most 1073741824 rows"
+    yield row(ValueError, f"faces must have {message}", BVH.from_triangles, np.zeros((1, 3)), many)
     for quality in "low", "best", "", None, 1, ["medium"]:
         yield row(BOTH, "quality must be 'medium' or 'high'", BVH.from_triangles, *FACE,
                   quality=quality)  # fmt: skip
@@ -131,8 +125,8 @@ def shapes(m: Any) -> Rows:
         (("dem.tif",), TypeError, r"got the path 'dem\.tif': read it with rasterio"),
     ):  # fmt: skip
         yield row(error, message, BVH.from_heightfield, *given)
-    yield row(ValueError, "transform must not be given together", BVH.from_heightfield, z,
-              x=[0, 1, 2, 3], transform=(1, 0, 0, 0, 1, 0))  # fmt: skip
+    more = {"x": [0, 1, 2, 3], "transform": (1, 0, 0, 0, 1, 0)}
+    yield row(ValueError, "transform must not be given together", BVH.from_heightfield, z, **more)
 
 
 def options(m: Any) -> Rows:
@@ -140,8 +134,8 @@ def options(m: Any) -> Rows:
         for (o, d), call in product((RAY, RAYS, m.many), (m.tree.closest_hit, m.tree.any_hit)):
             yield row(BOTH, "threads", call, o, d, threads=threads)
         yield row(BOTH, "threads", BVH.from_triangles, *FACE, threads=threads)
-    yield row(ValueError, "threads", m.tree.distance, ZERO, threads=0)
-    yield row(BOTH, "threads", m.tree.overlap_sphere, ZERO, 1.0, threads=0)
+    for call, *given in (m.tree.distance, ZERO), (m.tree.overlap_sphere, ZERO, 1.0):
+        yield row(ValueError, "threads", call, *given, threads=0)
     for cull in "both", 1, 0, False, "", ["back"]:
         yield row(BOTH, "cull", m.tree.closest_hit, *RAY, cull=cull)
     for tree in m.boxes, m.obbs:
@@ -209,14 +203,13 @@ def lengths(m: Any) -> Rows:
             add("max_distance", target.distance, p, bad)
             add("radius", target.overlap_sphere, p, bad)
         yield from asks
-    for bad in [1.0], [[2.0]]:
-        yield row(ValueError, "max_distance must be a number of at least 0", m.scene.clearances,
-                  bad)  # fmt: skip
+    message = "max_distance must be a number of at least 0"
+    yield from (row(ValueError, message, m.scene.clearances, bad) for bad in ([1.0], [[2.0]]))
     yield row(ValueError, "radius must be a finite number of at least 0, got inf",
               tree.overlap_sphere, points, np.inf)  # fmt: skip
     for target, points in product((m.tree, m.scene, m.parts), [ray[0] for ray in m.lazy]):
         for call in target.closest_point, target.distance:
-            yield row(ValueError, "max_distance must be a number of at least 0", call, points, -1.0)
+            yield row(ValueError, message, call, points, -1.0)
         yield row(ValueError, "radius must be a finite number of at least 0", target.overlap_sphere,
                   points, -1.0)  # fmt: skip
         yield row(ValueError, "method must be 'parity' or 'winding'", target.signed_distance,
@@ -289,16 +282,16 @@ def overlaps(m: Any) -> Rows:
         yield row(TypeError, rf"{name} needs triangles; instance \(1, 0\) .*boxes",
                   getattr(m.nested, name), *arguments)  # fmt: skip
     for call, *arguments in (
-        (tree.overlap_tree, m.boxes), (m.boxes.overlap_tree, tree), (m.boxes.self_overlaps,),
-        (tree.overlap_tree, "tree"),
+        (tree.overlap_tree, m.boxes), (tree.overlap_tree, "tree"), (m.boxes.overlap_tree, tree),
+        (m.boxes.self_overlaps,),
     ):  # fmt: skip
         yield row(TypeError, r"triangles|other", call, *arguments)
     yield row(TypeError, "other must be a BVH or a Scene, got ndarray", scene.overlap_tree, EYE)
     yield row(TypeError, "overlap_tree needs a BVH over triangles", scene.overlap_tree, m.boxes)
     for matrix in np.eye(3), EYE + np.eye(4, k=-3), np.full((4, 4), np.nan):
         yield row(ValueError, "transform", tree.overlap_tree, tree, matrix)
-    yield row(ValueError, "transform must be finite and affine", scene.overlap_tree, tree,
-              np.diag([1.0, 1.0, 1.0, 2.0]))  # fmt: skip
+    bent = np.diag([1.0, 1.0, 1.0, 2.0])
+    yield row(ValueError, "transform must be finite and affine", scene.overlap_tree, tree, bent)
 
 
 def solids(m: Any) -> Rows:
@@ -311,14 +304,12 @@ def solids(m: Any) -> Rows:
     yield row(TypeError, "max_distance must be real numbers", m.scene.clearances, "far")
     yield row(TypeError, "clearances needs triangles; instance", m.nested.clearances)
     for ignore, error, message in (
-        ([(0, 7)], ValueError, "no instance 7"), ([("it", "zz")], ValueError, "name 'zz'"),
+        *(([(0, k)], ValueError, f"no instance {k}") for k in (1, 7)),
+        ([("it", "zz")], ValueError, "name 'zz'"),
         ([(0, 1, 2)], ValueError, r"one of them is \(0, 1, 2\)"),
         (["ab"], ValueError, "one of them is 'ab'"), ([3], ValueError, "one of them is 3"),
-        ("ab", TypeError, "ignore must be pairs"), (5, TypeError, "ignore must be pairs"),
-        (np.array(5), TypeError, "ignore must be pairs"),
-        ([(0.5, 1)], TypeError, "must be an integer, got 0.5"),
-        ([(True, 1)], TypeError, "must be an integer, got True"),
-        ([(0, 1)], ValueError, "no instance 1"),
+        *((bad, TypeError, "ignore must be pairs") for bad in ("ab", 5, np.array(5))),
+        *(([(k, 1)], TypeError, f"must be an integer, got {k}") for k in (0.5, True)),
     ):  # fmt: skip
         yield row(error, message, m.scene.collisions, ignore=ignore)
 
@@ -350,11 +341,11 @@ def picks(m: Any) -> Rows:
         yield row(ValueError, f"at least three points, .* got {count} points", lasso, CAMERA,
                   np.ones((count, 2)))  # fmt: skip
     yield row(ValueError, "polygon must have shape", lasso, CAMERA, [[1, 2, 3]])
-    yield row(ValueError, r"polygon must .* finite, got some that are not", lasso, CAMERA,
-              [[1, np.nan], [2, 3], [4, 5]])  # fmt: skip
+    some = [[1, np.nan], [2, 3], [4, 5]]
+    yield row(ValueError, r"polygon must .* finite, got some that are not", lasso, CAMERA, some)
     yield row(TypeError, "camera must be a Camera, got str", m.tree.pick, "camera", 1.0, 2.0)
-    yield row(ValueError, "radius must be a finite number of at least 0", m.tree.pick, CAMERA, 1.0,
-              2.0, -1.0)  # fmt: skip
+    message = "radius must be a finite number of at least 0"
+    yield row(ValueError, message, m.tree.pick, CAMERA, 1.0, 2.0, -1.0)
     yield row(TypeError, "a pick with a radius needs a BVH over triangles or boxes", m.custom.pick,
               CAMERA, 1.0, 2.0, 3.0)  # fmt: skip
     yield row(TypeError, "spheres", m.balls.pick, CAMERA, 20, 20, radius=3)
@@ -365,8 +356,7 @@ def scenes(m: Any) -> Rows:
     for bad, error in ((5, KeyError), ("two", KeyError), ([0, 7], KeyError), (0.5, TypeError)):
         for name in RAY_QUERIES:
             yield row(error, "instance|exclude", getattr(s, name), *RAYS, exclude=bad)
-    yield row(TypeError, "mesh must be", s.add, 3)
-    yield row(TypeError, "mesh must be", s.add, None)
+    yield from (row(TypeError, "mesh must be", s.add, bad) for bad in (3, None))
     for matrix, message in (
         (np.zeros((4, 4)), "transform must be affine"), (np.diag([1, 1, 0, 1.0]), "invertible"),
         (EYE * np.nan, "transform must be finite"), (EYE + np.eye(4, k=-1), "last row 0 0 0 1"),
@@ -388,9 +378,8 @@ def scenes(m: Any) -> Rows:
     yield row(ValueError, "names must be 1 names", s.add_many, tree, [EYE], "ab")
     yield row(TypeError, "names must be a string", s.add_many, tree, [EYE], [3])
     yield row(ValueError, "masks must be", s.add_many, tree, [EYE], masks=[1, 2])
-    yield row(KeyError, "there is no instance 7", s.set_transform, 7, EYE)
-    yield row(KeyError, "there is no instance -1", s.remove, -1)
-    yield row(KeyError, "there is no instance 1", s.set_transform, 1, EYE)
+    for k, call, *given in (7, s.set_transform, EYE), (1, s.set_transform, EYE), (-1, s.remove):
+        yield row(KeyError, f"there is no instance {k}", call, k, *given)
     yield row(KeyError, "there is no instance 9", s.set_transforms, [0, 9], [EYE, EYE])
     yield row(KeyError, "there is no instance 1", s.set_visible, [0, 1], True)
     yield row(TypeError, ids, s.set_transform, 0.0, EYE)
@@ -399,10 +388,10 @@ def scenes(m: Any) -> Rows:
     yield row(ValueError, r"ids must have shape \(n,\)", s.remove, [[0]])
     yield row(ValueError, r"shape \(2, 4, 4\)", s.set_transforms, [0, 0], [EYE])
     yield row(TypeError, "name must be a string", s.rename, 0, 3)
-    yield row(IndexError, "leaf must be one of the 1 leaves, got 5", s.path, 5)
-    yield row(IndexError, "leaf must be one of", s.name_of, -1)
-    yield row(ValueError, "mask must be in 0..0xFFFFFFFF, got -1", s.flattened, -1)
-    yield row(ValueError, "mask must be one number", s.flattened, [1, 2])
+    for k, call in (5, s.path), (-1, s.name_of):
+        yield row(IndexError, f"leaf must be one of the 1 leaves, got {k}", call, k)
+    for mask, message in ((-1, "mask must be in 0..0xFFFFFFFF, got -1"), ([1, 2], "one number")):
+        yield row(ValueError, message, s.flattened, mask)
     yield row(IndexError, "range", s.leaves.__getitem__, 5)
 
 
