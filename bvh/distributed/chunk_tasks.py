@@ -231,7 +231,6 @@ def delayed_value(name: str, value: object) -> Delayed:
 
 
 def delayed_target(target: Searched) -> Delayed:
-    """Return a tree, a scene or parts as one key of a graph."""
     return delayed_value(type(target).__name__.lower(), handle_of(target))
 
 
@@ -249,13 +248,3 @@ def as_dask(name: str, value: object, shape: Shape) -> Array:
             raise ValueError(f"{name} must have shape (..., {expected}), got {array.shape}")
         array = array.rechunk(dict.fromkeys(range(array.ndim - axes, array.ndim), -1))
     return array
-
-
-def check_shapes(arrays: Lazy, verb: Verb) -> None:
-    """Raise a ValueError unless the leading shapes of arrays broadcast."""
-    leading = {name: a.shape[: a.ndim - len(verb.arrays[name])] for name, a in arrays.items()}
-    try:
-        np.broadcast_shapes(*leading.values())
-    except ValueError:
-        listed = ", ".join(f"{name} {shape}" for name, shape in leading.items() if shape)
-        raise ValueError(f"leading shapes do not broadcast: {listed}") from None

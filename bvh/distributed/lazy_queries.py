@@ -25,7 +25,7 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.answers.result_bases import columns_of
 from bvh.queries.results import AllHits, Overlaps
 from bvh.queries.verbs import Merge, Verb
-from bvh.runtime.arguments import number_of
+from bvh.runtime.arguments import common_shape, number_of
 from bvh.runtime.foreign_arrays import is_lazy
 
 if TYPE_CHECKING:
@@ -99,14 +99,13 @@ class LazyLists:
 
 
 def answer(query: MethodType, arguments: Arguments) -> Any:
-    """Return the result of a query of a tree, a scene or parts, lazily."""
     verb, given = declared(query), chunk_tasks.checked_options(query, arguments)
     # A single mask stays a number, as queries of points and regions take no array of masks.
     mask: object = given.get("mask")
     is_one = np.ndim(mask) == 0 and not is_lazy(mask)  # type: ignore[arg-type]
     names = [n for n in verb.arrays if n in given and not (n == "mask" and is_one)]
     arrays = {n: chunk_tasks.as_dask(n, given.pop(n), verb.arrays[n]) for n in names}
-    chunk_tasks.check_shapes(arrays, verb)
+    common_shape(**{n: a.shape[: a.ndim - len(verb.arrays[n])] for n, a in arrays.items()})
     return lazy_result(chunk_tasks.searched(query.__self__), verb, arrays, given)
 
 

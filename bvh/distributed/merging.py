@@ -99,7 +99,6 @@ class MergedAnswers:
         return np.where(last, -np.inf, np.inf) if self._how is Merge.ANY else np.asarray(last)
 
     def take(self, other: Columns, rows: Rows) -> None:
-        """Merge answers of another part for some queries."""
         merge(self._how, self.columns, other, rows)
 
     def result(self, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -164,5 +163,4 @@ class MergedLists:
 
 
 def _joined(lists: list[Columns]) -> Columns:
-    """Return lists with the same columns, joined to one list in this order."""
     return {name: np.concatenate([each[name] for each in lists]) for name in lists[0]}

@@ -105,7 +105,6 @@ class RaySource:
         return da.map_blocks(_blocks_of, chunks=self.chunks, dtype=object, meta=meta, maker=maker)
 
     def _answer(self, verb: str, target: Searched, options: Options) -> Any:
-        """Return the result of a query, lazily."""
         declaration, given = _checked(target, verb, options)
         return lazy_result(target, declaration, {"rays": self._blocks()}, given)
 
@@ -270,5 +269,4 @@ def _sum_of_chunk(
 
 
 def _sum(values: Iterable[ArrayLike]) -> ArrayLike:
-    """Return the sum of numbers or arrays."""
     return reduce(add, values)

@@ -68,7 +68,6 @@ def windows_of(source: Any) -> Iterator[Window]:
 
 
 def _items(source: Any) -> Iterable[Any]:
-    """Return the meshes and paths of a source."""
     if isinstance(source, str | os.PathLike) or hasattr(source, "faces"):
         return [source]
     # A pair of arrays is one mesh; a pair of pairs is two.
@@ -220,7 +219,6 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
 
 
 def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
-    """Read the triangles of a binary PLY file."""
     vertex_offset, vertex_count, vertex_row = vertex
     for begin, faces in _row_windows(path, *face):
         if len(faces) == 0:

@@ -171,7 +171,6 @@ def _state(path: Path) -> State:
 
 
 def _mapped_ids(path: Path, count: int) -> NDArray[np.int64]:
-    """Map the ids of a part with `count` triangles."""
     try:
         ids: NDArray[np.int64] = open_memmap(path, mode="r")
     except Exception as error:

@@ -186,7 +186,6 @@ class PartContent:
 
     @property
     def _has_groups(self) -> bool:
-        """Whether triangles were given groups."""
         return any(part.groups is not None for part in self._index.parts)
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
@@ -198,7 +197,6 @@ class PartContent:
                 yield part.tree, here, row[here]
 
     def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
-        """Return ids as int64; raise for values that are not."""
         if is_lazy(prim_id):
             raise TypeError("prim_id must be a numpy array, got a Dask array: compute it first")
         ids = integers("prim_id", prim_id)

@@ -134,7 +134,6 @@ class _Steps:
         self._report, self.done, self.total = report, 0, 0
 
     def add(self, count: int) -> None:
-        """Count triangles as done."""
         self.done += count
         if self._report is not None:
             self._report(self.done, max(self.total, self.done))
