@@ -123,8 +123,6 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
     """
 
     def register(choose: F) -> F:
-        """Have Numba call `choose`, once it is imported; return `choose`."""
-
         def register_at_numba() -> None:
             from bvh.runtime.compiler.dispatchers import choosing
 
