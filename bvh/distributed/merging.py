@@ -19,11 +19,12 @@ Column = NDArray[Any]
 Columns = dict[str, Column]
 NONE: Kinds = {}
 
-# Values of columns for a miss.
+# Values of columns for a miss, and columns with three numbers in a row.
 MISSES: dict[str, float | bool] = {
     "t": np.inf, "distance": np.inf, "position": np.nan, "prim_id": -1, "u": np.nan, "v": np.nan,
     "front": False, "part": -1,
 }  # fmt: skip
+VECTORS = ("position", "normal")
 # The function that merges numbers of two parts, and the initial value.
 NUMBERS: dict[Merge, tuple[np.ufunc, float | bool]] = {
     Merge.ANY: (np.logical_or, False), Merge.LOWEST: (np.minimum, np.inf), Merge.SUM: (np.add, 0)
