@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.distributed.merging import Rows
 from bvh.distributed.out_of_core.open_parts import byte_count, open_parts
 from bvh.distributed.out_of_core.part_visits import PartVisits
-from bvh.distributed.part_index import Index, PartRecord, Source, is_url, read_index
+from bvh.distributed.part_folder import Index, PartRecord, Source, is_url, read_index
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, CountResult, integers, number_of, shaped
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other

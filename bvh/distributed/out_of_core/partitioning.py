@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.distributed.out_of_core.mesh_windows import WINDOW, GroupWindows, windows_of
 from bvh.distributed.out_of_core.open_parts import byte_count
-from bvh.distributed.out_of_core.part_folder import NewPartFolder, new_folder
 from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_cells
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.part_index import PartRecord, Source
+from bvh.distributed.part_folder import NewPartFolder, PartRecord, Source, new_folder
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, check_option, thread_count
 from bvh.runtime.cache.plain_files import open_plain

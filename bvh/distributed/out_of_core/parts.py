@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera, check_camera
 from bvh.distributed.out_of_core.part_content import PartContent
 from bvh.distributed.out_of_core.part_targets import PartPoints, PartRays, PartRegions
-from bvh.distributed.part_index import is_url
+from bvh.distributed.part_folder import is_url
 from bvh.pictures.render_source import RenderSource
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import RegionQueries
