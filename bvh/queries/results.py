@@ -30,7 +30,7 @@ class Hits(LocatedPerQuery):
     `position` and `normal` are computed on first access and cached. For that, hits refer to what
     they hit: the vertices and faces of a tree, as they were before a later refit, or the trees of a
     scene; of `Parts`, which parts to open. Pickles hold those of the two that were accessed before;
-    copies refer to it, too.
+    copies refer to it, too. Of Dask arrays they are Dask arrays, and cast the rays once more.
 
     Attributes
     ----------
