@@ -28,7 +28,7 @@ def test_moons_go_round() -> None:
     assert np.allclose(moon_places(0.0)[:, :2], moon_places(PERIOD)[:, :2])
     for seconds in np.linspace(0.0, PERIOD, 7):
         scene.set_transforms(ids, moon_places(seconds))
-        assert not scene.collisions().size or not np.isin(scene.collisions(), ids).any()
+        assert not np.isin(scene.collisions(), ids).any()
 
 
 def test_the_box_moves_them() -> None:
