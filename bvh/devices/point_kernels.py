@@ -4,27 +4,14 @@ import warp as wp
 
 from bvh.devices.exact.arithmetic import INF, ONE, ZERO, nan
 from bvh.devices.layout import Target
-from bvh.devices.ray_kernels import RayColumns
-from bvh.devices.searches.moved import face_of
-from bvh.devices.searches.points import closest_to
-from bvh.devices.searches.rays import SURE
+from bvh.devices.stages.moved import face_of
+from bvh.devices.stages.points import SURE, closest_to
+from bvh.devices.stages.work import Columns
 from bvh.queries.batches.containment import ASIDE
 
 wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
 
 AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
-
-
-@wp.struct
-class PointColumns:
-    """Answers of point queries on a device; arrays without items are not filled."""
-
-    distance: wp.array(dtype=wp.float64)
-    position: wp.array(dtype=wp.vec3d)
-    prim_id: wp.array(dtype=wp.int32)
-    u: wp.array(dtype=wp.float64)
-    v: wp.array(dtype=wp.float64)
-    inside: wp.array(dtype=wp.bool)
 
 
 @wp.func
@@ -41,7 +28,7 @@ def position_of(target: Target, prim: wp.int32, u: wp.float64, v: wp.float64):
 @wp.kernel
 def find_closest_points(
     target: Target, points: wp.array(dtype=wp.vec3d), limits: wp.array(dtype=wp.float64),
-    mask: wp.int32, columns: PointColumns, undecided_count: wp.array(dtype=wp.int32),
+    mask: wp.int32, columns: Columns, undecided_count: wp.array(dtype=wp.int32),
     undecided: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Find the closest point for each point; count and list those that the CPU must answer."""
@@ -90,15 +77,15 @@ def point_out(
 
 @wp.kernel
 def note_inside(
-    turn: int, found: RayColumns, directions: wp.array(dtype=wp.vec3d), columns: PointColumns
-):
+    turn: int, found: Columns, directions: wp.array(dtype=wp.vec3d), inside: wp.array(dtype=wp.bool)
+):  # fmt: skip
     """Write which points are inside by parity or, after that, on a face; turn their directions."""
     i = wp.tid()
     if turn == 0:
-        columns.inside[i] = found.counts[i] % wp.int64(2) == wp.int64(1)
+        inside[i] = found.counts[i] % wp.int64(2) == wp.int64(1)
     else:
         d = directions[i]
-        columns.inside[i] = columns.inside[i] or found.truth[i]
+        inside[i] = inside[i] or found.truth[i]
         directions[i] = wp.vec3d(d[2], d[0], d[1])
 
 

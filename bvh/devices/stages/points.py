@@ -10,10 +10,11 @@ import warp as wp
 from bvh.devices.exact.arithmetic import INF, ZERO, f8, is_contracted, largest, power_of_two
 from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.layout import STACK, Target
-from bvh.devices.searches.moved import face_of
-from bvh.devices.searches.rays import CONTRACTED, UNSURE
+from bvh.devices.stages.moved import face_of
 from bvh.traversal.points import point_bounds
 
+# States of a point: answered; left to the CPU; or refused, as its module fuses operations.
+SURE, UNSURE, CONTRACTED = wp.constant(0), wp.constant(1), wp.constant(2)
 f4 = wp.float32
 Stack = wp.types.vector(length=STACK, dtype=wp.int32)
 Squares = wp.types.vector(length=STACK, dtype=wp.float32)
