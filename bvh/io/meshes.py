@@ -106,7 +106,7 @@ def _flatten(scene: Any) -> Surface:
 
 
 def joined(surfaces: list[Surface]) -> Surface:
-    """Return the triangles of several meshes as one, with their polygons numbered on."""
+    """Return several meshes as one; ids of polygons continue from one mesh to the next."""
     points, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int32)]
     ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
     count = polygons = 0

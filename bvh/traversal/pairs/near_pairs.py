@@ -109,10 +109,10 @@ least_of = inlined(lambda lanes, mask: simd.lowest(simd.select(mask, lanes, INF)
 
 @inlined
 def in_frame(box, floats):
-    """Return (box, reaches, inverse squares) of a box, or boxes, in the frame of the pair."""
-    # A box is (centre, three half axes), and has a reach and an inverse square for each of these: 1
-    # by the square of its length. The reach along a half axis, times its length, is the sum of its
-    # products with all of them.
+    """Return (box, reaches, inverses) of a box, or boxes in lanes, in the frame of the pair."""
+    # A box is (centre, h0, h1, h2) with half axes that need not be orthogonal in this frame.
+    # reaches[i] is the largest product of hi with a vector from the centre to a point of the box,
+    # |hi . h0| + |hi . h1| + |hi . h2|, and inverses[i] is 1 / hi . hi.
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
     q0, q1, q2 = dot(h0, h0), dot(h1, h1), dot(h2, h2)
