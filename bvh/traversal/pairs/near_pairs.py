@@ -1,6 +1,10 @@
 """Pairs of boxes of two trees, by their distances: opened, sorted and pushed; leaves side by side.
 
-The key of an entry of the stack is the bits of the squared distance of both boxes.
+In these files `side` is a tree and its map to the frame of the pair, in float64 (see
+`pair_frames`); `floats` are its map, 12 numbers, and the direction of the search, 3, in float32;
+`reals` are the numbers of the search (see `closest_memory`). A key is a lower bound of the squared
+distance of two boxes or faces in that frame; of boxes that overlap it is minus the square of a
+depth. Entries of the stack have its bits.
 """
 
 import numpy as np
