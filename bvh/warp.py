@@ -47,11 +47,12 @@ with extra("gpu", "bvh.warp needs NVIDIA Warp"):
 
 from bvh.devices.exact.arithmetic import INF, is_contracted
 from bvh.devices.exact.measures import exact_distance, exact_measures
+from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.exact.triangles import triangle_side
-from bvh.devices.layout import Target
-from bvh.devices.stages import points
+from bvh.devices.layout import STACK, Target
 from bvh.devices.stages.chain import LARGE_STACK
 from bvh.devices.stages.decide import decide_function, measure_function
+from bvh.devices.stages.points import closest_function, nearest_function
 from bvh.devices.stages.search import search_function
 from bvh.devices.stages.work import (
     ANY,
@@ -73,8 +74,7 @@ __all__ = [
 ]  # fmt: skip
 __dir__ = __all__.copy
 
-Near = points.Near
-# Triangles that are kept of a ray: with more that it may hit, it is undecided.
+# Triangles that are kept of a ray or point: with more that it may hit, it is undecided.
 KEPT = wp.constant(32)
 
 
@@ -92,6 +92,17 @@ class Hit:
     state: wp.int32  # 0; else the rest means nothing
 
 
+@wp.struct
+class Near:
+    """The closest point; prim_id -1 and distance inf if there is none; state as of `Hit`."""
+
+    distance: wp.float64
+    u: wp.float64
+    v: wp.float64
+    prim_id: wp.int32
+    state: wp.int32
+
+
 def _array_of(kind: Any) -> Any:
     """Return a function that makes memory of a function an array, as structs have them."""
 
@@ -104,6 +115,7 @@ def _array_of(kind: Any) -> Any:
 
 _reals, _vectors = _array_of(wp.array(dtype=wp.float64)), _array_of(wp.array(dtype=wp.vec3d))
 _ints, _table = _array_of(wp.array(dtype=wp.int32)), _array_of(wp.array2d(dtype=wp.int32))
+_bounds = _array_of(wp.array2d(dtype=wp.float32))
 _longs, _flags = _array_of(wp.array(dtype=wp.int64)), _array_of(wp.array(dtype=wp.bool))
 
 
@@ -201,7 +213,41 @@ def count_hits(
     return _trace_each(target, origin, direction, t_min, t_max, COUNT).count
 
 
+_search_points, _decide_points = nearest_function(STACK), closest_function(nearest_on_triangle)
+
+
 @wp.func
 def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
     """Return the closest point of a tree: distance, prim_id, u, v, state."""
-    return points.closest_to(target, point, max_distance, -1)
+    near = Near()
+    near.prim_id = -1
+    near.distance = INF
+    if is_contracted(target.probe):
+        near.state = 2
+        return near
+    query, rays, work, columns = RayQuery(), DeviceRays(), Work(), Columns()
+    rays.origins = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
+    rays.t_max = _reals(wp.zeros(shape=1, dtype=wp.float64))
+    rays.mask = _ints(wp.zeros(shape=1, dtype=wp.int32))
+    rays.origins[0] = point
+    rays.t_max[0] = max_distance
+    rays.mask[0] = -1
+    work.kept_count = _ints(wp.zeros(shape=1, dtype=wp.int32))
+    work.kept = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
+    work.lows = _bounds(wp.zeros(shape=(KEPT, 1), dtype=wp.float32))
+    columns.distance = _reals(wp.zeros(shape=1, dtype=wp.float64))
+    columns.u = _reals(wp.zeros(shape=1, dtype=wp.float64))
+    columns.v = _reals(wp.zeros(shape=1, dtype=wp.float64))
+    columns.prim_id = _ints(wp.zeros(shape=1, dtype=wp.int32))
+    columns.position = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
+    queue, decided = _search_points(target, rays, query, work, columns, 0), bool(True)
+    if queue == TO_DECIDE:
+        decided = _decide_points(target, rays, query, work, columns, 0)
+    elif queue != NO_QUEUE:
+        decided = False
+    near.distance = columns.distance[0]
+    near.u = columns.u[0]
+    near.v = columns.v[0]
+    near.prim_id = columns.prim_id[0]
+    near.state = wp.where(decided, 0, 1)
+    return near

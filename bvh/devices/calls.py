@@ -9,13 +9,17 @@ import warp as wp
 from numpy.typing import NDArray
 
 from bvh.devices.exchange import KINDS, given, is_on_device, library_of, read, stream_of
-from bvh.devices.point_kernels import (
-    find_closest_points,
-    negate_inside,
-    note_inside,
-    point_out,
+from bvh.devices.point_kernels import negate_inside, note_inside, point_out
+from bvh.devices.stages.work import (
+    ANY,
+    CLOSEST,
+    COUNT,
+    LIST,
+    NEAREST,
+    Columns,
+    DeviceRays,
+    RayQuery,
 )
-from bvh.devices.stages.work import ANY, CLOSEST, COUNT, LIST, Columns, DeviceRays, RayQuery
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
@@ -72,18 +76,8 @@ class Call:
             setattr(result, name, wp.empty(count, dtype=dtype, device=self.device))
         return result
 
-    def run(self, kernel: Any, result: Any, *inputs: Any) -> NDArray[np.int32]:
-        """Run a kernel for all rays or points; return the indices of those it does not decide."""
-        undecided_count = wp.zeros(1, dtype=wp.int32, device=self.device)
-        undecided = wp.empty(self.count, dtype=wp.int32, device=self.device)
-        with stream_of(self.like, self.device):
-            given = [self.target, *inputs, result, undecided_count, undecided]
-            wp.launch(kernel, self.count, inputs=given, device=self.device)
-            self.owner.undecided = number = int(undecided_count.numpy()[0])
-            return np.sort(undecided[:number].numpy()) if number else np.empty(0, np.int32)
-
     def trace(self, result: Any, rays: Any, query: Any) -> NDArray[np.int32]:
-        """Trace rays in stages; return the indices of those that these do not decide."""
+        """Answer rays or points in stages; return the indices of those not decided."""
         with stream_of(self.like, self.device):
             undecided: NDArray[np.int32] = self.owner.stages.trace(
                 self.target, rays, query, result, self.count
@@ -269,10 +263,19 @@ class PointCall(Call):
         """Return which points are inside or on the surface."""
         return self.given(self._inside(surface=True), "truth")
 
+    def rays(self) -> Any:
+        """Return the points as origins of rays."""
+        rays = DeviceRays()
+        rays.origins = self.points
+        rays.mask = wp.array([self.bits], dtype=wp.int32, device=self.device)
+        return rays
+
     def _nearest(self, kinds: Kinds) -> Any:
         """Return a struct with columns `kinds` of closest points."""
         result = self.empty(Columns(), kinds, self.count)
-        undecided = self.run(find_closest_points, result, self.points, self.limits, self.bits)
+        points, query = self.rays(), RayQuery()
+        points.t_max, query.goal = self.limits, int(NEAREST)
+        undecided = self.trace(result, points, query)
         if len(undecided):
             points, limits = self._selected(undecided), self.rows(self.limits, undecided)
             near = self.host.closest_point(points, limits, mask=self.mask)
@@ -286,10 +289,8 @@ class PointCall(Call):
         # The box of the mesh in the world, by which kernels choose directions of rays.
         frame = FrameView(self.host.arrays.frame)
         corners = (wp.vec3d(*row) for row in frame.centre + frame.box * 2.0**-frame.exponent)
-        rays, query, undecided = DeviceRays(), RayQuery(), np.empty(0, np.int32)
-        rays.origins = self.points
+        rays, query, undecided = self.rays(), RayQuery(), np.empty(0, np.int32)
         rays.directions = wp.empty(self.count, dtype=wp.vec3d, device=self.device)
-        rays.mask = wp.array([self.bits], dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
             outward = [*corners, self.points, rays.directions]
             wp.launch(point_out, self.count, inputs=outward, device=self.device)

@@ -9,9 +9,11 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
+from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.layout import STACK
-from bvh.devices.stages.decide import by_doubles, by_sums
-from bvh.devices.stages.search import search_kernel
+from bvh.devices.stages.decide import by_doubles, by_sums, kernel_of
+from bvh.devices.stages.points import closest_function, nearest_function
+from bvh.devices.stages.search import search_function, search_kernel
 from bvh.devices.stages.work import (
     ALL_RAYS,
     COUNT,
@@ -20,6 +22,7 @@ from bvh.devices.stages.work import (
     DECIDE_BY_SUMS,
     LIST,
     MEASURE_BY_SUMS,
+    NEAREST,
     QUEUES,
     UNDECIDED,
     Work,
@@ -29,7 +32,7 @@ Kernels = tuple[tuple[Any, int], ...]
 # Triangles that are kept of a ray, and of the few rays that have more: what still has is for the
 # CPU. The arrays of a chunk of CHUNK rays take 4 * (KEPT + QUEUES + 2) bytes a ray, in a scene
 # 4 * KEPT more.
-KEPT, MOST_KEPT, CHUNK = 16, 256, 2**22
+KEPT, MOST_KEPT, CHUNK = 16, 1024, 2**22
 # Threads of a stage that reads a queue, of each multiprocessor; and of a block.
 THREADS, BLOCK = 1024, 128
 # Stacks of the search: the smaller one serves nearly all trees, and takes less local memory. Of a
@@ -54,7 +57,10 @@ class Plan(NamedTuple):
 
 @functools.cache
 def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
-    """Return the kernels of a ray query; a function, as what nobody calls needs no code."""
+    """Return the kernels of a query; a function, as what nobody calls needs no code."""
+    if goal == int(NEAREST):
+        decide = kernel_of(closest_function(nearest_on_triangle), DECIDE, UNDECIDED, ALL_RAYS, 255)
+        return Plan(search_kernel(nearest_function(size)), (), ((decide, DECIDE),))
     each = goal in (int(COUNT), int(LIST))
     of_all, doubles = in_scene or each, ()
     sums = by_sums(DECIDE, ALL_RAYS, True)
@@ -64,7 +70,7 @@ def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
     if goal == int(COUNT):
         # Nothing is measured.
         doubles, sums = doubles[:2], sums[:1]
-    return Plan(search_kernel(size, in_scene, each), doubles, sums)
+    return Plan(search_kernel(search_function(size, in_scene, each)), doubles, sums)
 
 
 class Stages:
@@ -72,7 +78,7 @@ class Stages:
 
     def __init__(self, device: Any, kept: int = KEPT) -> None:
         self.device, self.kept, self.chunk = device, kept, CHUNK * KEPT // kept
-        self.work, self.capacity = Work(), 0
+        self.work, self.capacity = Work(), dict[str, int]()
         self.work.counters = wp.zeros(QUEUES, dtype=wp.int32, device=device)
         # Counters on the host, in memory that a GPU writes to.
         self.seen = wp.zeros(QUEUES, dtype=wp.int32, device="cpu", pinned=device.is_cuda)
@@ -84,7 +90,7 @@ class Stages:
     def trace(
         self, target: Any, rays: Any, query: Any, columns: Any, count: int
     ) -> NDArray[np.int32]:
-        """Trace rays; return the indices of those that are not decided."""
+        """Answer rays or points; return the indices of those that are not decided."""
         size = SMALL_STACK if target.depth + MORE <= SMALL_STACK else LARGE_STACK
         every = self.device.is_cuda or EVERY_STAGE
         plan = plan_of(size, bool(target.is_scene), int(query.goal), every)
@@ -96,7 +102,7 @@ class Stages:
         """Run all stages for all rays, or for some `rows`; return which of them are left."""
         work, (target, rays, query, columns) = self.work, given
         left: dict[int, list[Any]] = {queue: [np.empty(0, np.int32)] for queue in FINAL}
-        self._hold(min(count, self.chunk), bool(target.is_scene))
+        self._hold(min(count, self.chunk), bool(target.is_scene), query.goal == int(NEAREST))
         work.rows = rows
         for start in range(0, count, self.chunk):
             work.start, work.count = start, min(self.chunk, count - start)
@@ -119,16 +125,18 @@ class Stages:
             crowded = crowded[self.wider._run_plan(plan, given, len(crowded), some)]
         return np.concatenate([undecided, crowded])
 
-    def _hold(self, count: int, in_scene: bool) -> None:
-        """Provide memory for chunks of `count` rays."""
-        if count > self.capacity:
-            shapes: dict[str, Any] = {
-                "known": count, "kept_count": count, "kept": (self.kept, count),
-                "queues": (QUEUES, count), "leaves": (self.kept, count if in_scene else 0),
-            }  # fmt: skip
-            for name, shape in shapes.items():
-                setattr(self.work, name, wp.empty(shape, dtype=wp.int32, device=self.device))
-            self.capacity = count
+    def _hold(self, count: int, in_scene: bool, of_points: bool) -> None:
+        """Provide memory for chunks of `count` rays or points."""
+        wide = (self.kept, count)
+        shapes: dict[str, Any] = {
+            "known": count, "kept_count": count, "kept": wide, "queues": (QUEUES, count),
+        }  # fmt: skip
+        shapes |= ({"leaves": wide} if in_scene else {}) | ({"lows": wide} if of_points else {})
+        for name, shape in shapes.items():
+            if count > self.capacity.get(name, 0):
+                kind = wp.float32 if name == "lows" else wp.int32
+                setattr(self.work, name, wp.empty(shape, dtype=kind, device=self.device))
+                self.capacity[name] = count
 
     def _run(self, stages: Kernels, arguments: tuple[Any, ...]) -> None:
         """Launch kernels that read queues; on a CPU, where looking costs nothing, if these are."""

@@ -35,6 +35,7 @@ from bvh.devices.stages.moved import handedness, moved_ray
 from bvh.devices.stages.work import (
     ANY,
     COUNT,
+    DONE,
     FOR_CPU,
     FOUND,
     INDEX,
@@ -55,8 +56,8 @@ from bvh.devices.stages.work import (
     row_at,
 )
 
-# The bottom of a stack, and of the part of a leaf's tree; other codes below 0 are triangles.
-DONE, LEAVE = wp.constant(-(2**31)), wp.constant(1 - 2**31)
+# The bottom of the part of a leaf's tree on a stack.
+LEAVE = wp.constant(1 - 2**31)
 # What is searched in place of a leaf.
 IN_TOP, IN_TREE = wp.constant(-1), wp.constant(-2)
 # A bound above all parameters of boxes.
@@ -322,9 +323,8 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
     return search
 
 
-def search_kernel(size: int, of_scene: bool, each: bool) -> Any:
-    """Return the kernel that searches and puts rays into queues (see `search_function`)."""
-    search = search_function(size, of_scene, each)
+def search_kernel(search: Any) -> Any:
+    """Return the kernel that calls a search for each ray or point, and puts it into a queue."""
 
     @wp.kernel(module="unique", module_options=OPTIONS, grid_stride=False, cuda_max_registers=64)
     def search_rays(

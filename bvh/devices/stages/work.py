@@ -4,8 +4,9 @@ import warp as wp
 
 OPTIONS = {"fuse_fp": False, "enable_backward": False, "fast_math": False}
 
-# Query modes.
+# Query modes: of rays; of points.
 CLOSEST, ANY, COUNT, LIST = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
+NEAREST = wp.constant(4)
 
 # A bit of triangles that are surely hit within the range of their ray.
 SURELY, INDEX = wp.constant(1 << 30), wp.constant((1 << 30) - 1)
@@ -20,6 +21,9 @@ QUEUES, ALL_RAYS = 7, 7
 NO_QUEUE, TO_DECIDE = wp.constant(-1), wp.constant(DECIDE)
 TOO_MANY, FOR_CPU = wp.constant(CROWDED), wp.constant(UNDECIDED)
 
+# The bottom of a stack; other codes below 0 are triangles.
+DONE = wp.constant(-(2**31))
+
 
 @wp.struct
 class RayQuery:
@@ -29,13 +33,13 @@ class RayQuery:
     t_max: wp.float64
     mask: wp.int32  # bits, as of groups and of leaves
     cull: wp.int32  # the side that is ignored, 0 for none
-    goal: wp.int32  # CLOSEST, ANY, COUNT or LIST
+    goal: wp.int32
     once: wp.int32  # whether faces that share an edge or vertex are crossed once
 
 
 @wp.struct
 class DeviceRays:
-    """Rays on a device; arrays of one item are for all."""
+    """Rays, or points without directions, on a device; arrays of one item are for all."""
 
     origins: wp.array(dtype=wp.vec3d)
     directions: wp.array(dtype=wp.vec3d)
