@@ -194,7 +194,8 @@ def pytest_runtest_makereport() -> Generator[None, Any, Any]:
 
 def pytest_runtest_logreport(report: Any) -> None:
     """Note when each part of a test ran, in any process."""
-    RAN.append((report.start, report.stop, report.compiled > 0, report.nodeid))
+    compiled = getattr(report, "compiled", 0) > 0  # not of examples in the package
+    RAN.append((report.start, report.stop, compiled, report.nodeid))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
