@@ -67,7 +67,7 @@ def test_things_to_try() -> None:
             if name == "Lasso some faces":
                 assert viewer.selection is not None
             if name == "Measure part to column":
-                assert "bvh-measure" in session._measuring._text.content
+                assert "bvh-measure" in session.measuring._text.content
             if name == "Cut the sculpture open":
                 assert session._section.plane is not None and not session.is_whole
             if name == "What does a ray cost?":
