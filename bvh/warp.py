@@ -38,13 +38,34 @@ In a file of your own, its kernels stand like this:
 >>> wp.launch(lidar, len(beams), inputs=[room.target, beams, ranges])  # doctest: +SKIP
 """
 
+from typing import Any
+
 from bvh.runtime.registry import extra
 
 with extra("gpu", "bvh.warp needs NVIDIA Warp"):
     import warp as wp
 
-from bvh.devices.layout import Target
-from bvh.devices.searches import points, rays
+from bvh.devices.exact.arithmetic import INF, is_contracted
+from bvh.devices.exact.measures import exact_distance, exact_measures
+from bvh.devices.exact.point_triangle import nearest_on_triangle
+from bvh.devices.exact.triangles import triangle_side
+from bvh.devices.layout import STACK, Target
+from bvh.devices.stages.chain import LARGE_STACK
+from bvh.devices.stages.decide import decide_function, measure_function
+from bvh.devices.stages.points import closest_function, nearest_function
+from bvh.devices.stages.search import search_function
+from bvh.devices.stages.work import (
+    ANY,
+    CLOSEST,
+    COUNT,
+    MISSED,
+    NO_QUEUE,
+    TO_DECIDE,
+    Columns,
+    DeviceRays,
+    RayQuery,
+    Work,
+)
 from bvh.devices.trees import DeviceBVH, DeviceScene
 
 __all__ = [
@@ -53,19 +74,119 @@ __all__ = [
 ]  # fmt: skip
 __dir__ = __all__.copy
 
-Hit, Near = rays.Hit, points.Near
+# Triangles that are kept of a ray or point: with more that it may hit, it is undecided.
+KEPT = wp.constant(32)
 
 
-@wp.func
-def _query(t_min: wp.float64, t_max: wp.float64, goal: wp.int32, once: wp.int32):
-    """Return the mode and the range of a ray, for all faces."""
-    query = rays.RayQuery()
-    query.t_min = t_min
-    query.t_max = t_max
-    query.mask = -1
-    query.goal = goal
-    query.once = once
-    return query
+@wp.struct
+class Hit:
+    """The first hit of a ray; prim_id and leaf -1 and t inf for a miss."""
+
+    t: wp.float64
+    u: wp.float64
+    v: wp.float64
+    prim_id: wp.int32
+    leaf: wp.int32
+    front: wp.int32
+    count: wp.int32  # of hits, where they are counted; 1 if any is found
+    state: wp.int32  # 0; else the rest means nothing
+
+
+@wp.struct
+class Near:
+    """The closest point; prim_id -1 and distance inf if there is none; state as of `Hit`."""
+
+    distance: wp.float64
+    u: wp.float64
+    v: wp.float64
+    prim_id: wp.int32
+    state: wp.int32
+
+
+def _array_of(kind: Any) -> Any:
+    """Return a function that makes memory of a function an array, as structs have them."""
+
+    @wp.func
+    def view(memory: kind):
+        return memory
+
+    return view
+
+
+_reals, _vectors = _array_of(wp.array(dtype=wp.float64)), _array_of(wp.array(dtype=wp.vec3d))
+_ints, _table = _array_of(wp.array(dtype=wp.int32)), _array_of(wp.array2d(dtype=wp.int32))
+_bounds = _array_of(wp.array2d(dtype=wp.float32))
+_longs, _flags = _array_of(wp.array(dtype=wp.int64)), _array_of(wp.array(dtype=wp.bool))
+
+
+def _tracer(each: bool) -> Any:
+    """Return the stages as one function of a ray, which keeps in its own memory what they do."""
+    search = search_function(LARGE_STACK, True, each)
+    decide = decide_function(triangle_side, exact_distance, True)
+    measure = measure_function(exact_measures, True, False)
+
+    @wp.func
+    def trace(
+        target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64,
+        t_max: wp.float64, goal: wp.int32,
+    ):  # fmt: skip
+        """Trace a ray: return its first hit, whether there is one, or how many."""
+        hit = Hit()
+        hit.t = INF
+        hit.prim_id = -1
+        hit.leaf = -1
+        if is_contracted(target.probe):
+            hit.state = 2
+            return hit
+        query, rays, work, columns = RayQuery(), DeviceRays(), Work(), Columns()
+        query.goal = goal
+        query.once = wp.where(goal == COUNT, 1, 0)
+        # All arrays have one row.
+        rays.origins = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
+        rays.directions = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
+        rays.t_min = _reals(wp.zeros(shape=1, dtype=wp.float64))
+        rays.t_max = _reals(wp.zeros(shape=1, dtype=wp.float64))
+        rays.mask = _ints(wp.zeros(shape=1, dtype=wp.int32))
+        rays.origins[0] = origin
+        rays.directions[0] = direction
+        rays.t_min[0] = t_min
+        rays.t_max[0] = t_max
+        rays.mask[0] = -1
+        work.known = _ints(wp.zeros(shape=1, dtype=wp.int32))
+        work.kept_count = _ints(wp.zeros(shape=1, dtype=wp.int32))
+        work.kept = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
+        work.leaves = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
+        columns.counts = _longs(wp.zeros(shape=1, dtype=wp.int64))
+        queue, decided = search(target, rays, query, work, columns, 0), bool(True)
+        if queue == TO_DECIDE:
+            decided = decide(target, rays, query, work, columns, 0)
+        elif queue != NO_QUEUE:
+            decided = False
+        hit.count = wp.int32(columns.counts[0])
+        if goal == CLOSEST and decided and work.known[0] != MISSED:
+            columns.t = _reals(wp.zeros(shape=1, dtype=wp.float64))
+            columns.u = _reals(wp.zeros(shape=1, dtype=wp.float64))
+            columns.v = _reals(wp.zeros(shape=1, dtype=wp.float64))
+            columns.prim_id = _ints(wp.zeros(shape=1, dtype=wp.int32))
+            columns.leaf = _ints(wp.zeros(shape=1, dtype=wp.int32))
+            columns.instance_id = _ints(wp.zeros(shape=1, dtype=wp.int32))
+            columns.front = _flags(wp.zeros(shape=1, dtype=wp.bool))
+            decided = measure(target, rays, query, work, columns, 0)
+            hit.t = columns.t[0]
+            hit.u = columns.u[0]
+            hit.v = columns.v[0]
+            hit.prim_id = columns.prim_id[0]
+            hit.leaf = columns.leaf[0]
+            hit.front = wp.where(columns.front[0], 1, 0)
+        if goal == ANY and decided and work.known[0] != MISSED:
+            hit.count = 1
+        hit.state = wp.where(decided, 0, 1)
+        return hit
+
+    return trace
+
+
+_trace_one, _trace_each = _tracer(False), _tracer(True)
 
 
 @wp.func
@@ -73,8 +194,7 @@ def closest_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return the closest hit of a ray: t, prim_id, u, v, front, leaf, state."""
-    query = _query(t_min, t_max, rays.CLOSEST, 0)
-    return rays.trace(target, origin, direction, query, rays.HitList())
+    return _trace_one(target, origin, direction, t_min, t_max, CLOSEST)
 
 
 @wp.func
@@ -82,8 +202,7 @@ def any_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return whether a ray hits anything."""
-    query = _query(t_min, t_max, rays.ANY, 0)
-    return rays.trace(target, origin, direction, query, rays.HitList()).prim_id >= 0
+    return _trace_one(target, origin, direction, t_min, t_max, ANY).count > 0
 
 
 @wp.func
@@ -91,11 +210,44 @@ def count_hits(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return how often a ray crosses a surface, shared edges once."""
-    query = _query(t_min, t_max, rays.COUNT, 1)
-    return rays.trace(target, origin, direction, query, rays.HitList()).count
+    return _trace_each(target, origin, direction, t_min, t_max, COUNT).count
+
+
+_search_points, _decide_points = nearest_function(STACK), closest_function(nearest_on_triangle)
 
 
 @wp.func
 def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
     """Return the closest point of a tree: distance, prim_id, u, v, state."""
-    return points.closest_to(target, point, max_distance, -1)
+    near = Near()
+    near.prim_id = -1
+    near.distance = INF
+    if is_contracted(target.probe):
+        near.state = 2
+        return near
+    query, rays, work, columns = RayQuery(), DeviceRays(), Work(), Columns()
+    rays.origins = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
+    rays.t_max = _reals(wp.zeros(shape=1, dtype=wp.float64))
+    rays.mask = _ints(wp.zeros(shape=1, dtype=wp.int32))
+    rays.origins[0] = point
+    rays.t_max[0] = max_distance
+    rays.mask[0] = -1
+    work.kept_count = _ints(wp.zeros(shape=1, dtype=wp.int32))
+    work.kept = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
+    work.lows = _bounds(wp.zeros(shape=(KEPT, 1), dtype=wp.float32))
+    columns.distance = _reals(wp.zeros(shape=1, dtype=wp.float64))
+    columns.u = _reals(wp.zeros(shape=1, dtype=wp.float64))
+    columns.v = _reals(wp.zeros(shape=1, dtype=wp.float64))
+    columns.prim_id = _ints(wp.zeros(shape=1, dtype=wp.int32))
+    columns.position = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
+    queue, decided = _search_points(target, rays, query, work, columns, 0), bool(True)
+    if queue == TO_DECIDE:
+        decided = _decide_points(target, rays, query, work, columns, 0)
+    elif queue != NO_QUEUE:
+        decided = False
+    near.distance = columns.distance[0]
+    near.u = columns.u[0]
+    near.v = columns.v[0]
+    near.prim_id = columns.prim_id[0]
+    near.state = wp.where(decided, 0, 1)
+    return near

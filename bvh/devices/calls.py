@@ -9,15 +9,17 @@ import warp as wp
 from numpy.typing import NDArray
 
 from bvh.devices.exchange import KINDS, given, is_on_device, library_of, read, stream_of
-from bvh.devices.point_kernels import (
-    PointColumns,
-    find_closest_points,
-    negate_inside,
-    note_inside,
-    point_out,
+from bvh.devices.point_kernels import negate_inside, note_inside, point_out
+from bvh.devices.stages.work import (
+    ANY,
+    CLOSEST,
+    COUNT,
+    LIST,
+    NEAREST,
+    Columns,
+    DeviceRays,
+    RayQuery,
 )
-from bvh.devices.ray_kernels import DeviceRays, RayColumns, list_hits
-from bvh.devices.searches.rays import ANY, CLOSEST, COUNT, LIST, RayQuery
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
@@ -74,18 +76,8 @@ class Call:
             setattr(result, name, wp.empty(count, dtype=dtype, device=self.device))
         return result
 
-    def run(self, kernel: Any, result: Any, *inputs: Any) -> NDArray[np.int32]:
-        """Run a kernel for all rays or points; return the indices of those it does not decide."""
-        undecided_count = wp.zeros(1, dtype=wp.int32, device=self.device)
-        undecided = wp.empty(self.count, dtype=wp.int32, device=self.device)
-        with stream_of(self.like, self.device):
-            given = [self.target, *inputs, result, undecided_count, undecided]
-            wp.launch(kernel, self.count, inputs=given, device=self.device)
-            self.owner.undecided = number = int(undecided_count.numpy()[0])
-            return np.sort(undecided[:number].numpy()) if number else np.empty(0, np.int32)
-
     def trace(self, result: Any, rays: Any, query: Any) -> NDArray[np.int32]:
-        """Trace rays in stages; return the indices of those that these do not decide."""
+        """Answer rays or points in stages; return the indices of those not decided."""
         with stream_of(self.like, self.device):
             undecided: NDArray[np.int32] = self.owner.stages.trace(
                 self.target, rays, query, result, self.count
@@ -155,7 +147,7 @@ class RayCall(Call):
     def _traced(self, goal: int, kinds: Kinds) -> Any:
         """Trace the rays; return the columns of the result."""
         self.query.goal = int(goal)
-        result = self.empty(RayColumns(), kinds, self.count)
+        result = self.empty(Columns(), kinds, self.count)
         undecided = self.trace(result, self.rays, self.query)
         if len(undecided):
             rays = self._selected(undecided)
@@ -196,10 +188,10 @@ class RayCall(Call):
         offsets = np.r_[0, np.cumsum(counts)]
         # Hits are sorted by their leaves, even if no result has them.
         kinds = self.names | {"leaf": np.int32}
-        result = self.empty(RayColumns(), kinds, int(offsets[-1]))
+        result = self.empty(Columns(), kinds, int(offsets[-1]))
         result.offsets = wp.array(offsets, dtype=wp.int64, device=self.device)
         self.query.goal = int(LIST)
-        undecided = self.run(list_hits, result, self.rays, self.query)
+        undecided = self.trace(result, self.rays, self.query)
         if len(undecided):
             hits = self.host.all_hits(**self._selected(undecided), max_hits=limit, edges=self.edges)
             places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in undecided])
@@ -263,18 +255,27 @@ class PointCall(Call):
         within = self._inside(surface=False)
         self.owner.undecided += first
         with stream_of(self.like, self.device):
-            columns = [result.distance, within.inside]
+            columns = [result.distance, within.truth]
             wp.launch(negate_inside, self.count, inputs=columns, device=self.device)
         return self.given(result, "distance")
 
     def inside(self) -> Any:
         """Return which points are inside or on the surface."""
-        return self.given(self._inside(surface=True), "inside")
+        return self.given(self._inside(surface=True), "truth")
+
+    def rays(self) -> Any:
+        """Return the points as origins of rays."""
+        rays = DeviceRays()
+        rays.origins = self.points
+        rays.mask = wp.array([self.bits], dtype=wp.int32, device=self.device)
+        return rays
 
     def _nearest(self, kinds: Kinds) -> Any:
         """Return a struct with columns `kinds` of closest points."""
-        result = self.empty(PointColumns(), kinds, self.count)
-        undecided = self.run(find_closest_points, result, self.points, self.limits, self.bits)
+        result = self.empty(Columns(), kinds, self.count)
+        points, query = self.rays(), RayQuery()
+        points.t_max, query.goal = self.limits, int(NEAREST)
+        undecided = self.trace(result, points, query)
         if len(undecided):
             points, limits = self._selected(undecided), self.rows(self.limits, undecided)
             near = self.host.closest_point(points, limits, mask=self.mask)
@@ -283,15 +284,13 @@ class PointCall(Call):
 
     def _inside(self, surface: bool) -> Any:
         """Return a struct with a column: points inside or, with `surface`, on the surface."""
-        result = self.empty(PointColumns(), {"inside": np.bool_}, self.count)
-        found = self.empty(RayColumns(), {"counts": np.int64, "truth": np.bool_}, self.count)
+        result = self.empty(Columns(), {"truth": np.bool_}, self.count)
+        found = self.empty(Columns(), {"counts": np.int64, "truth": np.bool_}, self.count)
         # The box of the mesh in the world, by which kernels choose directions of rays.
         frame = FrameView(self.host.arrays.frame)
         corners = (wp.vec3d(*row) for row in frame.centre + frame.box * 2.0**-frame.exponent)
-        rays, query, undecided = DeviceRays(), RayQuery(), np.empty(0, np.int32)
-        rays.origins = self.points
+        rays, query, undecided = self.rays(), RayQuery(), np.empty(0, np.int32)
         rays.directions = wp.empty(self.count, dtype=wp.vec3d, device=self.device)
-        rays.mask = wp.array([self.bits], dtype=wp.int32, device=self.device)
         with stream_of(self.like, self.device):
             outward = [*corners, self.points, rays.directions]
             wp.launch(point_out, self.count, inputs=outward, device=self.device)
@@ -305,11 +304,11 @@ class PointCall(Call):
             query.goal, query.once = (int(ANY), 0) if turn else (int(COUNT), 1)
             undecided = np.union1d(undecided, self.trace(found, rays, query))
             with stream_of(self.like, self.device):
-                noted = [turn, found, rays.directions, result]
+                noted = [turn, found, rays.directions, result.truth]
                 wp.launch(note_inside, self.count, inputs=noted, device=self.device)
         self.owner.undecided = len(undecided)
         if len(undecided):
             target = point_target(self.host, "contains", self.mask)
             within = target.inside(self._selected(undecided), thread_count(None), surface=surface)
-            self.write(result, undecided, {"inside": within})
+            self.write(result, undecided, {"truth": within})
         return result

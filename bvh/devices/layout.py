@@ -1,32 +1,27 @@
 """The arrays of trees and scenes on a device, made from those for CPUs.
 
-Nodes are binary: of the children of a wide node, halves of halves along the longest axis of their
-middles. A node has the boxes of both children, axis by axis as (lower, upper, lower, upper), and
-for each child its code and count: a node and 0, or the first triangle and how many there are.
-Boxes are those of the wide nodes, and so are all margins. Triangles of leaves lie side by side, in
-float32 for the filter (see `tree.triangle_groups`), and by ids for exact tests; a flag marks those
-in several leaves, which a builder has split.
+Nodes are binary (see `tree.binary_nodes`). Boxes are those of the wide nodes, and so are all
+margins. Triangles of leaves lie side by side, in float32 for the filter (see
+`tree.triangle_groups`), and by ids for exact tests; a flag marks those in several leaves, which a
+builder has split.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
 from bvh.tree.arrays import TreeArrays
+from bvh.tree.binary_nodes import binary_nodes, side_by_side
 from bvh.tree.build import in_full
 from bvh.tree.frame import FrameView
 from bvh.tree.primitives import Triangles
-from bvh.tree.triangle_groups import E2, ROWS, SIZE, TOLERANCE, V0
-from bvh.tree.wide_nodes import lanes_of, rows_of
 
 if TYPE_CHECKING:
     from bvh.scene.scene_view import SceneView
-
-Floats, Ints = NDArray[np.float32], NDArray[np.int32]
 
 # Entries of a stack. Deeper trees are answered on the CPU.
 STACK = 96
@@ -85,102 +80,12 @@ class Target:
     owners: wp.array(dtype=wp.int32)  # the instance of each leaf
 
 
-class Packed(NamedTuple):
-    """The nodes of a tree on a device, as numpy's arrays."""
-
-    boxes: Floats  # (nodes, 3, 4)
-    children: Ints  # (nodes, 4)
-    root: tuple[int, int]  # (code, count), as of children
-
-
-NOTHING = Packed(np.empty((0, 3, 4), np.float32), np.empty((0, 4), np.int32), (0, 0))
 COLUMN_KINDS: dict[str, Any] = {
     "boxes": (wp.vec4, (3, 4), np.float32), "children": (wp.vec4i, (4,), np.int32),
     "triangles": (wp.vec4, (3, 4), np.float32), "ids": (wp.int32, (), np.int32),
     "bits": (wp.int32, (), np.int32), "vertices": (wp.vec3d, (3,), np.float64),
     "faces": (wp.vec3i, (3,), np.int32),
 }  # fmt: skip
-
-
-def packed_nodes(lanes: Any, starts: NDArray[np.int64]) -> Packed:
-    """Return the binary nodes of wide ones; `starts` are the first triangles of rows of ids."""
-    # A row for each child of a wide node: its owner, box and code.
-    owner, lane = np.nonzero(lanes.inner | lanes.leaf)
-    boxes, codes = lanes.boxes[owner, :, lane], lanes.codes[owner, lane]
-    first, rows = rows_of(codes)
-    leaf = codes < 0
-    # Children as (code, count). A wide node becomes the binary node of its number among those with
-    # several children, or its only child.
-    refs = np.zeros((len(codes), 2), np.int64)
-    refs[leaf, 0] = starts[first[leaf]]
-    refs[leaf, 1] = starts[(first + rows)[leaf]] - refs[leaf, 0]
-    sizes = np.bincount(owner, minlength=len(lanes.leaf))
-    ref_of = np.stack([np.cumsum(sizes > 1) - 1, np.zeros(len(sizes), np.int64)], 1)
-    for i in np.flatnonzero(sizes[owner] == 1)[::-1]:
-        ref_of[owner[i]] = refs[i] if leaf[i] else ref_of[codes[i]]
-    refs[~leaf] = ref_of[codes[~leaf]]
-    # Each segment is the children of one binary node, which is numbered `segment`; halves of more
-    # than one child become the next binary nodes, and the segments of the next level.
-    several = sizes[owner] > 1
-    boxes, refs, segment = boxes[several], refs[several], ref_of[owner[several], 0]
-    total, made_boxes, made = int((sizes > 1).sum()), [], []
-    while len(segment):
-        starts_of = np.flatnonzero(np.r_[True, segment[1:] != segment[:-1]])
-        lengths = np.diff(np.r_[starts_of, len(segment)])
-        middles = boxes[:, :3] + boxes[:, 3:]
-        spread = np.maximum.reduceat(middles, starts_of) - np.minimum.reduceat(middles, starts_of)
-        axis = np.repeat(spread.argmax(axis=1), lengths)
-        order = np.lexsort((middles[np.arange(len(axis)), axis], segment))
-        boxes, refs = boxes[order], refs[order]
-        # Lengths of both halves of each segment, one after the other, and the box around each.
-        halves = np.stack([(lengths + 1) // 2, lengths // 2], 1).reshape(-1)
-        cuts = np.r_[0, np.cumsum(halves)[:-1]]
-        around = np.hstack(
-            [np.minimum.reduceat(boxes[:, :3], cuts), np.maximum.reduceat(boxes[:, 3:], cuts)]
-        )
-        inner = halves > 1
-        children = refs[cuts]
-        children[inner] = np.stack([total + np.arange(inner.sum()), np.zeros(inner.sum())], 1)
-        made_boxes.append(around.reshape(-1, 2, 2, 3).transpose(0, 3, 1, 2).reshape(-1, 3, 4))
-        made.append(children.reshape(-1, 4))
-        follow = np.repeat(inner, halves)
-        segment = np.repeat(total + np.cumsum(inner) - 1, halves)[follow]
-        boxes, refs, total = boxes[follow], refs[follow], total + int(inner.sum())
-    return Packed(
-        np.concatenate([np.empty((0, 3, 4), np.float32), *made_boxes]),
-        np.concatenate([np.empty((0, 4), np.int64), *made]).astype(np.int32),
-        (int(ref_of[0, 0]), int(ref_of[0, 1])),
-    )  # fmt: skip
-
-
-def depth_of(children: Ints, root: tuple[int, int]) -> int:
-    """Return the number of levels of nodes, 1 for the root alone; 0 if it is a leaf."""
-    level = np.array([root[0]] if root[1] == 0 and len(children) else [], np.int64)
-    depth = 0
-    while len(level):
-        depth += 1
-        pairs = children[level].reshape(-1, 2)
-        level = pairs[pairs[:, 1] == 0, 0]
-    return depth
-
-
-def packed_triangles(arrays: TreeArrays, used: NDArray[np.bool_], nodes: Packed) -> Floats:
-    """Return `Target.triangles` of a tree, from its groups; `used` marks the lanes with ids."""
-    ids = arrays.nodes.ids[used]
-    groups = in_full(arrays).groups.reshape(-1, ROWS, used.shape[1]).transpose(0, 2, 1)[used]
-    packed = np.empty((len(ids), 3, 4), np.float32)
-    packed[:, :, :3] = groups[:, V0 : E2 + 3].reshape(-1, 3, 3)
-    packed[:, 0, 3], packed[:, 1, 3] = groups[:, TOLERANCE], groups[:, SIZE]
-    packed[:, 2, 3] = 1 + (np.bincount(ids, minlength=1)[ids] > 1)
-    packed[last_of_leaves(nodes), 2, 3] *= -1
-    return packed
-
-
-def last_of_leaves(nodes: Packed) -> NDArray[np.int64]:
-    """Return the index of the last triangle of each leaf."""
-    pairs = np.concatenate([np.reshape(nodes.children, (-1, 2)), [nodes.root]])
-    found: NDArray[np.int64] = pairs.sum(axis=1)[pairs[:, 1] > 0] - 1
-    return found
 
 
 class Pool:
@@ -202,30 +107,29 @@ class Pool:
         rows, primitives = arrays.nodes.ids, arrays.primitives
         used = rows >= 0
         starts = np.r_[0, np.cumsum(used.sum(axis=1))]
-        ids = np.ascontiguousarray(rows[used])
-        view, part, bits = FrameView(arrays.frame), Part(), arrays.face_bits
-        part.is_empty = int(not arrays.nodes.size)
-        packed = NOTHING if part.is_empty else packed_nodes(lanes_of(arrays.nodes.data), starts)
-        part.depth = depth_of(packed.children, packed.root)
-        part.nodes = len(packed.boxes)
-        # Codes of children become indices in the arrays of all trees; counts remain.
         nodes, first, vertices = self._size("boxes"), self._size("ids"), self._size("vertices")
-        children = packed.children + np.where(packed.children[:, [1, 1, 3, 3]] == 0, nodes, first)
-        children[:, [1, 3]] = packed.children[:, [1, 3]]
-        part.root = packed.root[0] + (first if packed.root[1] else nodes)
-        part.count, part.first_face = packed.root[1], self._size("faces")
+        boxes, children, root, depth = binary_nodes(arrays.nodes, starts, nodes, first)
+        view, part, bits = FrameView(arrays.frame), Part(), arrays.face_bits
+        part.is_empty, part.depth, part.nodes = int(not arrays.nodes.size), depth, len(boxes)
+        part.root, part.count, part.first_face = int(root[0]), int(root[1]), self._size("faces")
         part.centre = wp.vec3d(*view.centre)
         part.lower, part.upper = (wp.vec3d(*row) for row in view.box)
         part.exponent, part.bound, part.farthest = view.exponent, view.bound, view.farthest
+        ids = rows[used]
         given = {
-            "boxes": packed.boxes, "children": children, "ids": ids,
+            "boxes": boxes, "children": children, "ids": ids,
             "bits": bits[used] if len(bits) else np.full(len(ids), -1, np.int32),
         }  # fmt: skip
+        # The last primitive of each leaf.
+        pairs = np.concatenate([children.reshape(-1, 2), root[None]])
+        last = pairs[pairs[:, 1] > 0].sum(axis=1) - 1 - first
         if isinstance(primitives, Triangles):
-            given["triangles"] = packed_triangles(arrays, used, packed)
-            given["vertices"], given["faces"] = primitives.points, primitives.faces + vertices
+            triangles = side_by_side(in_full(arrays).groups, rows, len(primitives.faces))
+            triangles[last, 2, 3] *= -1
+            given["triangles"], given["vertices"] = triangles, primitives.points
+            given["faces"] = primitives.faces + vertices
         else:
-            given["bits"][last_of_leaves(packed)] = 0
+            given["bits"][last] = 0
         for name, array in given.items():
             self.columns[name].append(array)
         self.parts.append(part)

@@ -210,7 +210,7 @@ class TreeBase:
         return rays_of(now._quick, now._arrays, now._quality == "high", now, now._grouped_arrays)
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the target of points; raise a TypeError if the primitives do not fit the query."""
+        """Return the `PointTarget` of a query; raise TypeError if the primitives do not fit it."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.queries.batches.winding import wound
         from bvh.traversal.points.closest_point import TreeTarget
@@ -218,6 +218,7 @@ class TreeBase:
         bits, now = one_mask(mask), self._snapshot()
         arrays = now._arrays_for(bits)
         if isinstance(arrays.primitives, HOLLOW) and query in OF_SHAPES:
+            # -1: shapes have no bits of their own, and `_arrays_for` has applied the mask to all.
             return ShapeSearch(TreeTarget(arrays.row, -1), arrays)
         now._must_hold(query, Triangles)
         rays = RaySearch(arrays, now._quality == "high", now)

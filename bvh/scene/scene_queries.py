@@ -151,10 +151,11 @@ class SceneQueries(
         return tree
 
     def _counted(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
-        """Return which faces share a bit with a mask, and have a leaf that does, too."""
+        """Return for each face, given by leaf and id, whether a mask selects it and its leaf."""
         leaves = self._current_leaves()
         selected = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
-        # With all bits, only faces without any bit are left out; then there are `face_bits`.
+        # A mask of all bits selects all faces but those without bits, and trees store `face_bits`
+        # where they have such faces.
         for k, tree in enumerate(leaves.trees):
             if tree._groups is not None and (mask != -1 or len(tree._arrays.face_bits)):
                 of_tree = np.flatnonzero(leaves.tree_of[leaf] == k)

@@ -13,6 +13,7 @@ from bvh.runtime.jit import inlined, warms
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Progress, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
+from bvh.tree.binary_nodes import binary_nodes, side_by_side
 from bvh.tree.builders import binned_sah, grid, sbvh
 from bvh.tree.builders.records import WIDTH as RECORD
 from bvh.tree.builders.records import box_record, corner, join, nothing, outward, record, store
@@ -262,7 +263,10 @@ def _warm() -> None:
     faces = np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
     triangles = frozen_primitives(Triangles(points, faces))
     for quality in QUALITIES:
-        build(triangles, quality, 1, None)
+        arrays, _ = build(triangles, quality, 1, None)
+    # As devices have them.
+    binary_nodes(arrays.nodes, np.zeros(len(arrays.nodes.ids) + 1, np.int64), 0, 0)
+    side_by_side(arrays.groups, arrays.nodes.ids, len(faces))
     # Called only where threads have filled several bins.
     grid.add_bins(grid.new_cells(1), grid.new_cells(1))
     _, frame, _ = build_binary(triangles, "medium", 1, None)

@@ -58,7 +58,7 @@ times nothing be no number, and 2**-126 is added to the bound of T.
 An unused lane has a negative tolerance, which fails every comparison, and the id -1.
 
 Copies: the filter is also in `compact_groups` (of int16), and in Warp for devices, in
-`devices.searches.local_rays` (rays: FILTER, SLACK_BOUND, TINY) and `devices.searches.points`
+`devices.stages.local_rays` (rays: FILTER, SLACK_BOUND, TINY) and `devices.stages.points`
 (distances; bounds of `traversal.points.point_bounds`). A test holds their constants to those here.
 """
 

@@ -15,7 +15,7 @@ import warp as wp
 
 import bvh
 import bvh.warp
-from bvh.devices import point_kernels, ray_kernels
+from bvh.devices import point_kernels
 from tests.oracles.devices import DEVICE, assert_same
 
 ROOT = Path(__file__).parents[2]
@@ -40,19 +40,25 @@ def ask(
     far[i] = bvh.warp.closest_point(target, o, most).distance
 
 
-def test_functions_for_kernels(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("in_scene", [False, True])
+def test_functions_for_kernels(in_scene: bool, rng: np.random.Generator) -> None:
     """In a kernel of a user they give what queries give."""
     tree = bvh.BVH.from_mesh(trimesh.creation.icosphere(3))
+    host: Any = tree
+    if in_scene:
+        host = bvh.Scene()
+        host.add_many(tree, [np.diag([x, 1.0, 0.5, 1.0]) for x in (1.0, -2.0, 3.0)])
     o, d = rng.normal(size=(2, 400, 3)) * [[[2.0]], [[1.0]]]
     given = [wp.array(array, dtype=wp.vec3d, device=DEVICE) for array in (o, d)]
     kinds = wp.float64, wp.bool, wp.int32, wp.float64
     t, met, crossed, far = (wp.empty(400, dtype=kind, device=DEVICE) for kind in kinds)
-    inputs = [tree.to(DEVICE).target, *given, t, met, crossed, far]
+    inputs = [host.to(DEVICE).target, *given, t, met, crossed, far]
     wp.launch(ask, 400, inputs=inputs, device=DEVICE)
-    assert_same(t.numpy(), tree.closest_hit(o, d).t, "t")
-    assert_same(met.numpy(), tree.any_hit(o, d), "met")
-    assert crossed.numpy().tolist() == tree.count_hits(o, d).tolist()
-    assert_same(far.numpy(), tree.distance(o), "far")
+    assert_same(t.numpy(), host.closest_hit(o, d).t, "t")
+    assert_same(met.numpy(), host.any_hit(o, d), "met")
+    assert crossed.numpy().tolist() == host.count_hits(o, d).tolist()
+    if not in_scene:
+        assert_same(far.numpy(), tree.distance(o), "far")
 
 
 # Without the option products and sums are contracted on GPUs, not on CPUs: what the test below must
@@ -77,7 +83,7 @@ def test_no_operation_is_contracted(tmp_path: Path) -> None:
         import control_of_ptx  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(tmp_path))
-    modules: list[Any] = [ray_kernels, point_kernels, control_of_ptx]
+    modules: list[Any] = [point_kernels, control_of_ptx]
     texts = []
     for number, module in enumerate(modules):
         folder = tmp_path / str(number)

@@ -14,7 +14,7 @@ import trimesh
 import warp as wp
 
 import bvh
-from bvh.devices.stages import chain, decide, search
+from bvh.devices.stages import chain, decide, search, work
 from tests.cases.aims import axis_rays, features, random_rays
 from tests.oracles.devices import DEVICE, assert_same
 
@@ -26,8 +26,8 @@ LIMITS = {
     "measure near": (168, 64, 64), "decide by sums": (255, 2048, 64),
     "measure by sums": (255, 2048, 64),
     "decide, all": (168, 64, 64), "decide near, all": (168, 64, 64), "measure, all": (96, 64, 64),
-    "measure near, all": (168, 64, 64), "decide by sums, all": (255, 2048, 512),
-    "measure by sums, all": (255, 2048, 64),
+    "measure near, all": (168, 64, 64), "decide by sums, all": (255, 2048, 640),
+    "measure by sums, all": (255, 2048, 64), "measure, lists": (128, 64, 64),
 }  # fmt: skip
 
 
@@ -59,6 +59,10 @@ def compare(tree: Any, there: Any, o: Any, d: Any, **options: Any) -> int:
     for edges in ("once", "closed"):
         wanted = tree.count_hits(o, d, edges=edges, **options)
         assert_same(there.count_hits(o, d, edges=edges, **options), wanted, edges)
+        wanted = tree.all_hits(o, d, edges=edges, **options)
+        assert_same(there.all_hits(o, d, edges=edges, **options), wanted)
+    wanted = tree.all_hits(o, d, max_hits=2, **options)
+    assert_same(there.all_hits(o, d, max_hits=2, **options), wanted)
     return undecided
 
 
@@ -114,7 +118,7 @@ def test_hostile_scenes(n: int, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.answers
-@pytest.mark.parametrize(("sections", "left"), [(60, 0), (400, 20)])
+@pytest.mark.parametrize(("sections", "left"), [(60, 0), (400, 0), (2000, 20)])
 def test_fans(sections: int, left: int, rng: np.random.Generator) -> None:
     """Rays at an apex may hit more triangles than are kept: then more are, or the CPU decides."""
     tree = bvh.BVH.from_mesh(trimesh.creation.cone(1.0, 1.0, sections=sections))
@@ -131,10 +135,11 @@ def test_registers(tmp_path: Path) -> None:
     small, large = chain.SMALL_STACK, chain.LARGE_STACK
     kinds = (small, False, False), (large, False, False), (small, False, True)
     kinds += (small, True, False), (small, True, True)
-    kernels = [search.search_kernel(*kind) for kind in kinds]
-    for of_all in (False, True):
-        sums = decide.by_sums(search.DECIDE_BY_SUMS, search.MEASURE_BY_SUMS, of_all)
-        kernels += [kernel for kernel, _ in (*decide.by_doubles(of_all), *sums)]
+    kernels = [search.search_kernel(search.search_function(*kind)) for kind in kinds]
+    for of_all, of_lists in ((False, False), (True, False), (True, True)):
+        sums = decide.by_sums(work.DECIDE_BY_SUMS, work.MEASURE_BY_SUMS, of_all)
+        kernels += [kernel for kernel, _ in (*decide.by_doubles(of_all, of_lists), *sums)]
+    del kernels[-6:-4], kernels[-3:]  # as without lists
     for (name, limits), kernel in zip(LIMITS.items(), kernels, strict=True):
         folder = tmp_path / name.replace(" ", "_")
         wp.compile_aot_module(kernel.module, arch=90, use_ptx=True, module_dir=str(folder))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bvh.devices.searches import local_rays, points
+from bvh.devices.stages import local_rays, points
 from bvh.traversal.points import point_bounds
 from bvh.traversal.rays import instanced_rays, ray_setup
 from bvh.tree import triangle_groups

@@ -12,7 +12,7 @@ import bvh
 FOLDER = Path(bvh.__file__).parent
 DECORATORS = {"kernel", "inlined", "entry", "method", "alone", "by_type", "func"}
 # Where functions without a decorator are compiled, too.
-KERNELS = ("geometry", "traversal", "devices/searches", "devices/exact", "devices/stages")
+KERNELS = ("geometry", "traversal", "devices/exact", "devices/stages")
 
 # The bound of every `while` that does not clear one bit of a mask in each round. A search for a
 # number belongs here only as a `for` over a number of steps that is derived, as in
@@ -23,10 +23,9 @@ BOUNDS = {
         grid._split_cells
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
         pair_walk.walk parity._near_face point_walks._walk_float32 point_walks._walk_float64
-        points.closest_to points.closest_to rays._search rays._search
-        region_search.search_regions
-        search.search_kernel search.search_kernel search.search_kernel search.search_rays
-        search.search_rays search.search_rays single_rays._next_entry_in_tree single_rays.trace
+        points.closest_to points.closest_to
+        region_search.search_regions search.search search.search search.search
+        search.search_function search.search_function search.search_function single_rays._next_entry_in_tree single_rays.trace
         streams.advance streams.trace visits._visit winding_moments._widen
         winding_number._winding""",
     "the depth of a tree, from a node to its root or to a leaf": """
@@ -37,12 +36,12 @@ BOUNDS = {
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
         meeting_pairs.find_contacts polygons._sort python_calls.read_numbers
         python_calls.words_of ray_batch.row_length region_search.search_regions
-        search.search_kernel search.search_rays shared_splits._close_gaps
+        search.search search.search_function shared_splits._close_gaps
         streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
         winding_moments._widen""",
     "insertion into a sorted list, from its end": """
-        all_hits._sort leaf_hits._insert near_pairs.sort_collected
-        point_bounds.push_near point_bounds.push_squares point_walks._insert rays._insert""",
+        all_hits._sort decide._insert leaf_hits._insert near_pairs.sort_collected
+        point_bounds.push_near point_bounds.push_squares point_walks._insert""",
     "corners of a polygon: a linked list, and rounds after the fourth of which all are ears": """
         polygons._clip_ears polygons._is_ear""",
     "bits or limbs of a number, which is positive": """

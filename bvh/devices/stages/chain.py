@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
+from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.layout import STACK
-from bvh.devices.ray_kernels import DeviceRays, RayColumns
-from bvh.devices.searches.rays import COUNT
-from bvh.devices.stages.decide import by_doubles, by_sums
-from bvh.devices.stages.search import (
+from bvh.devices.stages.decide import by_doubles, by_sums, kernel_of
+from bvh.devices.stages.points import closest_function, nearest_function
+from bvh.devices.stages.search import search_function, search_kernel
+from bvh.devices.stages.work import (
     ALL_RAYS,
+    COUNT,
     CROWDED,
     DECIDE,
     DECIDE_BY_SUMS,
+    LIST,
     MEASURE_BY_SUMS,
+    NEAREST,
     QUEUES,
     UNDECIDED,
     Work,
-    search_kernel,
 )
 
+Kernels = tuple[tuple[Any, int], ...]
 # Triangles that are kept of a ray, and of the few rays that have more: what still has is for the
 # CPU. The arrays of a chunk of CHUNK rays take 4 * (KEPT + QUEUES + 2) bytes a ray, in a scene
 # 4 * KEPT more.
-KEPT, MOST_KEPT, CHUNK = 16, 256, 2**22
+KEPT, MOST_KEPT, CHUNK = 16, 1024, 2**22
 # Threads of a stage that reads a queue, of each multiprocessor; and of a block.
 THREADS, BLOCK = 1024, 128
 # Stacks of the search: the smaller one serves nearly all trees, and takes less local memory. Of a
@@ -38,99 +42,106 @@ SMALL_STACK, LARGE_STACK, MORE = 32, 2 * STACK + 4, 4
 # On a CPU sums are at once, as compilers take longer than they do; whether all stages run there,
 # too, as tests need it.
 EVERY_STAGE = False
+# Queues that are left in the end: those with too many triangles are searched again.
+FINAL = CROWDED, UNDECIDED
 
-# A function, as kernels of trees that nobody sends need no code.
-search_for = functools.cache(search_kernel)
+
+
+class Plan(NamedTuple):
+    """The kernels of a query: of the search; of the others, each with its queue."""
+
+    search: Any
+    doubles: Kernels  # on a GPU, before those of sums
+    sums: Kernels
+
+
+@functools.cache
+def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
+    """Return the kernels of a query; a function, as what nobody calls needs no code."""
+    if goal == int(NEAREST):
+        decide = kernel_of(closest_function(nearest_on_triangle), DECIDE, UNDECIDED, ALL_RAYS, 255)
+        return Plan(search_kernel(nearest_function(size)), (), ((decide, DECIDE),))
+    each = goal in (int(COUNT), int(LIST))
+    of_all, doubles = in_scene or each, ()
+    sums = by_sums(DECIDE, ALL_RAYS, True)
+    if every:
+        doubles = by_doubles(of_all, goal == int(LIST))
+        sums = by_sums(DECIDE_BY_SUMS, MEASURE_BY_SUMS, of_all)
+    if goal == int(COUNT):
+        # Nothing is measured.
+        doubles, sums = doubles[:2], sums[:1]
+    return Plan(search_kernel(search_function(size, in_scene, each)), doubles, sums)
 
 
 class Stages:
-    """The stages of closest hits, any hits and counts on a device, and their memory."""
+    """The stages of queries on a device, and their memory."""
 
     def __init__(self, device: Any, kept: int = KEPT) -> None:
         self.device, self.kept, self.chunk = device, kept, CHUNK * KEPT // kept
-        self.work, self.capacity = Work(), 0
+        self.work, self.capacity = Work(), dict[str, int]()
         self.work.counters = wp.zeros(QUEUES, dtype=wp.int32, device=device)
         # Counters on the host, in memory that a GPU writes to.
         self.seen = wp.zeros(QUEUES, dtype=wp.int32, device="cpu", pinned=device.is_cuda)
         self.commands: dict[Any, Any] = {}
+        self.all_rows = wp.empty(0, dtype=wp.int32, device=device)
         # The same stages for rays with more triangles.
         self.wider: Stages | None = None
 
     def trace(
         self, target: Any, rays: Any, query: Any, columns: Any, count: int
     ) -> NDArray[np.int32]:
-        """Trace rays; return the indices of those that are not decided."""
-        work, in_scene, counting = self.work, bool(target.is_scene), query.goal == int(COUNT)
-        left: dict[int, list[Any]] = {CROWDED: [], UNDECIDED: [np.empty(0, np.int32)]}
+        """Answer rays or points; return the indices of those that are not decided."""
         size = SMALL_STACK if target.depth + MORE <= SMALL_STACK else LARGE_STACK
-        search, of_all = search_for(size, in_scene, counting), in_scene or counting
-        self._hold(min(count, self.chunk), in_scene)
+        every = self.device.is_cuda or EVERY_STAGE
+        plan = plan_of(size, bool(target.is_scene), int(query.goal), every)
+        return np.sort(self._run_plan(plan, (target, rays, query, columns), count, self.all_rows))
+
+    def _run_plan(
+        self, plan: Plan, given: tuple[Any, ...], count: int, rows: Any
+    ) -> NDArray[np.int32]:
+        """Run all stages for all rays, or for some `rows`; return which of them are left."""
+        work, (target, rays, query, columns) = self.work, given
+        left: dict[int, list[Any]] = {queue: [np.empty(0, np.int32)] for queue in FINAL}
+        self._hold(min(count, self.chunk), bool(target.is_scene), query.goal == int(NEAREST))
+        work.rows = rows
         for start in range(0, count, self.chunk):
             work.start, work.count = start, min(self.chunk, count - start)
             cores = THREADS * self.device.sm_count if self.device.is_cuda else 1
             work.threads = min(work.count, cores)
             arguments = target, rays, query, work, columns
-            self._launch(search, work.count, arguments)
-            if self.device.is_cuda or EVERY_STAGE:
-                self._run(by_doubles(of_all), arguments)
-                counts = self._counts()
-                if counts[DECIDE_BY_SUMS] or counts[MEASURE_BY_SUMS]:
-                    self._run(by_sums(DECIDE_BY_SUMS, MEASURE_BY_SUMS, of_all), arguments)
-            else:
-                self._run(by_sums(DECIDE, ALL_RAYS, True), arguments)
+            self._launch(plan.search, work.count, arguments)
+            self._run(plan.doubles, arguments)
+            if not plan.doubles or any(self._counts()[queue] for _, queue in plan.sums):
+                self._run(plan.sums, arguments)
             counts = self._counts()
-            for queue, rows in left.items():
+            for queue, places in left.items():
                 if counts[queue]:
-                    rows.append(work.queues[queue][: counts[queue]].numpy())
+                    places.append(start + work.queues[queue][: counts[queue]].numpy())
             work.counters.zero_()
-        if left[CROWDED]:
-            crowded = np.concatenate(left[CROWDED])
-            if self.kept < MOST_KEPT:
-                crowded = self._widened(target, rays, query, columns, crowded)
-            left[UNDECIDED].append(crowded)
-        return np.sort(np.concatenate(left[UNDECIDED]))
+        crowded, undecided = (np.concatenate(left[queue]) for queue in FINAL)
+        if len(crowded) and self.kept < MOST_KEPT:
+            self.wider = self.wider or Stages(self.device, MOST_KEPT)
+            some = wp.array(crowded, dtype=wp.int32, device=self.device)
+            crowded = crowded[self.wider._run_plan(plan, given, len(crowded), some)]
+        return np.concatenate([undecided, crowded])
 
-    def _widened(
-        self, target: Any, rays: Any, query: Any, columns: Any, which: NDArray[np.int32]
-    ) -> NDArray[np.int32]:
-        """Trace some of the rays again, keeping more triangles; return those not decided."""
-        if self.wider is None:
-            self.wider = Stages(self.device, MOST_KEPT)
-        places, some, found = wp.array(which, device=self.device), DeviceRays(), RayColumns()
-        # Warp lists the fields of its structs.
-        rays_of, columns_of = cast("Any", DeviceRays), cast("Any", RayColumns)
-        for name in rays_of.vars:
-            rows = getattr(rays, name)
-            setattr(some, name, rows[places].contiguous() if rows.shape[0] > 1 else rows)
-        names = [name for name in columns_of.vars if getattr(columns, name) is not None]
-        for name in names:
-            dtype = getattr(columns, name).dtype
-            setattr(found, name, wp.empty(len(which), dtype=dtype, device=self.device))
-        undecided = self.wider.trace(target, some, query, found, len(which))
-        for name in names:
-            wp.copy(getattr(columns, name)[places], getattr(found, name))
-        return which[undecided]
+    def _hold(self, count: int, in_scene: bool, of_points: bool) -> None:
+        """Provide memory for chunks of `count` rays or points."""
+        wide = (self.kept, count)
+        shapes: dict[str, Any] = {
+            "known": count, "kept_count": count, "kept": wide, "queues": (QUEUES, count),
+        }  # fmt: skip
+        shapes |= ({"leaves": wide} if in_scene else {}) | ({"lows": wide} if of_points else {})
+        for name, shape in shapes.items():
+            if count > self.capacity.get(name, 0):
+                kind = wp.float32 if name == "lows" else wp.int32
+                setattr(self.work, name, wp.empty(shape, dtype=kind, device=self.device))
+                self.capacity[name] = count
 
-    def _hold(self, count: int, in_scene: bool) -> None:
-        """Provide memory for chunks of `count` rays."""
-        if count > self.capacity:
-            shapes: dict[str, Any] = {
-                "known": count, "kept_count": count, "kept": (self.kept, count),
-                "queues": (QUEUES, count), "leaves": (self.kept, count if in_scene else 0),
-            }  # fmt: skip
-            for name, shape in shapes.items():
-                setattr(self.work, name, wp.empty(shape, dtype=wp.int32, device=self.device))
-            self.capacity = count
-
-    def _run(self, stages: Any, arguments: tuple[Any, ...]) -> None:
+    def _run(self, stages: Kernels, arguments: tuple[Any, ...]) -> None:
         """Launch kernels that read queues; on a CPU, where looking costs nothing, if these are."""
-        counting = arguments[2].goal == int(COUNT)
         for kernel, queue in stages:
-            if queue == ALL_RAYS:
-                needed = not counting
-            else:
-                needed = self.device.is_cuda or self._counts()[queue] > 0
-            if needed:
+            if self.device.is_cuda or queue == ALL_RAYS or self._counts()[queue]:
                 self._launch(kernel, self.work.threads, arguments)
 
     def _launch(self, kernel: Any, threads: int, arguments: tuple[Any, ...]) -> None:

@@ -1,11 +1,12 @@
-"""The kernels that decide which triangle rays hit, and measure hits.
+"""What decides which triangles rays hit, and measures hits.
 
-Each is made of exact functions of one kind: double-doubles; those with a point nearby; exact sums.
-What these leave open goes into the queue of the next kind. The answers are the same, whichever
-decides: signs are exact, t, u and v rounded as on the CPU.
+Each function, and the kernel of it, is made of exact functions of one kind: double-doubles; those
+with a point nearby; exact sums. What these leave open goes into the queue of the next kind. The
+answers are the same, whichever decides: signs are exact, t, u and v rounded as on the CPU. Of all
+hits, those of a scene included, the closest is the first by (t, leaf, prim_id).
 
-Those of all targets serve scenes, counts, closest hits and any hits; the others closest hits and
-any hits of trees alone, with fewer registers.
+Those of all targets serve scenes, counts and lists, too; the others closest hits and any hits of
+trees alone, with fewer registers.
 """
 
 import functools
@@ -13,7 +14,7 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, ONE, nan
+from bvh.devices.exact.arithmetic import INF, ONE, i8, nan
 from bvh.devices.exact.measures import (
     Measures,
     close_distance,
@@ -25,15 +26,18 @@ from bvh.devices.exact.measures import (
 )
 from bvh.devices.exact.triangles import close_side, scaled_ray, triangle_side, volumes_of
 from bvh.devices.layout import Target
-from bvh.devices.ray_kernels import DeviceRays, RayColumns, ray_of
-from bvh.devices.searches.moved import corners_of, face_of
-from bvh.devices.searches.rays import ANY, COUNT, ONE4, RayQuery, comes_before
-from bvh.devices.stages.search import (
+from bvh.devices.stages.moved import corners_of, face_of
+from bvh.devices.stages.work import (
     ALL_RAYS,
+    ANY,
+    CLOSEST,
+    COUNT,
     DECIDE,
     DECIDE_BY_SUMS,
     DECIDE_NEAR,
+    FOUND,
     INDEX,
+    LIST,
     LISTED,
     MEASURE_BY_SUMS,
     MEASURE_NEAR,
@@ -41,30 +45,71 @@ from bvh.devices.stages.search import (
     OPTIONS,
     SURELY,
     UNDECIDED,
+    Columns,
+    DeviceRays,
+    RayQuery,
     Work,
     put,
+    ray_of,
+    row_at,
 )
 
+ONE4 = wp.float32(1.0)
+I0, I1 = i8(0), i8(1)
+
 
 @wp.func
-def _write(columns: RayColumns, i: int, prim: wp.int32, x: Measures):
-    """Write the closest hit of a ray; prim_id -1 for a miss."""
+def _comes_before(
+    t: wp.float64, leaf: wp.int32, prim: wp.int32, t2: wp.float64, leaf2: wp.int32, prim2: wp.int32
+):  # fmt: skip
+    """Return whether one hit comes before another, by (t, leaf, prim_id)."""
+    return t < t2 or (t == t2 and (leaf < leaf2 or (leaf == leaf2 and prim < prim2)))
+
+
+@wp.func
+def _insert(
+    columns: Columns, i: int, filled: int, t: wp.float64, leaf: wp.int32, prim: wp.int32
+):  # fmt: skip
+    """Insert a hit of ray i into its sorted list; if that is full, the last drops out."""
+    first = columns.offsets[i]
+    at = first + wp.int64(filled)
+    full = at >= columns.offsets[i + 1]
+    if full:
+        at = columns.offsets[i + 1]
+    shifting = at > first
+    while shifting:
+        k = at - I1
+        shifting = _comes_before(
+            t, leaf, prim, columns.t[k], columns.leaf[k], columns.prim_id[k]
+        )
+        if shifting:
+            if not full:
+                columns.t[at] = columns.t[k]
+                columns.leaf[at] = columns.leaf[k]
+                columns.prim_id[at] = columns.prim_id[k]
+            full = False
+            at = k
+            shifting = at > first
+    if not full:
+        columns.t[at] = t
+        columns.leaf[at] = leaf
+        columns.prim_id[at] = prim
+
+
+@wp.func
+def _write(target: Target, columns: Columns, row: wp.int64, leaf: int, prim: int, x: Measures):
+    """Write a hit, or the miss of a ray: prim_id and leaf -1."""
     missed = prim < 0
-    columns.t[i] = wp.where(missed, INF, x.t)
-    columns.u[i] = wp.where(missed, nan(), x.u)
-    columns.v[i] = wp.where(missed, nan(), x.v)
-    columns.front[i] = x.front and not missed
-    columns.prim_id[i] = prim
-
-
-@wp.func
-def _write_leaf(target: Target, columns: RayColumns, i: int, leaf: wp.int32):
-    """Write the leaf of the closest hit of a ray in a scene, -1 for a miss."""
+    columns.t[row] = wp.where(missed, INF, x.t)
+    columns.u[row] = wp.where(missed, nan(), x.u)
+    columns.v[row] = wp.where(missed, nan(), x.v)
+    columns.front[row] = x.front and not missed
+    columns.prim_id[row] = prim
     if target.is_scene != 0:
-        columns.leaf[i] = leaf
-        columns.instance_id[i] = -1
+        columns.leaf[row] = leaf
+        columns.instance_id[row] = -1
         if leaf >= 0:
-            columns.instance_id[i] = target.owners[leaf]
+            columns.instance_id[row] = target.owners[leaf]
 
 
 @wp.func
@@ -90,139 +135,167 @@ def _is_first(target: Target, work: Work, j: int, place: int):
     return fresh
 
 
-def decide_kernel(
-    side_of: Any, distance_of: Any, queue: int, following: int, registers: int, of_all: bool
-) -> Any:
-    """Return the kernel that decides rays in a queue, or puts them into the `following` one."""
-    is_last = queue == DECIDE_BY_SUMS
+def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
+    """Return the function that decides rays."""
 
-    @wp.kernel(
-        module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers
-    )
-    def decide_rays(
-        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: RayColumns
-    ):
-        """Decide which triangle each ray in a queue hits, or how many it hits."""
-        for turn in range(wp.tid(), work.counters[queue], work.threads):
-            i = work.queues[queue, turn]
-            place = i - work.start
-            o, d, q = ray_of(rays, query, i)
-            scaled, floor, e, k = scaled_ray(o, d, target.top.farthest)
-            decided = floor < INF
-            # A product, as Warp would change the constant itself.
-            best, best_prim, best_leaf, best_t = int(-1), int(-1), int(-1), ONE * INF
-            count = int(0)
-            for j in range(work.kept_count[place]):
-                counts = query.goal != ANY or best < 0
+    @wp.func
+    def decide(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
+    ):  # fmt: skip
+        """Decide which triangle a ray hits, or which and how many; return whether it did."""
+        i = row_at(work, place)
+        o, d, q = ray_of(rays, query, i)
+        scaled, floor, e, k = scaled_ray(o, d, target.top.farthest)
+        decided = floor < INF
+        # A product, as Warp would change the constant itself.
+        best, best_prim, best_leaf, best_t = int(-1), int(-1), int(-1), ONE * INF
+        count = int(0)
+        for j in range(work.kept_count[place]):
+            counts = query.goal != ANY or best < 0
+            if of_all:
+                if query.goal == COUNT or query.goal == LIST:
+                    counts = _is_first(target, work, j, place)
+            if decided and counts:
+                item = work.kept[j, place]
+                prim, leaf, once = target.ids[item & INDEX], int(0), int(0)
                 if of_all:
-                    if query.goal == COUNT:
-                        counts = _is_first(target, work, j, place)
-                if decided and counts:
-                    item = work.kept[j, place]
-                    prim, leaf, once = target.ids[item & INDEX], int(0), int(0)
-                    if of_all:
-                        once = query.once
-                        leaf = _leaf_of(target, work, j, place)
-                        decided, v0, v1, v2 = corners_of(target, leaf, prim)
-                    else:
-                        v0, v1, v2 = face_of(target, prim)
-                    hit = (item & SURELY) != 0
-                    if decided and not hit:
-                        sure, side = side_of(o, d, scaled, floor, v0, v1, v2, once)
-                        decided = sure
-                        hit = side != 0 and side != query.cull
-                    if decided and hit:
-                        x = volumes_of(o, d, e, k, v0, v1, v2)
-                        sure, t = distance_of(x, o, d, v0, v1, v2)
-                        decided = sure
-                        if t >= q.t_min and t <= q.t_max:
-                            count += 1
-                            if comes_before(t, leaf, prim, best_t, best_leaf, best_prim):
-                                best = item & INDEX
-                                best_prim = prim
-                                best_leaf = leaf
-                                best_t = t
-            if not decided:
-                put(work, following, i)
-            elif query.goal == COUNT:
+                    once = query.once
+                    leaf = _leaf_of(target, work, j, place)
+                    decided, v0, v1, v2 = corners_of(target, leaf, prim)
+                else:
+                    v0, v1, v2 = face_of(target, prim)
+                hit = (item & SURELY) != 0
+                if decided and not hit:
+                    sure, side = side_of(o, d, scaled, floor, v0, v1, v2, once)
+                    decided = sure
+                    hit = side != 0 and side != query.cull
+                if decided and hit:
+                    x = volumes_of(o, d, e, k, v0, v1, v2)
+                    sure, t = distance_of(x, o, d, v0, v1, v2)
+                    decided = sure
+                    if t >= q.t_min and t <= q.t_max:
+                        if of_all:
+                            if query.goal == LIST and sure:
+                                _insert(columns, i, count, t, leaf, prim)
+                        count += 1
+                        if _comes_before(t, leaf, prim, best_t, best_leaf, best_prim):
+                            best = item & INDEX
+                            best_prim = prim
+                            best_leaf = leaf
+                            best_t = t
+        if decided:
+            if query.goal == COUNT:
                 if of_all:
                     columns.counts[i] += wp.int64(count)
+            elif query.goal == LIST:
+                work.known[place] = FOUND
             else:
                 work.known[place] = wp.where(best >= 0, best, MISSED)
                 if of_all:
                     if target.is_scene != 0:
                         work.leaves[0, place] = best_leaf
-                if is_last:
-                    # Others are measured already.
-                    put(work, MEASURE_BY_SUMS, i)
+        return decided
 
-    return decide_rays
+    return decide
 
 
-def measure_kernel(
-    measures_of: Any, queue: int, following: int, registers: int, of_all: bool
-) -> Any:
-    """Return the kernel that measures hits of a queue, or puts them into the `following` one."""
-    of_queue = queue != ALL_RAYS
+def measure_function(measures_of: Any, of_all: bool, of_lists: bool) -> Any:
+    """Return the function that measures closest hits, and lists of hits."""
+
+    @wp.func
+    def measure(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
+    ):  # fmt: skip
+        """Measure the hits of a ray, or answer one that misses; return whether it did."""
+        i, known, decided = row_at(work, place), work.known[place], bool(True)
+        if query.goal == ANY:
+            if known != LISTED:
+                columns.truth[i] = known != MISSED
+        elif known == MISSED:
+            if query.goal == CLOSEST:
+                _write(target, columns, wp.int64(i), -1, -1, Measures())
+        elif known != LISTED:
+            first, count = wp.int64(i), int(1)
+            if of_lists:
+                if query.goal == LIST:
+                    first = columns.offsets[i]
+                    count = wp.int32(columns.offsets[i + 1] - first)
+            o, d, _ = ray_of(rays, query, i)
+            for j in range(count):
+                row, leaf, prim, sure = first + wp.int64(j), int(0), int(0), bool(True)
+                if known >= 0:
+                    prim = target.ids[known]
+                if of_lists:
+                    if query.goal == LIST:
+                        prim = columns.prim_id[row]
+                        leaf = columns.leaf[row]
+                if of_all:
+                    if query.goal == CLOSEST:
+                        leaf = _leaf_of(target, work, 0, place)
+                    sure, v0, v1, v2 = corners_of(target, leaf, prim)
+                else:
+                    v0, v1, v2 = face_of(target, prim)
+                x = measures_of(o, d, v0, v1, v2)
+                _write(target, columns, row, leaf, prim, x)
+                decided = decided and sure and x.decided
+        return decided
+
+    return measure
+
+
+def kernel_of(function: Any, queue: int, following: int, measured: int, registers: int) -> Any:
+    """Return the kernel that calls a function for the rays in a queue.
+
+    Those that it leaves open go into the queue `following`, others into `measured`, if that is one.
+    """
+    of_queue, continues = queue != ALL_RAYS, measured != ALL_RAYS
 
     @wp.kernel(
         module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers
     )
-    def measure_rays(
-        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: RayColumns
-    ):
-        """Measure hits, and answer rays that miss."""
+    def run_stage(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns
+    ):  # fmt: skip
+        """Call a function for each ray in a queue."""
         total = wp.int32(work.count)
         if of_queue:
             total = work.counters[queue]
         for turn in range(wp.tid(), total, work.threads):
-            i = work.start + turn
+            place = int(turn)
             if of_queue:
-                i = work.queues[queue, turn]
-            place = i - work.start
-            known = work.known[place]
-            if query.goal == ANY:
-                if known != LISTED:
-                    columns.truth[i] = known != MISSED
-            elif known == MISSED:
-                _write(columns, i, -1, Measures())
-                if of_all:
-                    _write_leaf(target, columns, i, -1)
-            elif known >= 0:
-                prim, decided = target.ids[known], bool(True)
-                if of_all:
-                    leaf = _leaf_of(target, work, 0, place)
-                    decided, v0, v1, v2 = corners_of(target, leaf, prim)
-                    _write_leaf(target, columns, i, leaf)
-                else:
-                    v0, v1, v2 = face_of(target, prim)
-                o, d, _ = ray_of(rays, query, i)
-                x = measures_of(o, d, v0, v1, v2)
-                _write(columns, i, prim, x)
-                if not (decided and x.decided):
-                    put(work, following, i)
+                place = work.queues[queue, turn]
+            if not function(target, rays, query, work, columns, place):
+                put(work, following, place)
+            elif continues:
+                put(work, measured, place)
 
-    return measure_rays
+    return run_stage
 
 
 # Kernels, each with its queue. Registers are as many as leave no spills, or less where more threads
 # gain more.
 @functools.cache
-def by_doubles(of_all: bool) -> tuple[tuple[Any, int], ...]:
+def by_doubles(of_all: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
     """Return the stages of double-doubles, of all targets or of trees alone."""
-    near, sums, registers = DECIDE_NEAR, DECIDE_BY_SUMS, 168 if of_all else 128
+    kinds, registers = (close_measures, near_measures), 128 if of_lists else 96
+    close = decide_function(close_side, close_distance, of_all)
+    near = decide_function(close_side, near_distance, of_all)
+    first, second = (measure_function(kind, of_all, of_lists) for kind in kinds)
     return (
-        (decide_kernel(close_side, close_distance, DECIDE, near, registers, of_all), DECIDE),
-        (decide_kernel(close_side, near_distance, near, sums, 168, of_all), near),
-        (measure_kernel(close_measures, ALL_RAYS, MEASURE_NEAR, 96, of_all), ALL_RAYS),
-        (measure_kernel(near_measures, MEASURE_NEAR, MEASURE_BY_SUMS, 168, of_all), MEASURE_NEAR),
+        (kernel_of(close, DECIDE, DECIDE_NEAR, ALL_RAYS, 168 if of_all else 128), DECIDE),
+        (kernel_of(near, DECIDE_NEAR, DECIDE_BY_SUMS, ALL_RAYS, 168), DECIDE_NEAR),
+        (kernel_of(first, ALL_RAYS, MEASURE_NEAR, ALL_RAYS, registers), ALL_RAYS),
+        (kernel_of(second, MEASURE_NEAR, MEASURE_BY_SUMS, ALL_RAYS, 168), MEASURE_NEAR),
     )
 
 
 @functools.cache
 def by_sums(decided: int, measured: int, of_all: bool) -> tuple[tuple[Any, int], ...]:
     """Return the stages of exact sums that read two queues; these begin with doubles, too."""
+    decide = decide_function(triangle_side, exact_distance, of_all)
+    measure = measure_function(exact_measures, of_all, of_all)
     return (
-        (decide_kernel(triangle_side, exact_distance, decided, UNDECIDED, 255, of_all), decided),
-        (measure_kernel(exact_measures, measured, UNDECIDED, 255, of_all), measured),
+        # All rays are still to measure; those of a queue go into that of what is.
+        (kernel_of(decide, decided, UNDECIDED, measured, 255), decided),
+        (kernel_of(measure, measured, UNDECIDED, ALL_RAYS, 255), measured),
     )

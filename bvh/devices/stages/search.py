@@ -18,8 +18,8 @@ import warp as wp
 
 from bvh.devices.exact.arithmetic import INF, LARGEST, ONE, SMALLEST, f8, scale_by
 from bvh.devices.layout import Target
-from bvh.devices.ray_kernels import DeviceRays, RayColumns, ray_of
-from bvh.devices.searches.local_rays import (
+from bvh.devices.stages.loads import load_codes, load_three, slab
+from bvh.devices.stages.local_rays import (
     LENGTH_SHARE,
     MISSES,
     OTHER,
@@ -27,55 +27,42 @@ from bvh.devices.searches.local_rays import (
     TINY,
     ZERO4,
     LocalRay,
+    f4,
     is_ray,
     local_ray,
 )
-from bvh.devices.searches.moved import handedness, moved_ray
-from bvh.devices.searches.rays import ANY, RayQuery
-from bvh.devices.stages.loads import load_codes, load_three, slab
+from bvh.devices.stages.moved import handedness, moved_ray
+from bvh.devices.stages.work import (
+    ANY,
+    COUNT,
+    DONE,
+    FOR_CPU,
+    FOUND,
+    INDEX,
+    LIST,
+    LISTED,
+    MISSED,
+    NO_QUEUE,
+    OPTIONS,
+    SURELY,
+    TO_DECIDE,
+    TOO_MANY,
+    Columns,
+    DeviceRays,
+    RayQuery,
+    Work,
+    put,
+    ray_of,
+    row_at,
+)
 
-f4 = wp.float32
-OPTIONS = {"fuse_fp": False, "enable_backward": False, "fast_math": False}
-
-# A bit of triangles that are surely hit within the range of their ray.
-SURELY, INDEX = wp.constant(1 << 30), wp.constant((1 << 30) - 1)
-# What is known of a ray: it misses; is in a queue; hits some triangle; else the index of the one.
-MISSED, LISTED, FOUND = wp.constant(-1), wp.constant(-2), wp.constant(-3)
-# Queues of rays: to decide, by three means; to measure, by two more; with too many triangles; for
-# the CPU.
-DECIDE, DECIDE_NEAR, DECIDE_BY_SUMS = 0, 1, 2
-MEASURE_NEAR, MEASURE_BY_SUMS = 3, 4
-CROWDED, UNDECIDED = 5, 6
-QUEUES, ALL_RAYS = 7, 7
-TO_DECIDE, TOO_MANY, FOR_CPU = (wp.constant(queue) for queue in (DECIDE, CROWDED, UNDECIDED))
-
-# The bottom of a stack, and of the part of a leaf's tree; other codes below 0 are triangles.
-DONE, LEAVE = wp.constant(-(2**31)), wp.constant(1 - 2**31)
+# The bottom of the part of a leaf's tree on a stack.
+LEAVE = wp.constant(1 - 2**31)
+# What is searched in place of a leaf.
+IN_TOP, IN_TREE = wp.constant(-1), wp.constant(-2)
 # A bound above all parameters of boxes.
 NOT_MET = f4(3.0e38)
 SHARE4 = f4(2.0**-20)
-
-
-@wp.struct
-class Work:
-    """What stages hand on, of `count` rays from `start` on."""
-
-    start: wp.int32
-    count: wp.int32
-    threads: wp.int32  # of stages that read queues
-    known: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or an index
-    kept_count: wp.array(dtype=wp.int32)
-    kept: wp.array2d(dtype=wp.int32)  # (most, rays): indices of triangles, with SURELY
-    # Of a scene, (most, rays): their leaves; the first one is that of `known`, too.
-    leaves: wp.array2d(dtype=wp.int32)
-    queues: wp.array2d(dtype=wp.int32)  # (QUEUES, rays)
-    counters: wp.array(dtype=wp.int32)
-
-
-@wp.func
-def put(work: Work, queue: int, i: int):
-    """Append ray i to a queue."""
-    work.queues[queue, wp.atomic_add(work.counters, queue, 1)] = i
 
 
 @wp.func
@@ -95,7 +82,7 @@ def _sure_range(ray: LocalRay, t_min: wp.float64, t_max: wp.float64):
 
 @wp.func
 def _part_of(target: Target, leaf: wp.int32):
-    """Return the tree of a leaf, the top for leaf -1."""
+    """Return the tree of a leaf; the top, or the only tree, for those below 0."""
     if leaf < 0:
         return target.top
     return target.parts[target.part_of[leaf]]
@@ -144,49 +131,53 @@ def _entry(
     return wp.where(enter <= leave, enter, NOT_MET)
 
 
-def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
-    """Return the kernel of trees or scenes whose nodes fit on a stack of some size.
+def search_function(size: int, with_scenes: bool, each: bool) -> Any:
+    """Return the search of trees, or of scenes and trees, whose nodes fit on a stack of some size.
 
-    It keeps the triangles that each ray may hit first or, counting, all whose hits are not sure.
+    It keeps the triangles that a ray may hit first; if `each` hit counts, all whose hits are not
+    sure, or all that are to be listed.
     """
     stack_type = wp.types.vector(length=size, dtype=wp.int32)
 
-    @wp.kernel(module="unique", module_options=OPTIONS, grid_stride=False, cuda_max_registers=64)
-    def search_rays(
-        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: RayColumns
-    ):
-        """Keep the triangles that each ray may hit."""
-        place = wp.tid()
-        i = work.start + place
+    @wp.func
+    def search(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
+    ):  # fmt: skip
+        """Keep the triangles that a ray may hit; return its next queue."""
+        i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
         work.known[place] = MISSED
-        if counting:
-            columns.counts[i] = wp.int64(0)
+        if each:
+            if query.goal == COUNT:
+                columns.counts[i] = wp.int64(0)
+            elif columns.offsets[i + 1] == columns.offsets[i]:
+                return NO_QUEUE
         if target.top.is_empty != 0 or q.mask == 0 or not is_ray(o, d, q.t_min, q.t_max):
-            return
+            return NO_QUEUE
         stack = stack_type()
         stack[0] = DONE
         top, kept, single, total = int(1), int(0), int(0), int(0)
-        # The leaf that is searched, -1 in the top or without leaves; the leaf of `single`; and a
-        # bound of the closest hit so far, and where the first of those kept may be hit, in a scene.
-        leaf, single_leaf, most, nearest = int(-1), int(0), ONE * INF, ONE * INF
+        # The leaf that is searched, or IN_TOP or IN_TREE; the leaf of `single`; and in a scene a bound
+        # of the closest hit so far, and where the first of those kept may be hit.
+        leaf, single_leaf, most, nearest = int(IN_TREE), int(0), ONE * INF, ONE * INF
+        if with_scenes:
+            leaf = wp.where(target.is_scene != 0, IN_TOP, IN_TREE)
         # A node, or ~(first triangle) of a leaf.
         code = wp.where(target.top.count > 0, ~target.top.root, target.top.root)
         searching = bool(True)
         while searching:
-            if of_scene:
+            if with_scenes:
                 ray = _frame_of(target, leaf, o, d, q, most)
             else:
                 ray = local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))
             if ray.state == OTHER:
                 work.known[place] = LISTED
-                put(work, FOR_CPU, i)
-                return
+                return FOR_CPU
             if ray.state == MISSES:
                 # The last entry is that of the frame.
                 top -= 1
                 code = stack[top]
-                if of_scene:
+                if with_scenes:
                     if leaf < 0:
                         code = DONE
             first, last = _sure_range(ray, q.t_min, q.t_max)
@@ -197,7 +188,7 @@ def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
             slack, mask = f4(ray.slack), q.mask
             # Where the first of those kept may be hit, in a tree; the sides of faces in the world.
             earliest, turned = f4(wp.inf), int(1)
-            if of_scene:
+            if with_scenes:
                 if query.cull != 0 and leaf >= 0:
                     turned = handedness(target, leaf)
             while code > LEAVE:
@@ -220,8 +211,8 @@ def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
                 if code <= LEAVE:
                     break
                 j = ~code
-                if of_scene:
-                    if leaf < 0:
+                if with_scenes:
+                    if leaf == IN_TOP:
                         # The others of some leaves wait.
                         if target.bits[j] != 0:
                             stack[top] = ~(j + 1)
@@ -268,12 +259,12 @@ def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
                                 from_t = -f4(wp.inf)
                             sure = sided and from_t >= first and to_t <= last
                             keeps = bool(True)
-                            if counting:
+                            if each:
                                 # A triangle in several leaves of a tree counts once.
-                                keeps = not sure or wp.abs(z[3]) > f4(1.0)
+                                keeps = not sure or wp.abs(z[3]) > f4(1.0) or query.goal == LIST
                                 if not keeps:
                                     total += 1
-                            elif of_scene:
+                            elif with_scenes:
                                 if sure:
                                     end = wp.min(end, to_t + slack)
                                     most = wp.min(most, _in_world(ray, end, ONE))
@@ -296,35 +287,53 @@ def search_kernel(size: int, of_scene: bool, counting: bool) -> Any:
                                     single_leaf = leaf
                                 elif kept < work.kept.shape[0]:
                                     work.kept[kept, place] = item
-                                    if of_scene:
+                                    if with_scenes:
                                         work.leaves[kept, place] = leaf
                                 kept += 1
-                            if not counting:
+                            if not each:
                                 if sure and query.goal == ANY:
                                     work.known[place] = FOUND
-                                    return
+                                    return NO_QUEUE
                     j += 1
                 top -= 1
                 code = stack[top]
             searching = bool(False)
-            if of_scene:
+            if with_scenes:
                 if code == LEAVE:
-                    leaf = int(-1)
+                    leaf = int(IN_TOP)
                     top -= 1
                     code = stack[top]
                 searching = code != DONE
-        if of_scene:
+        if with_scenes:
             work.leaves[0, place] = single_leaf
-        if counting:
-            columns.counts[i] = wp.int64(total)
+        if each:
+            if query.goal == COUNT:
+                columns.counts[i] = wp.int64(total)
         else:
             if kept == 1 and (single & SURELY) != 0:
                 work.known[place] = single & INDEX
-                return
-        if kept > 0:
-            work.known[place] = LISTED
-            work.kept_count[place] = kept
-            work.kept[0, place] = single
-            put(work, wp.where(kept > work.kept.shape[0], TOO_MANY, TO_DECIDE), i)
+                return NO_QUEUE
+        if kept == 0:
+            return NO_QUEUE
+        work.known[place] = LISTED
+        work.kept_count[place] = kept
+        work.kept[0, place] = single
+        return wp.where(kept > work.kept.shape[0], TOO_MANY, TO_DECIDE)
+
+    return search
+
+
+def search_kernel(search: Any) -> Any:
+    """Return the kernel that calls a search for each ray or point, and puts it into a queue."""
+
+    @wp.kernel(module="unique", module_options=OPTIONS, grid_stride=False, cuda_max_registers=64)
+    def search_rays(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns
+    ):
+        """Keep the triangles that each ray may hit."""
+        place = wp.tid()
+        queue = search(target, rays, query, work, columns, place)
+        if queue != NO_QUEUE:
+            put(work, queue, place)
 
     return search_rays

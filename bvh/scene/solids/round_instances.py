@@ -1,9 +1,10 @@
 """Distances between instances over spheres or capsules, and from these to instances over triangles.
 
-The nearest axes, or axis and face, are searched as faces without area. The gap between those two
-bounds the least one, and where radii are equal and nothing is inside, is it. Otherwise it is the
-least of all pairs whose boxes are as near. Bounds of gaps are in doubles (see `round_gaps`), and
-rational arithmetic computes those that may be the least.
+The nearest two axes, or axis and face, are found by the search for triangles, with axes as
+triangles without area. The gap of that pair is an upper bound of the distance. It is the distance
+where each instance has shapes of one radius, and the axes are farther apart than the sum of both
+radii. Otherwise all pairs are compared whose boxes are at most that far apart. Gaps are bounded in
+doubles (see `round_gaps`); those that may be the least are computed in rational arithmetic.
 """
 
 from __future__ import annotations

@@ -238,7 +238,10 @@ def visit(primitives, task, i, position, code, top, count):
 
 @inlined
 def _push_tree(task, code, top):
-    """Push the children of a node, of a TLAS or a tree by itself, that may meet the region."""
+    """Push the children of a node that may overlap the region; return the stack's new height.
+
+    The node, `code`, is one of a TLAS or of a tree that is not in a scene.
+    """
     blocks, at = task.tree.blocks, node_at(code)
     low, high = child_boxes(blocks, at)
     bits = mask_bits(reach(task.region, task.local, low, high))

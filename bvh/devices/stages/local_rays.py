@@ -1,4 +1,4 @@
-"""Rays in the local frame of a tree on a device: set up, and tested against boxes and triangles.
+"""Rays in the local frame of a tree on a device: with the margins of their tests.
 
 A ray is brought into the tree's local frame, clipped to its box and counted from there, as
 `traversal.rays.ray_setup` does it, whose margins hold here; nothing is fused, which they allow.
@@ -24,7 +24,7 @@ from bvh.devices.exact.arithmetic import (
     power_of_two,
     scale_by,
 )
-from bvh.devices.layout import STACK, Part, Target
+from bvh.devices.layout import STACK, Part
 from bvh.traversal.rays import instanced_rays, ray_setup
 from bvh.tree import triangle_groups
 from bvh.tree.triangle_groups import UNIT
@@ -148,77 +148,6 @@ def local_ray(
 
 
 @wp.func
-def _slab(low: wp.float32, high: wp.float32, ray: LocalRay, axis: int):
-    """Return tau where a ray enters and leaves the slab of a box, moved outward by margins."""
-    inverse = ray.inverse[axis]
-    first, last = low, high
-    if inverse < ZERO4:
-        first, last = high, low
-    return first * inverse + ray.near[axis], last * inverse + ray.far[axis]
-
-
-@wp.func
-def surely_missed(tree: Target, i: int, ray: LocalRay):
-    """Return whether a triangle is surely not hit within the limits of a ray, by float32."""
-    x, y, z = tree.triangles[i, 0], tree.triangles[i, 1], tree.triangles[i, 2]
-    e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
-    # Volumes of the ray with each edge: they have different signs if the line misses the triangle.
-    n = wp.cross(e1, e2)
-    c = wp.vec3(x[0], x[1], x[2]) - ray.p
-    r = wp.cross(c, ray.d)
-    den = wp.dot(ray.d, n)
-    u, v = wp.dot(r, e2), -wp.dot(r, e1)
-    w = (den - u) - v
-    margin = ray.edge * x[3]
-    # Comparisons with NaN are false, so that it is no sure miss.
-    if wp.min(u, wp.min(v, w)) < -margin and wp.max(u, wp.max(v, w)) > margin:
-        return True
-    # The plane is met at tau = along / den.
-    along, size = wp.dot(n, c), wp.abs(den)
-    if den < ZERO4:
-        along = -along
-    margin_of_t = ray.t_error * y[3] + TINY
-    return along > ray.end * size + margin_of_t or along < ray.low * size - margin_of_t
-
-
-@wp.func
-def shortened(ray: LocalRay, t: wp.float64):
-    """Return the new `end` of a ray that has hit at t, which later hits may equal."""
-    tau = scale_by(t + wp.abs(t) * T_ULP, ray.shift) - ray.entry
-    return wp.min(ray.end, f4(tau + wp.abs(tau) * LENGTH_SHARE + ray.slack))
-
-
-@wp.func
 def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
     """Return whether a ray is finite, with a direction that is not 0 and a range."""
     return wp.isfinite(o) and wp.isfinite(d) and largest(d) > ZERO and t_min <= t_max
-
-
-@wp.func
-def step_into(target: Target, node: wp.int32, ray: LocalRay):
-    """Return (code, count) of the children that a ray enters, the nearer first; -1 for none."""
-    # Each axis has the lower and the upper bound of the first child, then those of the second.
-    x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
-    a, b = _slab(x[0], x[1], ray, 0)
-    c, f = _slab(y[0], y[1], ray, 1)
-    g, h = _slab(z[0], z[1], ray, 2)
-    enter = wp.max(wp.max(a, c), wp.max(g, ray.low))
-    enters = enter <= wp.min(wp.min(b, f), wp.min(h, ray.end))
-    a, b = _slab(x[2], x[3], ray, 0)
-    c, f = _slab(y[2], y[3], ray, 1)
-    g, h = _slab(z[2], z[3], ray, 2)
-    other = wp.max(wp.max(a, c), wp.max(g, ray.low))
-    enters_other = other <= wp.min(wp.min(b, f), wp.min(h, ray.end))
-    pair = target.children[node]
-    # The second child comes first if it is nearer, or the only one that is entered.
-    swap = enters_other and (other < enter or not enters)
-    code = wp.where(swap, pair[2], pair[0])
-    count = wp.where(swap, pair[3], pair[1])
-    other_code = wp.where(swap, pair[0], pair[2])
-    other_count = wp.where(swap, pair[1], pair[3])
-    if not (enters and enters_other):
-        other_count = -1
-    if not (enters or enters_other):
-        code = 0
-        count = -1
-    return code, count, other_code, other_count

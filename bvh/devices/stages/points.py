@@ -1,0 +1,270 @@
+"""Closest points of a tree on a device: float32 bounds that only discard, then exact distances.
+
+Bounds of boxes and of triangles are those of `traversal.points.point_bounds`, whose margins hold
+here; nothing is fused, which they allow. The search keeps the triangles that may be the closest, as
+far as their bounds tell in the end; these are measured exactly. Points are the origins of rays,
+whose t_max is the largest distance.
+"""
+
+from typing import Any
+
+import warp as wp
+
+from bvh.devices.exact.arithmetic import INF, ONE, ZERO, f8, largest, nan, power_of_two
+from bvh.devices.layout import STACK, Target
+from bvh.devices.stages.moved import face_of
+from bvh.devices.stages.work import (
+    DONE,
+    FOR_CPU,
+    NO_QUEUE,
+    TO_DECIDE,
+    TOO_MANY,
+    Columns,
+    DeviceRays,
+    RayQuery,
+    Work,
+    row_at,
+    row_of,
+)
+from bvh.traversal.points import point_bounds
+
+f4 = wp.float32
+
+# Points farther away, by the size of the tree, are left to the CPU: bounds would discard little.
+FAR = f8(2.0**12)
+BOX_ERROR, LEAF_ERROR = f8(point_bounds.BOX_ERROR), f8(point_bounds.LEAF_ERROR)
+UP, TINY, MOST_BOUND, MOST_SQUARE = f8(point_bounds.UP), f8(1e-30), f8(1e15), f8(1e30)
+DISTANCE_UP, DISTANCE_TINY = f8(1.0 + 2.0**-49), f8(1e-323)
+ZERO4, ONE4, LENGTH_LEAST = f4(0.0), f4(1.0), f4(1e-15)
+
+
+@wp.func
+def _clamped(x: wp.float32, most: wp.float32):
+    """Return x between 0 and a limit; 0 for NaN."""
+    y = wp.where(x > ZERO4, x, ZERO4)
+    return wp.where(y < most, y, most)
+
+
+@wp.func
+def _triangle_bounds(target: Target, i: int, p: wp.vec3):
+    """Return (lower, upper, more): bounds of the distance to a triangle, without errors.
+
+    With `more` others of its leaf follow.
+
+    The weights s of e1 and t of e2 are those of the nearest point, but for rounding.
+    """
+    x, y, z = target.triangles[i, 0], target.triangles[i, 1], target.triangles[i, 2]
+    a = p - wp.vec3(x[0], x[1], x[2])
+    e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
+    n = wp.cross(e1, e2)
+    l11, l12, l22 = wp.dot(e1, e1), wp.dot(e1, e2), wp.dot(e2, e2)
+    d1, d2 = wp.dot(e1, a), wp.dot(e2, a)
+    d3, d4, d5, d6 = d1 - l11, d2 - l12, d1 - l12, d2 - l22
+    va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
+    s, t, inside = f4(0.0), f4(0.0), bool(False)
+    if d1 <= ZERO4 and d2 <= ZERO4:
+        s = f4(0.0)
+    elif d3 >= ZERO4 and d4 <= d3:
+        s = f4(1.0)
+    elif d6 >= ZERO4 and d5 <= d6:
+        t = f4(1.0)
+    elif vc <= ZERO4 and d1 >= ZERO4 and d3 <= ZERO4:
+        s = d1 / l11
+    elif vb <= ZERO4 and d2 >= ZERO4 and d6 <= ZERO4:
+        t = d2 / l22
+    elif va <= ZERO4:
+        run, rise = d4 - d3, d5 - d6
+        t = _clamped(run / (run + rise), ONE4)
+        s = ONE4 - t
+    else:
+        inverse = ONE4 / (va + vb + vc)
+        s, t, inside = vb * inverse, vc * inverse, bool(True)
+    s = _clamped(s, ONE4)
+    t = _clamped(t, ONE4 - s)
+    # The upper bound is the distance to this point. For the lower one, all points q of the triangle
+    # have g . (p - q) >= g . a - beyond, for any g: the vector from the point, or the normal.
+    g = a - s * e1 - t * e2
+    low, high = f4(0.0), wp.sqrt(wp.dot(g, g))
+    if inside:
+        g = wp.where(wp.dot(n, a) < ZERO4, -n, n)
+    length = wp.sqrt(wp.dot(g, g))
+    if length > LENGTH_LEAST:
+        beyond = wp.max(wp.max(wp.dot(g, e1), wp.dot(g, e2)), ZERO4)
+        low = (wp.dot(g, a) - beyond) / length
+    # NaN becomes no bound.
+    low, high = wp.where(low >= ZERO4, low, ZERO4), wp.where(high >= ZERO4, high, f4(wp.inf))
+    return low, high, z[3] > ZERO4
+
+
+@wp.func
+def _square_bound(best: wp.float32, box_error: wp.float64):
+    """Return the squared distance beyond which boxes are discarded, from the best upper bound."""
+    bound = (f8(best) + box_error) * UP
+    return f4(wp.min(bound * bound * UP, MOST_SQUARE))
+
+
+@wp.func
+def _local_bound(distance: wp.float64, scale: wp.float64):
+    """Return a distance in local units, rounded up, and finite."""
+    local32 = (distance * DISTANCE_UP + DISTANCE_TINY) * scale
+    return f4(wp.min(local32 * UP + TINY, MOST_BOUND))
+
+
+@wp.func
+def _outside(low: wp.float32, high: wp.float32, x: wp.float32):
+    """Return how far x is outside of low..high; 0 inside."""
+    return wp.max(wp.max(low - x, x - high), ZERO4)
+
+
+@wp.func
+def _square(
+    x: wp.float32, x2: wp.float32, y: wp.float32, y2: wp.float32, z: wp.float32, z2: wp.float32,
+    p: wp.vec3,
+):  # fmt: skip
+    """Return the square of the distance to a box, given by its planes."""
+    dx, dy, dz = _outside(x, x2, p[0]), _outside(y, y2, p[1]), _outside(z, z2, p[2])
+    return dx * dx + dy * dy + dz * dz
+
+
+@wp.func
+def _drop_beyond(work: Work, place: int, count: int, error: wp.float32, bound: wp.float32):
+    """Drop the triangles beyond a bound from those kept of a point; return how many are left."""
+    left = int(0)
+    for j in range(count):
+        low = work.lows[j, place]
+        if low - error <= bound:
+            work.kept[left, place] = work.kept[j, place]
+            work.lows[left, place] = low
+            left += 1
+    return left
+
+
+@wp.func
+def _write(
+    target: Target, columns: Columns, i: int, prim: int, d: wp.float64, u: wp.float64,
+    v: wp.float64,
+):  # fmt: skip
+    """Write a closest point (1-u-v) v0 + u v1 + v v2, each operation rounded; prim_id -1 if none."""
+    columns.distance[i] = d
+    if columns.prim_id.shape[0] > 0:
+        columns.prim_id[i] = prim
+        columns.u[i] = u
+        columns.v[i] = v
+        columns.position[i] = wp.vec3d(u, u, u)
+        if prim >= 0:
+            a, b, c = face_of(target, prim)
+            w = (ONE - u) - v
+            columns.position[i] = wp.vec3d(
+                (w * a[0] + u * b[0]) + v * c[0], (w * a[1] + u * b[1]) + v * c[1],
+                (w * a[2] + u * b[2]) + v * c[2],
+            )  # fmt: skip
+
+
+@wp.func
+def _point_of(rays: DeviceRays, i: int):
+    """Return (point, largest distance) of a query."""
+    return rays.origins[row_of(i, rays.origins.shape[0])], rays.t_max[row_of(i, rays.t_max.shape[0])]
+
+
+def nearest_function(size: int) -> Any:
+    """Return the search of trees whose nodes fit on a stack of some size."""
+    stack_type = wp.types.vector(length=size, dtype=wp.int32)
+    squares_type = wp.types.vector(length=size, dtype=wp.float32)
+
+    @wp.func
+    def search(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
+    ):  # fmt: skip
+        """Keep the triangles that may be the closest to a point; return its next queue."""
+        i, tree, mask = row_at(work, place), target.top, rays.mask[0]
+        p, limit = _point_of(rays, i)
+        _write(target, columns, i, -1, INF, nan(), nan())
+        if tree.is_empty != 0 or mask == 0 or not wp.isfinite(p) or not limit >= ZERO:
+            return NO_QUEUE
+        scale = power_of_two(tree.exponent)
+        local64 = (p - tree.centre) * scale
+        reach = largest(local64)
+        if tree.depth >= STACK or not reach <= FAR:
+            return FOR_CPU
+        local32 = wp.vec3(f4(local64[0]), f4(local64[1]), f4(local64[2]))
+        # `bound` is the best upper bound of the distance so far, `square` that for boxes.
+        box_error = BOX_ERROR * reach + TINY
+        error = f4(LEAF_ERROR * (reach + tree.bound) * UP + TINY)
+        bound = _local_bound(limit, scale)
+        square = _square_bound(bound, box_error)
+        stack, squares, top, kept = stack_type(), squares_type(), int(0), int(0)
+        # A node, or ~(first triangle) of a leaf.
+        code = wp.where(tree.count > 0, ~tree.root, tree.root)
+        while code != DONE:
+            while code >= 0:
+                a, b, c = target.boxes[code, 0], target.boxes[code, 1], target.boxes[code, 2]
+                first = _square(a[0], a[1], b[0], b[1], c[0], c[1], local32)
+                second = _square(a[2], a[3], b[2], b[3], c[2], c[3], local32)
+                pair = target.children[code]
+                one = wp.where(pair[1] > 0, ~pair[0], pair[0])
+                two = wp.where(pair[3] > 0, ~pair[2], pair[2])
+                swap = second < first
+                if wp.max(first, second) <= square:
+                    stack[top] = wp.where(swap, one, two)
+                    squares[top] = wp.max(first, second)
+                    top += 1
+                code = wp.where(swap, two, one)
+                if not wp.min(first, second) <= square:
+                    code = DONE
+            more, j = code != DONE, ~code
+            while more:
+                low, high, follows = _triangle_bounds(target, j, local32)
+                more = follows
+                if (target.bits[j] & mask) != 0:
+                    if high + error < bound:
+                        bound = high + error
+                        square = _square_bound(bound, box_error)
+                    if low - error <= bound:
+                        if kept == work.kept.shape[0]:
+                            kept = _drop_beyond(work, place, kept, error, bound)
+                        if kept == work.kept.shape[0]:
+                            return TOO_MANY
+                        work.kept[kept, place] = j
+                        work.lows[kept, place] = low
+                        kept += 1
+                j += 1
+            code = DONE
+            while top > 0 and code == DONE:
+                top -= 1
+                if squares[top] <= square:
+                    code = stack[top]
+        kept = _drop_beyond(work, place, kept, error, bound)
+        work.kept_count[place] = kept
+        return wp.where(kept > 0, TO_DECIDE, NO_QUEUE)
+
+    return search
+
+
+def closest_function(nearest_on: Any) -> Any:
+    """Return the function that measures what the search keeps."""
+
+    @wp.func
+    def decide(
+        target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
+    ):  # fmt: skip
+        """Find the closest of the triangles kept, by (distance, prim_id); return whether it did."""
+        i, decided, prim = row_at(work, place), bool(True), int(-1)
+        p, distance = _point_of(rays, i)
+        u, v = wp.float64(0.0), wp.float64(0.0)
+        for j in range(work.kept_count[place]):
+            if decided:
+                other = target.ids[work.kept[j, place]]
+                v0, v1, v2 = face_of(target, other)
+                nearest = nearest_on(p, v0, v1, v2)
+                decided = nearest.sure
+                d = nearest.distance
+                if d < distance or (d == distance and (prim < 0 or other < prim)):
+                    distance = d
+                    u = nearest.u
+                    v = nearest.v
+                    prim = other
+        if decided and prim >= 0:
+            _write(target, columns, i, prim, distance, u, v)
+        return decided
+
+    return decide

@@ -1,0 +1,116 @@
+"""What stages take and hand on: rays or points, what is looked for, answers, and queues."""
+
+import warp as wp
+
+OPTIONS = {"fuse_fp": False, "enable_backward": False, "fast_math": False}
+
+# Query modes: of rays; of points.
+CLOSEST, ANY, COUNT, LIST = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
+NEAREST = wp.constant(4)
+
+# A bit of triangles that are surely hit within the range of their ray.
+SURELY, INDEX = wp.constant(1 << 30), wp.constant((1 << 30) - 1)
+# What is known of a ray: it misses; is in a queue; hits some triangle; else the index of the one.
+MISSED, LISTED, FOUND = wp.constant(-1), wp.constant(-2), wp.constant(-3)
+# Queues of rays: to decide, by three means; to measure, by two more; with too many triangles; for
+# the CPU.
+DECIDE, DECIDE_NEAR, DECIDE_BY_SUMS = 0, 1, 2
+MEASURE_NEAR, MEASURE_BY_SUMS = 3, 4
+CROWDED, UNDECIDED = 5, 6
+QUEUES, ALL_RAYS = 7, 7
+NO_QUEUE, TO_DECIDE = wp.constant(-1), wp.constant(DECIDE)
+TOO_MANY, FOR_CPU = wp.constant(CROWDED), wp.constant(UNDECIDED)
+
+# The bottom of a stack; other codes below 0 are triangles.
+DONE = wp.constant(-(2**31))
+
+
+@wp.struct
+class RayQuery:
+    """Which hits of a ray count, and the query mode."""
+
+    t_min: wp.float64
+    t_max: wp.float64
+    mask: wp.int32  # bits, as of groups and of leaves
+    cull: wp.int32  # the side that is ignored, 0 for none
+    goal: wp.int32
+    once: wp.int32  # whether faces that share an edge or vertex are crossed once
+
+
+@wp.struct
+class DeviceRays:
+    """Rays, or points without directions, on a device; arrays of one item are for all."""
+
+    origins: wp.array(dtype=wp.vec3d)
+    directions: wp.array(dtype=wp.vec3d)
+    t_min: wp.array(dtype=wp.float64)
+    t_max: wp.array(dtype=wp.float64)
+    mask: wp.array(dtype=wp.int32)
+
+
+@wp.struct
+class Columns:
+    """Answers on a device, one a ray, point or hit; arrays without items are not filled."""
+
+    t: wp.array(dtype=wp.float64)
+    u: wp.array(dtype=wp.float64)
+    v: wp.array(dtype=wp.float64)
+    prim_id: wp.array(dtype=wp.int32)
+    leaf: wp.array(dtype=wp.int32)
+    instance_id: wp.array(dtype=wp.int32)
+    front: wp.array(dtype=wp.bool)
+    truth: wp.array(dtype=wp.bool)
+    counts: wp.array(dtype=wp.int64)
+    # Where the hits of each ray begin, if they are listed.
+    offsets: wp.array(dtype=wp.int64)
+    distance: wp.array(dtype=wp.float64)
+    position: wp.array(dtype=wp.vec3d)
+
+
+@wp.struct
+class Work:
+    """What stages hand on, of `count` rays from `start` on, each of which has its place."""
+
+    start: wp.int32
+    count: wp.int32
+    threads: wp.int32  # of stages that read queues
+    rows: wp.array(dtype=wp.int32)  # which rays they are; all without items
+    known: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or an index
+    kept_count: wp.array(dtype=wp.int32)
+    kept: wp.array2d(dtype=wp.int32)  # (most, places): indices of triangles, with SURELY
+    # Of a scene, (most, places): their leaves; the first one is that of `known`, too.
+    leaves: wp.array2d(dtype=wp.int32)
+    lows: wp.array2d(dtype=wp.float32)  # of points, (most, places): lower bounds of distances
+    queues: wp.array2d(dtype=wp.int32)  # (QUEUES, places)
+    counters: wp.array(dtype=wp.int32)
+
+
+@wp.func
+def put(work: Work, queue: int, place: int):
+    """Append the ray at a place to a queue."""
+    work.queues[queue, wp.atomic_add(work.counters, queue, 1)] = place
+
+
+@wp.func
+def row_at(work: Work, place: int):
+    """Return which ray is at a place."""
+    i = work.start + place
+    if work.rows.shape[0] > 0:
+        i = work.rows[i]
+    return i
+
+
+@wp.func
+def row_of(i: int, size: int):
+    """Return the row of ray i in an array, which may have one row for all."""
+    return wp.where(size > 1, i, 0)
+
+
+@wp.func
+def ray_of(rays: DeviceRays, query: RayQuery, i: int):
+    """Return (origin, direction, query) of ray i: `query`, with its own range and mask."""
+    query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
+    query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
+    query.mask = rays.mask[row_of(i, rays.mask.shape[0])]
+    o = rays.origins[row_of(i, rays.origins.shape[0])]
+    return o, rays.directions[row_of(i, rays.directions.shape[0])], query

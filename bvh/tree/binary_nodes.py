@@ -1,0 +1,191 @@
+"""Binary nodes of a tree, as devices have them, made from its wide nodes.
+
+The children of a wide node are split into halves, and these again, along the longest axis of their
+middles. A binary node has the boxes of both children, axis by axis as (lower, upper, lower, upper),
+and for each child its code and count: a node and 0, or its first primitive and how many there are.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import WIDTH
+from bvh.tree import wide_nodes
+from bvh.tree.triangle_groups import ROWS, SIZE, TOLERANCE, V0
+from bvh.tree.wide_nodes import WideNodes, child_code, child_lower, child_upper, node_at
+
+
+@inlined
+def _is_used(data, at):
+    """Return whether a lane of a wide node has a child."""
+    return child_lower(data, at, 0) <= child_upper(data, at, 0)
+
+
+@inlined
+def _middle(data, at, axis):
+    """Return twice the middle of a child's box."""
+    return child_lower(data, at, axis) + child_upper(data, at, axis)
+
+
+@inlined
+def _write_child(data, code, starts, numbers, bases, children, node, column):
+    """Write (code, count) of a child of a wide node; an only child stands for its node."""
+    while code >= 0 and numbers[code] < 0:
+        at = node_at(np.int64(code))
+        while not _is_used(data, at):
+            at += 1
+        code = child_code(data, at)
+    if code >= 0:
+        children[node, column] = bases[0] + numbers[code]
+        children[node, column + 1] = 0
+    else:
+        first, rows = wide_nodes.leaf_rows(code)
+        children[node, column] = bases[1] + starts[first]
+        children[node, column + 1] = starts[first + rows] - starts[first]
+
+
+@inlined
+def _sort(data, order, begin, end):
+    """Sort children along the longest axis of their middles."""
+    longest, axis = np.float32(-1.0), 0
+    for k in range(3):
+        low = high = _middle(data, order[begin], k)
+        for i in range(begin + 1, end):
+            x = _middle(data, order[i], k)
+            low, high = min(low, x), max(high, x)
+        if high - low > longest:
+            longest, axis = high - low, k
+    for i in range(begin + 1, end):
+        child, j = order[i], i
+        x = _middle(data, child, axis)
+        while j > begin and _middle(data, order[j - 1], axis) > x:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = child
+
+
+@inlined
+def _write_box(data, order, begin, end, boxes, node, side):
+    """Write the box around children of a wide node as that of a child of a binary one."""
+    for axis in range(3):
+        low, high = child_lower(data, order[begin], axis), child_upper(data, order[begin], axis)
+        for i in range(begin + 1, end):
+            low = min(low, child_lower(data, order[i], axis))
+            high = max(high, child_upper(data, order[i], axis))
+        boxes[node, axis, 2 * side], boxes[node, axis, 2 * side + 1] = low, high
+
+
+@entry
+def _number(data, numbers):
+    """Number the first binary node of each wide one, -1 if it has one child; return how many."""
+    total = 0
+    for node in range(len(numbers)):
+        used = 0
+        for lane in range(WIDTH):
+            if _is_used(data, node_at(node) + lane):
+                used += 1
+        numbers[node] = -1
+        if used > 1:
+            numbers[node] = total
+            total += used - 1
+    return total
+
+
+@entry
+def _split(data, starts, numbers, bases, levels, work, boxes, children):
+    """Write the binary nodes, and the code of the root into the last row; return their levels.
+
+    `starts` are the first primitives of rows of ids, `numbers` those of `_number`; codes begin
+    at the `bases` of nodes and of primitives. `levels` begin with 0; `work` is a table of integers.
+    """
+    deepest = 0
+    _write_child(data, np.int32(0), starts, numbers, bases, children, len(boxes), 0)
+    order, parts = work[0], work[1:]
+    for wide in range(len(numbers)):
+        count = 0
+        for lane in range(WIDTH):
+            at = node_at(wide) + lane
+            if _is_used(data, at):
+                order[count] = at
+                count += 1
+                code = child_code(data, at)
+                if code >= 0:
+                    levels[code] = levels[wide]
+        following, waiting = numbers[wide] + 1, 0
+        if count > 1:
+            parts[0, 0], parts[1, 0], parts[2, 0], parts[3, 0] = 0, count, numbers[wide], 1
+            waiting = 1
+        while waiting > 0:
+            waiting -= 1
+            begin, end = parts[0, waiting], parts[1, waiting]
+            node, level = parts[2, waiting], parts[3, waiting]
+            deepest = max(deepest, levels[wide] + level)
+            _sort(data, order, begin, end)
+            middle = begin + (end - begin + 1) // 2
+            for side in range(2):
+                first, last = (begin, middle) if side == 0 else (middle, end)
+                _write_box(data, order, first, last, boxes, node, side)
+                if last - first > 1:
+                    children[node, 2 * side] = bases[0] + following
+                    children[node, 2 * side + 1] = 0
+                    parts[0, waiting], parts[1, waiting] = first, last
+                    parts[2, waiting], parts[3, waiting] = following, level + 1
+                    following += 1
+                    waiting += 1
+                else:
+                    code = child_code(data, order[first])
+                    _write_child(data, code, starts, numbers, bases, children, node, 2 * side)
+                    if code >= 0:
+                        levels[code] = levels[wide] + level
+    return deepest
+
+
+@entry
+def _unpack(groups, ids, seen, triangles):
+    """Write triangles of groups one after the other, in rows of v0, e1, e2 and three numbers.
+
+    These are the tolerance, the size, and 1, or 2 if the triangle is in several leaves; `seen`
+    counts the occurrences of each, and begins with 0.
+    """
+    for row in range(len(ids)):
+        for lane in range(WIDTH):
+            if ids[row, lane] >= 0:
+                seen[ids[row, lane]] += 1
+    count = 0
+    for row in range(len(ids)):
+        for lane in range(WIDTH):
+            prim, at = ids[row, lane], row * ROWS * WIDTH + lane
+            if prim >= 0:
+                for k in range(9):
+                    triangles[count, k // 3, k % 3] = groups[at + (V0 + k) * WIDTH]
+                triangles[count, 0, 3] = groups[at + TOLERANCE * WIDTH]
+                triangles[count, 1, 3] = groups[at + SIZE * WIDTH]
+                triangles[count, 2, 3] = 2.0 if seen[prim] > 1 else 1.0
+                count += 1
+
+
+def binary_nodes(
+    nodes: WideNodes, starts: NDArray[np.int64], node: int, first: int
+) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32], int]:
+    """Return (boxes, children, root, levels) of a tree, whose nodes and primitives begin there.
+
+    `starts` are the first primitives of rows of ids, from 0 on.
+    """
+    numbers, levels = np.empty(nodes.size, np.int32), np.zeros(nodes.size, np.int32)
+    count, deepest = int(_number(nodes.data, numbers)), 0
+    boxes, children = np.empty((count, 3, 4), np.float32), np.zeros((count + 1, 4), np.int32)
+    if nodes.size:
+        work, bases = np.empty((5, WIDTH), np.int64), np.array([node, first])
+        deepest = _split(nodes.data, starts, numbers, bases, levels, work, boxes, children)
+    return boxes, children[:-1], children[-1, :2], int(deepest)
+
+
+def side_by_side(
+    groups: NDArray[np.float32], ids: NDArray[np.int32], prims: int
+) -> NDArray[np.float32]:
+    """Return the triangles of a tree's leaves, shape (n, 3, 4), as `_unpack` writes them."""
+    triangles = np.empty((int((ids >= 0).sum()), 3, 4), np.float32)
+    _unpack(groups, kernel_input(ids), np.zeros(prims, np.int32), triangles)
+    return triangles
