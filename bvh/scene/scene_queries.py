@@ -172,8 +172,8 @@ class SceneQueries(
             selected &= other._counted(leaf[:, 1], prim[:, 1], bits)
         elif isinstance(other, TreeBase) and (bits != -1 or len(other._arrays.face_bits)):
             selected &= counted_ids(other._groups, prim[:, 1], bits)
-        columns = pairs.instance_id, leaf, prim
-        return pairs if selected.all() else results.ScenePairs(*(x[selected] for x in columns))
+        owner = pairs.instance_id[selected]
+        return pairs if selected.all() else type(pairs)(owner, leaf[selected], prim[selected])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
         """Return the target of regions; raise a TypeError if a leaf is over boxes."""
