@@ -3,7 +3,7 @@
 from typing import Any
 
 from bvh import kernels as kernels
-from bvh.apps.contract import guide as guide
+from bvh.apps.bundled import guide as guide
 from bvh.apps.lab.page import RayLab as RayLab
 from bvh.apps.lab.page import ray_lab as ray_lab
 from bvh.apps.viewer.window import Viewer as Viewer

@@ -9,20 +9,23 @@ import gc
 import os
 import signal
 import sys
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from bvh.queries.tree_base import TreeBase
+from bvh.runtime.compiler.kernel_cache import tally
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import count_of
 from bvh.tree.stats import check
 from tests.commands import Run
-from tests.warm_kernels import compile_package, stored
+from tests.warm_kernels import compile_package, stored, stored_at
 
 # A shell that starts the tests in the background lets them, and what they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -67,36 +70,65 @@ FIRST = (
 # Tests with many parameters, by file and name: ordinary runs take one of so many of them, those of
 # the least hashes; the others are `long`.
 ONE_OF = {
-    "test_all_hits::test_families": 3, "test_bench::test_meshes_are_those_of_the_files": 4,
-    "test_brute::test_our_meshes": 4, "test_builders::test_trees": 4,
-    "test_capsules::test_lattices": 2, "test_changes::test_each_change_then_each_query": 4,
-    "test_clearances::test_clearances_equal_all_pairs": 2, "test_closest_point::test_soups": 4,
+    "test_all_hits::test_families": 8, "test_bench::test_meshes_are_those_of_the_files": 4,
+    "test_brute::test_our_meshes": 4, "test_builders::test_trees": 8,
+    "test_capsules::test_unlike_sizes": 2, "test_changes::test_each_change_then_each_query": 4,
+    "test_clearances::test_clearances_equal_all_pairs": 2, "test_cli_parts::test_render": 3,
+    "test_close_meshes::test_lowest_pair_of_many": 2, "test_closest_point::test_our_meshes": 4,
+    "test_closest_point::test_soups": 4, "test_compact_groups::test_families": 4,
+    "test_compat_mujoco::test_many_rays": 2,
     "test_compat_open3d::test_rays_against_rational_arithmetic": 2,
-    "test_device_points::test_families": 6, "test_device_rays::test_families": 8,
-    "test_distance_to::test_two_trees": 3, "test_exactness::test_triangles_one_by_one": 3,
-    "test_formulas::test_rates_of_hits_are_exact": 5, "test_groups::test_hostile_meshes": 6,
-    "test_interrupted_partitions::test_a_full_disk": 5,
-    "test_kernel_folders::test_a_relative_home_does_not_move": 2, "test_kernels::test_scales": 3,
-    "test_kernels::test_spoiled_lanes": 2,
-    "test_kernels::test_triangles": 3, "test_lab_page::test_arrows_can_be_dragged": 2,
+    "test_device_points::test_families": 12, "test_device_rays::test_families": 16,
+    "test_distance_to::test_any_size": 3,
+    "test_distance_to::test_edges_almost_parallel_and_needles": 3,
+    "test_distance_to::test_single_pairs": 4, "test_distance_to::test_two_trees": 3,
+    "test_edge_sides::test_hits_of_vertices_and_edges": 2,
+    "test_epo::test_overlap_is_what_clipping_in_rational_numbers_gives": 2,
+    "test_exactness::test_triangles_one_by_one": 3, "test_excluded_instances::test_as_if_hidden": 2,
+    "test_followed_meshes::test_edits": 3, "test_formulas::test_gradients_of_distances": 5,
+    "test_formulas::test_rates_of_hits_are_exact": 10, "test_groups::test_hostile_meshes": 6,
+    "test_imports::test_users_functions_call_ours": 2,
+    "test_interrupted_partitions::test_a_full_disk": 5, "test_intersections::test_sections": 2,
+    "test_kernel_folders::test_a_relative_home_does_not_move": 2, "test_kernels::test_images": 4,
+    "test_kernels::test_scales": 3, "test_kernels::test_spoiled_lanes": 5,
+    "test_kernels::test_triangles": 3, "test_lab::test_random_states_are_answered_exactly": 2,
+    "test_lab_page::test_arrows_can_be_dragged": 2,
     "test_marquee_instances::test_what_crosses_near_and_far_is_cut": 2,
     "test_matrices::test_opencv": 3, "test_matrices::test_renderers": 3,
-    "test_mesh_fuzz::test_some": 2, "test_near_margins::test_rays_beside_edges": 4,
-    "test_obbs::test_random_boxes": 2, "test_oracles::test_triangles_twice": 5,
+    "test_merged_leaves::test_hits_equal_those_of_the_mesh": 3, "test_mesh_fuzz::test_some": 4,
+    "test_near_margins::test_rays_beside_edges": 4,
+    "test_obbs::test_bounds_contain_every_corner": 2, "test_obbs::test_random_boxes": 2,
+    "test_obbs::test_turned_boxes_met_at_corners_and_edges": 2,
+    "test_one_state::test_a_refit_at_each_read": 3,
+    "test_oracles::test_families_are_small_and_repeatable": 4,
+    "test_oracles::test_triangles_twice": 12,
     "test_outlines::test_triangles_equal_rational_arithmetic": 3,
-    "test_overlap_tree::test_itself": 4,
+    "test_overlap_tree::test_itself": 4, "test_overlap_tree::test_two_trees": 3,
+    "test_overlaps::test_regions": 3, "test_part_groups::test_masks": 2,
     "test_part_pictures::test_pictures_are_those_of_one_tree": 4,
-    "test_partitioning::test_what_no_grid_divides": 3, "test_parts::test_hostile_families": 40,
-    "test_parts::test_hostile_families_lazily": 4, "test_parts::test_meshes": 6,
-    "test_ray_sorting::test_answers": 4, "test_refit::test_moves": 4,
-    "test_same_bits::test_what_may_be_fused_is_found": 3,
-    "test_scene_rays::test_scenes_equal_their_meshes": 4,
+    "test_part_queries::test_progress": 4, "test_partitioning::test_what_no_grid_divides": 3,
+    "test_parts::test_hostile_families": 40, "test_parts::test_hostile_families_lazily": 7,
+    "test_parts::test_meshes": 12, "test_parts::test_winding_numbers": 2,
+    "test_planes::test_random_planes_at_all_scales": 2, "test_point_triangle::test_any_size": 3,
+    "test_proofs::test_proofs": 6, "test_ray_sorting::test_answers": 4,
+    "test_ray_sorting::test_places": 2, "test_ray_sources::test_blocks_change_no_answer": 3,
+    "test_refit::test_moves": 8, "test_round_points::test_scenes": 4,
+    "test_round_points::test_trees": 2, "test_round_shapes::test_rays": 2,
+    "test_round_trips::test_round_trips": 3, "test_same_bits::test_what_may_be_fused_is_found": 3,
+    "test_scales::test_gradients_are_exact": 4,
+    "test_scene_overlaps::test_pairs_equal_the_flattened_meshes": 2,
+    "test_scene_pictures::test_picks_are_those_of_the_dumped_scene": 3,
+    "test_scene_rays::test_scenes_equal_their_meshes": 8,
     "test_scene_storage::test_spoiled_files": 2,
-    "test_scene_streams::test_streams_equal_single_rays": 3, "test_solid_points::test_exactly": 2,
-    "test_solid_points::test_unlike_sizes": 2, "test_storage_fuzz::test_spoiled_files": 2,
-    "test_task_threads::test_a_task_is_one_thread": 2, "test_threads::test_ctrl_c": 4,
+    "test_scene_streams::test_streams_equal_single_rays": 8,
+    "test_signs::test_the_error_of_winding_numbers": 3,
+    "test_single_queries::test_one_ray_gets_what_a_batch_gets": 3, "test_spheres::test_capsules": 2,
+    "test_spheres::test_hostile_numbers": 2, "test_spheres::test_rays": 3,
+    "test_storage::test_a_loaded_tree_answers_bit_for_bit": 3,
+    "test_storage_fuzz::test_spoiled_files": 2, "test_task_threads::test_a_task_is_one_thread": 4,
+    "test_threads::test_ctrl_c": 4, "test_tlas::test_moves": 4,
     "test_triangle_overlap::test_boxes": 2, "test_triangle_overlap::test_neighbours": 2,
-    "test_triangle_overlap::test_planes": 4, "test_triangle_overlap::test_triangles": 2,
+    "test_triangle_overlap::test_planes": 4, "test_triangle_overlap::test_triangles": 4,
     "test_trimesh_issues::test_no_wrong_answer_is_timed": 6,
 }  # fmt: skip
 
@@ -115,7 +147,7 @@ NOT_ABOUT_ANSWERS = (
     "apps/", "benchmarks/", "camera/", "compat/", "distributed/", "geometry/", "gradients/",
     "pictures/", "runtime/", "io/test_hostile", "io/test_mesh", "queries/test_inputs",
     "queries/test_refusals",
-    "queries/test_other_libraries", "scene/test_scene_refusals", "scene/files/test_importing",
+    "queries/test_hints", "queries/test_other_libraries", "scene/files/test_importing",
     "promises/test_gallery", "promises/test_lazy_imports", "promises/test_links",
     "promises/test_oracles", "promises/test_out_of_memory", "promises/test_public",
     "promises/test_reprs", "promises/test_site", "promises/test_threads",
@@ -123,15 +155,17 @@ NOT_ABOUT_ANSWERS = (
 )  # fmt: skip
 # In these folders, but about answers.
 ABOUT_ANSWERS = ("runtime/test_simd", "runtime/test_user")
-# Those about answers that CI always runs for every width: vectors, trees, traversal, promises.
-EVERY_WIDTH = ("traversal/", "tree/", "promises/", "runtime/test_simd")
-# Kernels of scenes: some of their tests do, see `_some_of_each`.
-INSTANCED = ("scene/test_scene_rays", "scene/test_scene_streams", "scene/test_scene_points",
-             "scene/test_scene_overlaps")  # fmt: skip
+# Those of which all are a `sample`; of others about answers, a third is, see `_some_of_each`.
+SAMPLES = ("traversal/", "tree/", "promises/", "runtime/test_simd")
 
 TESTS = Path(__file__).parent
 # The kernels that are there when tests begin.
 COMPILED = pytest.StashKey[set[str]]()
+# The time at which the last `long` test may begin.
+LAST = pytest.StashKey[float]()
+# When the parts of tests began and ended, whether a kernel was compiled in them, and their names.
+RAN: list[tuple[float, float, bool, str]] = []
+_counted = SimpleNamespace(compiled=0)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -149,12 +183,36 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.stash[COMPILED] = stored()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
+    """Add the number of kernels that the process has compiled since its last report."""
+    report = yield
+    report.compiled = tally.compiled - _counted.compiled
+    _counted.compiled = tally.compiled
+    return report
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Note when each part of a test ran, in any process."""
+    compiled = getattr(report, "compiled", 0) > 0  # not of examples in the package
+    RAN.append((report.start, report.stop, compiled, report.nodeid))
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With BVH_WARM=strict, fail a run that compiled a kernel when a test needed it."""
     late = stored() - session.stash[COMPILED] if COMPILED in session.stash else set()
     if late and os.environ.get("BVH_WARM") == "strict":
-        print("\ncompiled on demand, see tests/warm_kernels.py:", *sorted(late), sep="\n  ")
+        print("\ncompiled on demand, see tests/warm_kernels.py:")
+        for kernel in sorted(late):
+            print(f"  {kernel} by {running_at(stored_at(kernel))}")
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def running_at(time: float) -> str:
+    """Return the names of the tests that were running at a time: of those that compiled, if any."""
+    found = [(compiled, name) for start, stop, compiled, name in RAN if start <= time <= stop]
+    some = any(compiled for compiled, _ in found)
+    return " or ".join(sorted({name for one, name in found if one >= some})) or "the collection"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -170,13 +228,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Spare the garbage collector what stays: a million objects of libraries and tests."""
     gc.freeze()
+    seconds = float(os.environ.get("BVH_LONG_SECONDS", "inf"))
+    session.stash[LAST] = time.monotonic() + seconds
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests of answers, and which of them CI runs for other widths; longest files first."""
+    """Mark tests of answers, and a sample of them for other machines; longest files first."""
     for items_of_test in _by_test(items).values():
         place = items_of_test[0].location
         wanted = ONE_OF.get(f"{Path(place[0]).stem}::{place[2].partition('[')[0]}", 1)
@@ -194,13 +254,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if name.startswith(ABOUT_ANSWERS) or not name.startswith(NOT_ABOUT_ANSWERS):
             item.add_marker(pytest.mark.answers)
         if item.get_closest_marker("answers"):
-            always = name.startswith(EVERY_WIDTH)
-            if always or item.nodeid in some:
+            if name.startswith(SAMPLES) or item.nodeid in some:
                 item.add_marker(pytest.mark.sample)
-            if always or (item.nodeid in some and name.startswith(INSTANCED)):
-                item.add_marker(pytest.mark.traversal)
     places = {f"{name}.py": place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+    seed = os.environ.get("BVH_LONG")
+
+    def order(item: pytest.Item) -> tuple[bool, int]:
+        """Return the place of a test; of long ones of a share, by hash."""
+        if seed and item.get_closest_marker("long"):
+            return True, zlib.crc32(f"{seed} {item.path.name}".encode())
+        return False, places.get(item.path.name, len(places))
+
+    items.sort(key=order)
 
 
 def _by_test(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
@@ -221,7 +286,10 @@ def _some_of_each(items: list[pytest.Item]) -> set[str]:
 
 
 def _leave_share_of_long(items: list[pytest.Item]) -> None:
-    """Leave one of so many `long` tests, as BVH_LONG says: "SEED/4" for a quarter."""
+    """Leave one of so many `long` tests, as BVH_LONG says: "SEED/4" for a quarter.
+
+    Their files are then in an order that depends on the seed, too.
+    """
     seed, _, share = os.environ.get("BVH_LONG", "").partition("/")
     if share:
         items[:] = [
@@ -230,6 +298,12 @@ def _leave_share_of_long(items: list[pytest.Item]) -> None:
             if not item.get_closest_marker("long")
             or zlib.crc32(f"{seed} {item.nodeid}".encode()) % int(share) == 0
         ]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip `long` tests when BVH_LONG_SECONDS have passed since the collection."""
+    if item.get_closest_marker("long") and time.monotonic() > item.session.stash[LAST]:
+        pytest.skip("the seconds for long tests have passed")
 
 
 @pytest.fixture(autouse=True)

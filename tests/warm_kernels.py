@@ -6,6 +6,7 @@ import contextlib
 import gc
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -90,3 +91,8 @@ def stored() -> set[str]:
     """Return the names of the package's kernels in the cache."""
     folder = cache_directory()
     return set() if folder is None else {path.name for path in folder.glob("bvh.*")}
+
+
+def stored_at(kernel: str) -> float:
+    """Return when a kernel in the cache was stored."""
+    return (cache_directory() or Path()).joinpath(kernel).stat().st_mtime

@@ -104,14 +104,14 @@ def _lasso(session: Session) -> None:
     x, y, size = LASSO
     a = np.linspace(0.0, 2.0 * np.pi, 40, endpoint=False)
     session.shade(MESH)
-    session.select(np.stack([x + size * np.cos(a), y + 1.4 * size * np.sin(a)], axis=1))
+    session.selecting.select(np.stack([x + size * np.cos(a), y + 1.4 * size * np.sin(a)], axis=1))
 
 
 # The buttons: what they say, and what they do on a page.
 TRIALS: dict[str, Any] = {
     "Pick in the middle": lambda session: session.pick_at(0.5, 0.5),
     "Lasso some faces": _lasso,
-    "Measure part to column": lambda session: session.measure("machine part", "column 1"),
+    "Measure part to column": lambda session: session.measuring.between("machine part", "column 1"),
     "Cut the sculpture open": lambda session: session.cut("y", 50.0),
     "What does a ray cost?": lambda session: session.shade("cost"),
     "Back to clay": lambda session: session.reset("clay"),

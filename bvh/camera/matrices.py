@@ -131,7 +131,10 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
     """Return the geometry of the pixels (x / w, y / w) of a perspective projection."""
     columns, det = _invertible(name, x, y, w)
     *eye, below = _origin(name, (x, y, w))
-    # Dividing w by its length makes t the distance from the plane of the eye.
+    # With m = w[:3], a ray in direction d from the eye has the pixel (x . d, y . d) / (m . d). All
+    # directions here have m . d = |m|, so that t is the distance from the plane of the eye. As
+    # columns / det is the inverse of the rows x, y, m, step_x = |m| columns[0] / det moves the
+    # pixel by (1, 0) and keeps m . d. `centre` is the pixel of d = forward = m / |m|.
     along = w[:3]
     length = _length(along)
     return Geometry(

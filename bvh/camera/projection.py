@@ -371,7 +371,8 @@ class Projection:
 
 
 def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
-    """Return the row of the points p with normal . (p - eye) >= level."""
+    """Return the half-space normal . (p - eye) >= level as (*n, d), |n| = 1: n . p + d >= 0."""
+    # `eye` is a homogeneous point.
     size = math.hypot(*normal)
     row = [n / size for n in normal]
     # Exactly, because for a distant eye the products cancel.

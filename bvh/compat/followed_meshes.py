@@ -35,7 +35,6 @@ class FollowedMesh:
         self._state: tuple[tuple[Any, Any], BVH] | None = None
 
     def tree_of(self, mesh: Any) -> BVH:
-        """Return the tree over the mesh as it is now."""
         stamps, state = self._stamps(mesh), self._state
         if state is None or state[0] != stamps:
             # Two threads may both build the same tree.

@@ -180,7 +180,6 @@ class CastSurface:
             answers["primitive_normals"] = np.empty((n, 3), given.dtype)
 
         def work(begin: int, end: int) -> None:
-            """Fill in the columns of rays begin..end."""
             part = slice(begin, end)
             # With mode="wrap", -1 is the last row.
             rows = prim[part].astype(np.intp)

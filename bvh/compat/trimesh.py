@@ -203,8 +203,9 @@ def _replacement(caster: Any) -> object:
 
 
 def _set_ray(mesh: trimesh.Trimesh, value: object) -> None:
-    """Store a mesh's caster; for a replacement, the class of trimesh that it replaces."""
-    # Then meshes contain no object of this package after `uninstall`, or when they are pickled.
+    """Store a mesh's caster; instead of a replacement, a caster of the class that it replaces."""
+    # So meshes contain no objects of this package, neither in pickles nor after `uninstall`; `_ray`
+    # finds the replacement again.
     for original, kind in tuple(_replacements.items()):
         if isinstance(value, RayMeshIntersector) and type(value) is kind:
             options = (value._scale_to_box,) if kind is InsteadOfEmbree else ()

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.distributed.handles import Handle, Searched, handle_of
-from bvh.distributed.merging import Column, Kinds
+from bvh.distributed.merging import VECTORS, Column, Kinds
 from bvh.distributed.out_of_core.part_targets import declared, refuse
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.query_arguments import check_method, check_options
-from bvh.queries.verbs import Merge, Verb
+from bvh.queries.verbs import Verb
 from bvh.runtime.arguments import cull_code, flag, lengths, thread_limit, whole_number
 from bvh.runtime.cpus import task_threads
 from bvh.runtime.foreign_arrays import is_lazy
@@ -121,8 +121,10 @@ def kinds_of(target: Searched, verb: Verb, options: Options) -> Kinds:
     return verb.columns(isinstance(target, Scene), bool(options.get("counters")), ids)
 
 
-def chunk_results(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Array:
-    """Return an array of results, one for each chunk: tuples of columns, or lists."""
+def chunk_results(
+    target: Delayed, verb: Verb, arrays: Lazy, options: Options, kinds: Kinds | None
+) -> Array:
+    """Return an array of results, one for each chunk: tuples of columns of `kinds`, or lists."""
     cores = {name: len(verb.arrays.get(name, ())) for name in arrays}
     inputs = [
         (array, array.ndim - cores[name], *(f"{name} {k}" for k in range(cores[name])))
@@ -131,9 +133,8 @@ def chunk_results(target: Searched, verb: Verb, arrays: Lazy, options: Options) 
     # The data of a filter may be an array for all faces: one key, as the tree is.
     data = {"data": delayed_value("data", options["data"])} if "data" in options else {}
     rest = {name: given for name, given in options.items() if name not in data}
-    kinds = None if verb.merge is Merge.LISTS else kinds_of(target, verb, options)
     task = _ChunkQuery(verb.name, list(arrays), kinds, rest)
-    return blockwise(task, inputs, target=delayed_target(target), **data)
+    return blockwise(task, inputs, target=target, **data)
 
 
 def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options: Any) -> Array:
@@ -158,7 +159,7 @@ def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> Laz
     leading, sizes = _leading(results.ndim), {"k": options.get("k", 0), "i": 3}
     columns = {}
     for number, (name, kind) in enumerate(kinds.items()):
-        core = ["k"] * bool(sizes["k"]) + ["i"] * (name == "position")
+        core = ["k"] * bool(sizes["k"]) + ["i"] * (name in VECTORS)
         columns[name] = da.blockwise(
             getitem, (*leading, *core), results, leading, number, None, dtype=kind,
             new_axes={axis: sizes[axis] for axis in core},
@@ -231,7 +232,6 @@ def delayed_value(name: str, value: object) -> Delayed:
 
 
 def delayed_target(target: Searched) -> Delayed:
-    """Return a tree, a scene or parts as one key of a graph."""
     return delayed_value(type(target).__name__.lower(), handle_of(target))
 
 
@@ -249,13 +249,3 @@ def as_dask(name: str, value: object, shape: Shape) -> Array:
             raise ValueError(f"{name} must have shape (..., {expected}), got {array.shape}")
         array = array.rechunk(dict.fromkeys(range(array.ndim - axes, array.ndim), -1))
     return array
-
-
-def check_shapes(arrays: Lazy, verb: Verb) -> None:
-    """Raise a ValueError unless the leading shapes of arrays broadcast."""
-    leading = {name: a.shape[: a.ndim - len(verb.arrays[name])] for name, a in arrays.items()}
-    try:
-        np.broadcast_shapes(*leading.values())
-    except ValueError:
-        listed = ", ".join(f"{name} {shape}" for name, shape in leading.items() if shape)
-        raise ValueError(f"leading shapes do not broadcast: {listed}") from None

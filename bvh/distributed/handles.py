@@ -119,7 +119,6 @@ class SceneState(NamedTuple):
 
 
 def handle_of(target: Searched) -> Handle:
-    """Return the handle of a tree, a scene or parts."""
     if isinstance(target, Parts):
         return Handle(target.__dask_tokenize__(), target)
     source = target.source

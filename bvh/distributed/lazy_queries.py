@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from bvh.distributed import chunk_tasks
 from bvh.distributed.chunk_tasks import Arguments, Lazy, Options, chunk_results
 from bvh.distributed.handles import Searched
-from bvh.distributed.merging import Column, merge
+from bvh.distributed.merging import Column, Kinds, merge
 from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.answers.result_bases import columns_of
 from bvh.queries.results import AllHits, Overlaps
 from bvh.queries.verbs import Merge, Verb
-from bvh.runtime.arguments import number_of
+from bvh.runtime.arguments import common_shape, number_of
 from bvh.runtime.foreign_arrays import is_lazy
 
 if TYPE_CHECKING:
@@ -99,34 +99,45 @@ class LazyLists:
 
 
 def answer(query: MethodType, arguments: Arguments) -> Any:
-    """Return the result of a query of a tree, a scene or parts, lazily."""
     verb, given = declared(query), chunk_tasks.checked_options(query, arguments)
     # A single mask stays a number, as queries of points and regions take no array of masks.
     mask: object = given.get("mask")
     is_one = np.ndim(mask) == 0 and not is_lazy(mask)  # type: ignore[arg-type]
     names = [n for n in verb.arrays if n in given and not (n == "mask" and is_one)]
     arrays = {n: chunk_tasks.as_dask(n, given.pop(n), verb.arrays[n]) for n in names}
-    chunk_tasks.check_shapes(arrays, verb)
+    common_shape(**{n: a.shape[: a.ndim - len(verb.arrays[n])] for n, a in arrays.items()})
     return lazy_result(chunk_tasks.searched(query.__self__), verb, arrays, given)
 
 
 def lazy_result(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Any:
     """Return the result of a query of Dask arrays, whose options are checked."""
     if verb.merge is Merge.LISTS:
-        return LazyLists(chunk_results(target, verb, arrays, options).to_delayed())
-    columns = _columns(target, verb, arrays, options)
-    return columns[verb.name] if verb.record is None else verb.record(**columns)
-
-
-def _columns(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Lazy:
-    """Return the columns of a result; of parts, those of all groups are merged."""
+        key = chunk_tasks.delayed_target(target)
+        return LazyLists(chunk_results(key, verb, arrays, options, None).to_delayed())
     if isinstance(target, Parts) and verb.merge is None:
-        return {verb.name: _by_sides(target, verb, arrays, options)}
+        return _by_sides(target, verb, arrays, options)
     # Winding numbers are not sums of those of groups, which have more open edges.
     whole = verb.name == "winding_number"
     groups = target.groups() if isinstance(target, Parts) and not whole else [target]
-    results = [chunk_results(group, verb, arrays, options) for group in groups]
-    kinds, rank = chunk_tasks.kinds_of(target, verb, options), results[0].ndim
+    # Made once: a tree or scene may change before positions and normals are asked for.
+    keys = [*map(chunk_tasks.delayed_target, groups)]
+    kinds = chunk_tasks.kinds_of(target, verb, options)
+    columns = _columns(keys, verb, arrays, options, kinds)
+    if verb.record is None:
+        return columns[verb.name]
+    result = verb.record(**columns)
+
+    def more(name: str) -> Array:
+        return _columns(keys, verb, arrays, options, kinds | {name: np.float64})[name]
+
+    vars(result)["_source"] = more
+    return result
+
+
+def _columns(keys: list[Delayed], verb: Verb, arrays: Lazy, options: Options, kinds: Kinds) -> Lazy:
+    """Return the columns of a result; those of several groups of parts are merged."""
+    results = [chunk_results(key, verb, arrays, options, kinds) for key in keys]
+    rank = results[0].ndim
     task = partial(_merged, how=verb.merge, names=list(kinds), rank=rank)
     while len(results) > 1:
         runs = [results[k : k + TOGETHER] for k in range(0, len(results), TOGETHER)]
@@ -141,8 +152,8 @@ def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array
     rest = {name: given for name, given in options.items() if name != "method"}
 
     def column_of(query: Callable[..., object]) -> Array:
-        other = declared(query)
-        return _columns(parts, other, arrays, rest)[other.name]
+        column: Array = lazy_result(parts, declared(query), arrays, rest)
+        return column
 
     if options["method"] == "winding":
         inside = column_of(parts.winding_number) > 0.5

@@ -19,11 +19,12 @@ Column = NDArray[Any]
 Columns = dict[str, Column]
 NONE: Kinds = {}
 
-# Values of columns for a miss.
+# Values of columns for a miss, and columns with three numbers in a row.
 MISSES: dict[str, float | bool] = {
     "t": np.inf, "distance": np.inf, "position": np.nan, "prim_id": -1, "u": np.nan, "v": np.nan,
     "front": False, "part": -1,
 }  # fmt: skip
+VECTORS = ("position", "normal")
 # The function that merges numbers of two parts, and the initial value.
 NUMBERS: dict[Merge, tuple[np.ufunc, float | bool]] = {
     Merge.ANY: (np.logical_or, False), Merge.LOWEST: (np.minimum, np.inf), Merge.SUM: (np.add, 0)
@@ -99,7 +100,6 @@ class MergedAnswers:
         return np.where(last, -np.inf, np.inf) if self._how is Merge.ANY else np.asarray(last)
 
     def take(self, other: Columns, rows: Rows) -> None:
-        """Merge answers of another part for some queries."""
         merge(self._how, self.columns, other, rows)
 
     def result(self, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -164,5 +164,4 @@ class MergedLists:
 
 
 def _joined(lists: list[Columns]) -> Columns:
-    """Return lists with the same columns, joined to one list in this order."""
     return {name: np.concatenate([each[name] for each in lists]) for name in lists[0]}

@@ -15,15 +15,7 @@ from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
 from bvh.distributed import chunk_tasks
-from bvh.distributed.chunk_tasks import (
-    Maker,
-    Options,
-    RayBlocks,
-    checked_options,
-    delayed_target,
-    delayed_value,
-    searched,
-)
+from bvh.distributed.chunk_tasks import Maker, Options, RayBlocks, delayed_value
 from bvh.distributed.handles import Handle, Searched
 from bvh.distributed.lazy_queries import lazy_result
 from bvh.distributed.out_of_core.part_targets import declared
@@ -105,7 +97,6 @@ class RaySource:
         return da.map_blocks(_blocks_of, chunks=self.chunks, dtype=object, meta=meta, maker=maker)
 
     def _answer(self, verb: str, target: Searched, options: Options) -> Any:
-        """Return the result of a query, lazily."""
         declaration, given = _checked(target, verb, options)
         return lazy_result(target, declaration, {"rays": self._blocks()}, given)
 
@@ -197,8 +188,10 @@ class RaySource:
             raise TypeError(f"function must be callable, got {type(function).__name__}")
         _, options = _checked(target, verb, options)
         task = partial(_sum_of_chunk, verb=verb, options=options)
-        keys = {"target": delayed_target(target), "function": delayed_value("function", function)}
-        chunks = chunk_tasks.blockwise(task, [(self._blocks(), len(self.shape))], **keys)
+        chunks = chunk_tasks.blockwise(
+            task, [(self._blocks(), len(self.shape))], target=chunk_tasks.delayed_target(target),
+            function=delayed_value("function", function),
+        )  # fmt: skip
         sums = chunks.to_delayed().reshape(-1).tolist()
         while len(sums) > 1:
             groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]
@@ -245,8 +238,8 @@ def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource
 
 def _checked(target: Searched, verb: str, options: Options) -> tuple[Verb, Options]:
     """Return a query's declaration and its checked options, which are the same for all rays."""
-    query = getattr(searched(target), verb)
-    given, declaration = checked_options(query, options), declared(query)
+    query = getattr(chunk_tasks.searched(target), verb)
+    given, declaration = chunk_tasks.checked_options(query, options), declared(query)
     for name in declaration.arrays.keys() & given:
         if np.ndim(given[name]):
             raise ValueError(
@@ -270,5 +263,4 @@ def _sum_of_chunk(
 
 
 def _sum(values: Iterable[ArrayLike]) -> ArrayLike:
-    """Return the sum of numbers or arrays."""
     return reduce(add, values)

@@ -145,6 +145,8 @@ def push_hit(lib, directions, corners, hits, hit, tangents):
 
 def hit_rates(lib, directions, corners, hits, hit):
     """Return the `HitRates` of t, u and v in `hits`; there is a hit where `hit` is True."""
+    # By Cramer's rule, with e1 and e2 over the length of the face and d over its own `speed`:
+    # dt = n . r / (n . d), du = (d x e2) . r / (n . d), dv = (e1 x d) . r / (n . d).
     xp = lib.xp
     _, u, v = hits
     faces = _faces(lib, corners, u, v, hit)

@@ -13,8 +13,7 @@ Each file imports only from those above it.
 | `mesh_objects.py` | Points and polygons of objects of PyVista, Open3D and meshio; lines and points as faces |
 | `materials.py` | Base colours of meshes: factors, images and colours of vertices or faces, as trimesh has them |
 | `trimesh_scenes.py` | Nodes of trimesh scenes and their names, and attributes of their meshes |
-| `meshes.py` | Triangles of meshes: of other libraries' objects, and of pairs of arrays |
+| `meshes.py` | Triangles of meshes, other libraries' or pairs of arrays, and the groups of their faces |
 | `mesh_files.py` | Triangles of files of meshes, and of archives of them |
 | `untrusted.py` | Safety checks of a saved tree's arrays, because kernels check nothing |
-| `face_groups.py` | Groups of faces as they are given: checked, and those of polygons and cells by triangle |
 """

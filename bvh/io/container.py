@@ -17,7 +17,7 @@ offset bytes header
 The digest of an array is the BLAKE2b of the CRC-32s of its pieces of 1 MiB: pieces can be checked
 side by side, as fast as memory is read. It finds damage, not intent: who writes a file can write
 its digests, or other arrays that have the same, and so nothing that is read is trusted for them
-(see `untrusted`), and no file is known by them (see `part_index`).
+(see `untrusted`), and no file is known by them (see `part_folder`).
 """
 
 import contextlib

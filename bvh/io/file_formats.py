@@ -97,7 +97,6 @@ class TreeHeader(NamedTuple):
 
     @property
     def version(self) -> int:
-        """The version of the format."""
         if self.kind != "triangles":
             return 1
         return VERSION if self.compact else OLDEST
@@ -141,7 +140,6 @@ def entries_of(header: TreeHeader) -> list[container.ArrayEntry]:
 
 
 def packed(header: TreeHeader) -> bytes:
-    """Return the bytes of a tree's header."""
     entries = entries_of(header)
     codes = KINDS.index(header.kind), QUALITIES.index(header.quality)
     fields = _TREE_FIELDS.pack(
@@ -263,7 +261,6 @@ def tables_end(header: SceneHeader) -> int:
 
 
 def packed_scene(header: SceneHeader) -> bytes:
-    """Return the bytes of a scene's header."""
     numbers = SCENE_VERSION, container.ORDER_MARK, container.HEADER_SIZE, TABLES
     fields = _SCENE_FIELDS.pack(SCENE_MAGIC, *numbers, *header[:7])
     return container.packed_header(fields, tables_of(header), header.digests)

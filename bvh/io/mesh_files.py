@@ -231,7 +231,6 @@ def _made_safe(
 
 
 def _read_meshio(name: str, ending: str) -> Surface:
-    """Read a file with meshio, if that is installed."""
     with extra("meshio", f"to read {ending} files needs meshio"):
         meshio = importlib.import_module("meshio")
     if ending in (".xdmf", ".xmf"):
@@ -257,7 +256,6 @@ def _check_arrays_of(name: str) -> None:
 
 
 def _read_npz(name: str, allowance: Allowance) -> Surface:
-    """Read a file of the arrays vertices and faces."""
     keys = "vertices", "faces"
     files = unzipped(name, allowance, [f"{key}.npy" for key in keys])
     if len(files) < len(keys):

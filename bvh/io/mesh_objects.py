@@ -300,7 +300,6 @@ def thin_of(mesh: Any) -> Thin | None:
 
 
 def _thin_of_pyvista(mesh: Any) -> Thin | None:
-    """Return the result of `thin_of` for a data set of PyVista."""
     if not hasattr(mesh, "points"):
         return None
     if mesh.n_cells == 0:

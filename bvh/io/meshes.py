@@ -1,4 +1,4 @@
-"""Triangles of meshes: of other libraries' objects, and of pairs of arrays."""
+"""Triangles of meshes, other libraries' or pairs of arrays, and the groups of their faces."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from bvh.geometry.transforms import mirrored, moved
 from bvh.io.formats.file_meshes import FACE_IDS
 from bvh.io.mesh_objects import polygons_of, thin_of
 from bvh.io.polygons import corner_lists, triangulated
-from bvh.runtime.arguments import rows, thread_count
+from bvh.runtime.arguments import bit_masks, owned, rows, thread_count
 
 # Meshes that `surface_of` accepts, for error messages.
 MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
@@ -106,7 +106,7 @@ def _flatten(scene: Any) -> Surface:
 
 
 def joined(surfaces: list[Surface]) -> Surface:
-    """Return the triangles of several meshes as one, with their polygons numbered on."""
+    """Return several meshes as one; ids of polygons continue from one mesh to the next."""
     points, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int32)]
     ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
     count = polygons = 0
@@ -120,3 +120,30 @@ def joined(surfaces: list[Surface]) -> Surface:
     if all(one.face_ids is None for one in surfaces):
         return surface
     return surface._replace(face_ids=np.concatenate(ids).astype(np.int32))
+
+
+def face_groups(groups: ArrayLike, count: int) -> NDArray[np.uint32]:
+    """Return the checked bits of each of `count` faces."""
+    bits = bit_masks("groups", groups)
+    if bits.shape not in ((), (count,)):
+        raise wrong_groups(f"of {count} faces", bits.shape)
+    return owned(np.broadcast_to(bits, (count,)), np.uint32)
+
+
+def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike | None:
+    """Return the bits of triangles, from those of the faces or cells that they are parts of."""
+    if groups is None or surface.face_ids is None:
+        return groups
+    bits = bit_masks("groups", groups)
+    if bits.ndim == 0:
+        return bits
+    most = int(surface.face_ids.max(initial=-1))
+    if bits.ndim != 1 or len(bits) <= most:
+        raise wrong_groups(f"face, which are numbered up to {most}", bits.shape)
+    return bits[surface.face_ids]
+
+
+def wrong_groups(each: str, shape: tuple[int, ...]) -> ValueError:
+    """Return the error for a wrong shape of groups; `each` tells what must have a number."""
+    what = f"groups must be one number, or one for each {each}"
+    return ValueError(f"{what}, got an array of shape {shape}")

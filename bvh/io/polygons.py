@@ -98,7 +98,6 @@ def _is_convex(plane):
 
 @kernel
 def _area_sign(plane):
-    """Return the sign of a polygon's area."""
     stay_outlined()
     total = new_sum()
     a = _at(plane, len(plane) - 1)
@@ -359,6 +358,5 @@ def _distinct(corners: Corners, offsets: Offsets) -> tuple[Corners, Offsets]:
 
 @warms("polygons")
 def _warm() -> None:
-    """Compile the triangulation."""
     square = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
     triangulated(square, *corner_lists([[0, 1, 2, 3]], 4), 1)

@@ -152,7 +152,6 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
     bounds = np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
-        """Check primitives begin..end; fill in which are valid, and the bounds of each chunk."""
         for start in range(begin, end, CHUNK):
             stop = min(start + CHUNK, end)
             if isinstance(primitives, Triangles):
@@ -234,7 +233,6 @@ def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
 
 @warms("checks of saved trees")
 def _warm() -> None:
-    """Compile the checks of `bvh.load`."""
     points, faces = np.eye(3), np.array([[0, 1, 2]], np.int32)
     triangles = Triangles(kernel_input(points), kernel_input(faces))
     check_tree(*build(triangles, "medium", 1, None), 1)

@@ -98,7 +98,9 @@ def locate(outline, v):
 
 @kernel
 def _in_plane(p, q, a, b):
-    """Return whether the cones over p, q and over a, b, all in one plane, intersect."""
+    """Return whether the segment p, q intersects the image of a, b, all on one line."""
+    # Two intervals of a line intersect where one contains an end of the other. Only p and q are
+    # known to be in front of the eye.
     stay_outlined()
     if p[0] == q[0] and p[1] == q[1]:
         return _holds_point(p, a, b)

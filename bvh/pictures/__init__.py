@@ -7,8 +7,7 @@ Each file imports only from those above it.
 | `colours.py` | Colour maps that all pictures share, with components from 0 to 1 |
 | `picture.py` | Picture: pixels, the data of its pixels, its legend, files and display in notebooks |
 | `render_source.py` | Sources of pictures: surfaces for rays of cameras, and occluders of light |
-| `thin_shapes.py` | Points and segments in pictures, which rays never hit: meshes of small balls and tubes |
-| `round_shapes.py` | Spheres and capsules on pages, which draw triangles: inscribed meshes of them |
+| `drawn_shapes.py` | Shapes that are drawn as triangles: points and segments, which rays never hit; round shapes |
 | `surfaces.py` | Surfaces that rays hit: points, normals, texture coordinates, and starts of light rays |
 | `lights.py` | Lights: a lamp and a sky, the rays to them, and the ground, which shows only shadows |
 | `shading.py` | Shading of a band of rays: data of their hits, and colours |

@@ -13,11 +13,11 @@ from bvh.camera.camera import Camera, check_camera
 from bvh.camera.matrices import number
 from bvh.camera.placement import unit
 from bvh.pictures.colours import heat, hottest_of, in_bytes
+from bvh.pictures.drawn_shapes import drawn_source
 from bvh.pictures.lights import Ground, Lights, cells_of, ground_up, is_inside
 from bvh.pictures.picture import Picture
 from bvh.pictures.render_source import Pictured, RenderSource
 from bvh.pictures.shading import DATA, SHADES, Shade, Sight, Stage
-from bvh.pictures.thin_shapes import drawn_source
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option, thread_count, whole_number
 from bvh.runtime.jit import notice

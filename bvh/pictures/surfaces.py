@@ -30,8 +30,6 @@ MAX_FACES = 64
 
 
 class Spots(NamedTuple):
-    """Hit points: the normals of their faces, smooth normals, and starts of rays to lights."""
-
     """Points that were hit, in rows, in world coordinates.
 
     `flat` and `smooth` are unit normals on the side that was hit, of the face and interpolated;

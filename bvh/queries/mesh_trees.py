@@ -8,9 +8,8 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.io.face_groups import face_groups, groups_of_triangles
 from bvh.io.mesh_objects import faces_of_points, faces_of_segments
-from bvh.io.meshes import surface_of
+from bvh.io.meshes import face_groups, groups_of_triangles, surface_of
 from bvh.queries.heightfields import surface_of_heights
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.runtime import arguments

@@ -30,7 +30,7 @@ class Hits(LocatedPerQuery):
     `position` and `normal` are computed on first access and cached. For that, hits refer to what
     they hit: the vertices and faces of a tree, as they were before a later refit, or the trees of a
     scene; of `Parts`, which parts to open. Pickles hold those of the two that were accessed before;
-    copies refer to it, too.
+    copies refer to it, too. Of Dask arrays they are Dask arrays, and cast the rays once more.
 
     Attributes
     ----------
@@ -190,8 +190,9 @@ class ClosestPoints(SourcedPerQuery):
     def normal(self) -> FloatResult:
         """Unit normals of the faces that the points lie in; read-only, shape (..., 3).
 
-        NaN for a miss, and for faces without area, as points and segments are. By the winding, as
-        `Hits.normal`, and computed on first access, as there.
+        (v1-v0) x (v2-v0) of each face, scaled to length 1, as in `Hits.normal`; of spheres and
+        capsules they point outward. NaN for a miss, and for faces without area, such as points and
+        segments. Computed on first access.
 
         Raises
         ------

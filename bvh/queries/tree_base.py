@@ -16,7 +16,7 @@ from bvh.io.file_formats import tree_contents
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.batches.round_ends import rays_of
-from bvh.queries.query_arguments import one_mask
+from bvh.queries.query_arguments import OF_SHAPES, one_mask
 from bvh.runtime.arguments import kernel_input, number_of, thread_count
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.simd import WIDTH
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
 OPEN_IS_FINE = "open is fine"
-# Queries of points that spheres and capsules answer.
-OF_SHAPES = {"closest_point", "distance", "signed_distance", "contains"}
 # Numbers of masks whose boundaries and multipole moments are cached, and whose closedness is.
 WINDINGS, CLOSED = 4, 1024
 
@@ -212,7 +210,7 @@ class TreeBase:
         return rays_of(now._quick, now._arrays, now._quality == "high", now, now._grouped_arrays)
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the target of points; raise a TypeError if the primitives do not fit the query."""
+        """Return the `PointTarget` of a query; raise TypeError if the primitives do not fit it."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.queries.batches.winding import wound
         from bvh.traversal.points.closest_point import TreeTarget
@@ -220,6 +218,7 @@ class TreeBase:
         bits, now = one_mask(mask), self._snapshot()
         arrays = now._arrays_for(bits)
         if isinstance(arrays.primitives, HOLLOW) and query in OF_SHAPES:
+            # -1: shapes have no bits of their own, and `_arrays_for` has applied the mask to all.
             return ShapeSearch(TreeTarget(arrays.row, -1), arrays)
         now._must_hold(query, Triangles)
         rays = RaySearch(arrays, now._quality == "high", now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from typing import Any, TypeVar, cast
@@ -87,14 +88,9 @@ def _operation(function: Callable[..., Operation], literal: bool) -> Any:
     return made
 
 
-def llvm_operation(function: Callable[..., Operation]) -> Any:
-    """Make an intrinsic from a function that returns (signature, codegen)."""
-    return _operation(function, False)
-
-
-def literal_operation(function: Callable[..., Operation]) -> Any:
-    """Make an intrinsic as `llvm_operation`; types of constant arguments keep their values."""
-    return _operation(function, True)
+# Both make an intrinsic from a function that returns (signature, codegen).
+llvm_operation = partial(_operation, literal=False)
+literal_operation = partial(_operation, literal=True)
 
 
 def emits(emit: Callable[..., Value]) -> CodeGenerator:
@@ -123,8 +119,6 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
     """
 
     def register(choose: F) -> F:
-        """Have Numba call `choose`, once it is imported; return `choose`."""
-
         def register_at_numba() -> None:
             from bvh.runtime.compiler.dispatchers import choosing
 

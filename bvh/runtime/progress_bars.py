@@ -42,7 +42,6 @@ def heard(progress: ProgressLike | None) -> AbstractContextManager[Progress | No
 
 @contextlib.contextmanager
 def _heard(given: Any) -> Iterator[Progress | None]:
-    """Yield the callback of an argument `progress`, or None."""
     # Only a bar that is made here is closed here.
     if isinstance(given, bool | np.bool_):
         with _shown() if given else NO_PROGRESS as report:

@@ -106,10 +106,15 @@ def pool(threads: int) -> None:
             _pool_size += 1
 
 
-def _hand_out(
-    call: Callable[[], object], count: int, stop: Callable[[], object], jobs: list[Job]
-) -> None:
-    """Have up to `count` idle helpers make a call, as `jobs`; an error in one stops the others."""
+def _with_helpers(
+    work: Callable[[list[Job], Callable[[], None]], object], call: Callable[[], object],
+    count: int, threads: int, stop: Callable[[], object],
+) -> None:  # fmt: skip
+    """Do work(jobs, check) while up to `count` helpers, of a pool of `threads`, make a call: jobs.
+
+    check() raises a lost KeyboardInterrupt. `stop` is called after an error, of this thread or of a
+    helper, which is raised once all calls have returned.
+    """
 
     def call_or_stop() -> None:
         try:
@@ -118,19 +123,27 @@ def _hand_out(
             stop()
             raise
 
-    for _ in range(count):
-        # list.pop is one step: two threads never take the same helper.
-        try:
-            helper = _idle.pop()
-        except IndexError:
-            return
-        helper.job = Job(call_or_stop)
-        jobs.append(helper.job)
-        helper.wake.release()
-
-
-def _raise_error_of(jobs: list[Job]) -> None:
-    """Raise the error of a job, if there is one."""
+    jobs: list[Job] = []
+    try:
+        if count > 0:
+            pool(threads)
+        for _ in range(count):
+            # list.pop is one step: two threads never take the same helper.
+            try:
+                helper = _idle.pop()
+            except IndexError:
+                break
+            helper.job = Job(call_or_stop)
+            jobs.append(helper.job)
+            helper.wake.release()
+        with raise_lost_interrupts() as check:
+            work(jobs, check)
+    except BaseException:
+        stop()
+        raise
+    finally:
+        for job in jobs:
+            job.withdraw()
     errors = [job.error for job in jobs if job.error is not None]
     # An error refers to this frame, which must not refer to it.
     jobs.clear()
@@ -167,8 +180,7 @@ def watch(
     report: Callable[[], object] | None = None,
 ) -> list[Any]:  # fmt: skip
     """Run calls in worker threads and wait, reporting meanwhile; return their results in order."""
-    # Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll, and is
-    # raised once they have stopped.
+    # Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll.
     waiting = list(enumerate(calls))[::-1]
     results: list[Any] = [None] * len(waiting)
 
@@ -184,29 +196,21 @@ def watch(
     def stop() -> None:
         cancel[0] = 1
 
-    jobs: list[Job] = []
-    try:
-        if not isinstance(threading.current_thread(), _Helper):
-            pool(threads)
-            _hand_out(run, min(threads, len(waiting)), stop, jobs)
-        with raise_lost_interrupts() as check:
-            for job in jobs:
-                while not job.ended.acquire(timeout=POLL_SECONDS):
-                    if report is not None:
-                        report()
-                    check()
-                job.ended.release()
-        # Without helpers, this thread makes the calls. So do helpers, which wait for no others.
+    # Without helpers, this thread makes the calls. So do helpers, which wait for no others.
+    is_helper = isinstance(threading.current_thread(), _Helper)
+
+    def wait(jobs: list[Job], check: Callable[[], None]) -> None:
+        for job in jobs:
+            while not job.ended.acquire(timeout=POLL_SECONDS):
+                if report is not None:
+                    report()
+                check()
+            job.ended.release()
         run()
         if report is not None:
             report()
-    except BaseException:
-        stop()
-        raise
-    finally:
-        for job in jobs:
-            job.withdraw()
-    _raise_error_of(jobs)
+
+    _with_helpers(wait, run, 0 if is_helper else min(threads, len(waiting)), threads, stop)
     return results
 
 
@@ -356,24 +360,13 @@ def together(
     work can be interrupted. After an error, `stop` is called: no thread begins more work.
     """
 
-    jobs: list[Job] = []
-    try:
-        if helpers > 0:
-            pool(threads)
-            _hand_out(help_out, helpers, stop, jobs)
-        with raise_lost_interrupts() as check:
-            while take():
-                if report is not None:
-                    report()
-                check()
-    except BaseException:
-        stop()
-        raise
-    finally:
-        # Withdraw what has not begun, and wait until the others have finished their chunk.
-        for job in jobs:
-            job.withdraw()
-    _raise_error_of(jobs)
+    def work(_: list[Job], check: Callable[[], None]) -> None:
+        while take():
+            if report is not None:
+                report()
+            check()
+
+    _with_helpers(work, help_out, helpers, threads, stop)
 
 
 def share_long(

@@ -73,8 +73,6 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
-    """Return a function that calls `function` with its data, and returns three floats."""
-
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
         return float(t), float(u), float(v)
@@ -129,7 +127,6 @@ def _by_address(interface: Interface) -> Any:
 
     @llvm_operation
     def call(typingctx: TypingContext, address: Type, arguments: Type) -> Operation:
-        """Call the function at an address, with the signature of the interface."""
         result, kinds = interface.signature().return_type, interface.signature().args
 
         def codegen(context, builder, sig, args):

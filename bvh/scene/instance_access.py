@@ -188,7 +188,7 @@ class InstanceAccess(SceneContent):
         maps, count = many_maps(transforms), len(rows)
         if len(maps) != count:
             raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")
-        if self._instances.suspects:
+        if self._instances.unchecked:
             children = self._instances.column("child")[rows]
             for number in np.flatnonzero(np.bincount(children)).tolist():
                 self._must_suit("transforms", number, maps, children)
@@ -199,12 +199,12 @@ class InstanceAccess(SceneContent):
 
         `children` has the child of each map; by default all are of the child `number`.
         """
-        child, suspects = self._instances.children[number], self._instances.suspects
-        if number not in suspects:
+        child, unchecked = self._instances.children[number], self._instances.unchecked
+        if number not in unchecked:
             return
         if not (isinstance(child, TreeBase) and isinstance(child._arrays.primitives, HOLLOW)):
             # Once checked: a refit does not change what a tree is over.
-            suspects.discard(number)
+            unchecked.discard(number)
             return
         bad = np.isnan(even_scales(maps))
         if children is not None:

@@ -242,7 +242,7 @@ class FlattenedInstances:
     def is_current(self) -> bool:
         """Return whether no scene has gained, lost or replaced an instance."""
         pairs = zip(self._parts, self._read, strict=True)
-        return all(part.table.shape <= version for part, version in pairs)
+        return all(part.table.structure_version <= version for part, version in pairs)
 
     def follow(self) -> tuple[Rows, Rows]:
         """Update maps and masks if `is_current`; return the leaves with new maps, and new masks."""

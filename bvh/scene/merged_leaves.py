@@ -44,7 +44,10 @@ class Mesh(NamedTuple):
 
 
 def mesh_of_leaves(chosen: list[int], meshes: list[Triangles], maps: NDArray[np.float64]) -> Mesh:
-    """Return the leaves `chosen`, the local meshes of which are `meshes`, as one mesh."""
+    """Return some leaves of a scene as one mesh in world coordinates.
+
+    `chosen` are their rows, `meshes` their local meshes, and `maps` the maps of all leaves.
+    """
     vertices = np.empty((sum(len(mesh.points) for mesh in meshes), 3))
     count = sum(len(mesh.faces) for mesh in meshes)
     faces = np.empty((count, 3), np.int32)

@@ -128,21 +128,21 @@ class Instances:
 
     __slots__ = (
         "_columns", "_dead", "_is_compact", "_log", "_logged", "_numbers", "_size", "children",
-        "names", "next_id", "shape", "suspects", "version",
+        "names", "next_id", "structure_version", "unchecked", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._columns = {name: np.empty((0, *s), kind) for name, (kind, s) in COLUMNS.items()}
         self._size, self._dead, self._is_compact = 0, 0, True
-        # Each child once, however many instances it has; its index, by Python's id; indices of
-        # those that may be over round shapes, until a transform of theirs is checked.
+        # Each child once, however many instances it has; its index, by its id().
         self.children: list[TreeBase | InstanceHolder] = []
         self._numbers: dict[int, int] = {}
-        self.suspects: set[int] = set()
+        # Indices of children that may be over round shapes, until a transform of theirs is checked.
+        self.unchecked: set[int] = set()
         # By id; only of the instances that have a name.
         self.names: dict[int, str] = {}
-        # The number of changes, and its value when an instance was last added, removed or replaced.
-        self.version = self.shape = 0
+        # The number of changes, and its value after the last addition, removal or replacement.
+        self.version = self.structure_version = 0
         # The last changes: True if of maps, False if of masks or visibility, and the rows.
         self._log: list[tuple[bool, Rows]] = []
         self.next_id = self._logged = 0
@@ -160,7 +160,7 @@ class Instances:
         number = self._numbers.setdefault(id(child), len(self.children))
         if number == len(self.children):
             self.children.append(child)
-            self.suspects.add(number)
+            self.unchecked.add(number)
         return number
 
     def extend(
@@ -308,7 +308,7 @@ class Instances:
 
     def _reshaped(self) -> None:
         self.forget()
-        self.shape = self.version
+        self.structure_version = self.version
         changes.note_scene()
 
     def compact(self) -> None:
@@ -329,7 +329,7 @@ class Instances:
         self._columns, self.children = columns, children
         self._size, self._dead = len(columns["ids"]), 0
         self._numbers = {id(child): k for k, child in enumerate(children)}
-        self.suspects = set(self._numbers.values())
+        self.unchecked = set(self._numbers.values())
 
     @property
     def is_as_made(self) -> bool:

@@ -1,9 +1,8 @@
-"""Bits of faces, by which a query's mask tells those that count: by face, and as leaves have them.
+"""Bits of faces, which select the faces that a query sees: in the order of faces, and of leaves.
 
-A face counts for a query where it shares a bit with the query's mask. The bits lie as the ids of
-leaves do, a row of lanes for each group of triangles, so that a group of candidates is decided by
-one comparison, before any of them can shorten a ray. So those that do not count are as if they
-were not there.
+A query's mask selects the faces with which it shares a bit. For traversal, the bits are in the
+order of the ids in leaves, a row of lanes for each triangle group: one comparison then removes the
+faces of a group that are not selected, before any of them can shorten a ray.
 """
 
 import numpy as np

@@ -84,7 +84,7 @@ def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @inlined
 def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) as `intersect` does, for a triangle by its vertices."""
+    """Return (t, side) as `intersect` does, for a triangle given by its three vertices."""
     d_scaled, floor, e, k = scaled
     side, vertex = sides(o, d, d_scaled, floor, vertices)
     if side == MISS or side == cull:
@@ -190,7 +190,10 @@ def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 @by_type()
 def weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return (u, v) where a ray meets a primitive; NaN for boxes."""
+    """Return the weights (u, v) of a hit on a triangle, or those of a custom test; NaN for shapes.
+
+    Arguments are those of `intersect`; the ray is known to hit the primitive.
+    """
     return {
         Triangles: _triangle_weights, Custom: _custom_weights, Instanced: _instanced_weights
     }.get(

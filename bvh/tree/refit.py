@@ -170,7 +170,8 @@ class Members(NamedTuple):
 def members_of(arrays: TreeArrays) -> Members:
     """Return which primitives and vertices are in the leaves of a tree."""
     primitives = arrays.primitives
-    # By kernels: NumPy converts indices in a buffer, and ignores it if there is no memory for that.
+    # By kernels, not by in_leaf[ids] = True: NumPy converts indices in a buffer, and
+    # ignores a failure to allocate it.
     in_leaf = np.zeros(count_of(primitives), np.bool_)
     _mark(arrays.nodes.rows, in_leaf)
     if not isinstance(primitives, Triangles):

@@ -63,8 +63,7 @@ def test_help_has_two_examples_and_room_for_words(run: Run) -> None:
     """Examples are commands of that name; types are short, and say no range."""
     from typer.main import get_group
 
-    from bvh.apps.cli.cli import app
-    from bvh.apps.cli.helps import EXAMPLES
+    from bvh.apps.cli.cli import EXAMPLES, app
 
     parsers = get_group(app).commands
     # The benchmarks have those of their own.

@@ -30,7 +30,7 @@ from bvh.apps.viewer.tracing import RESTING, Latest, Tracer, reduced
 from bvh.picking.projected import BOX_FACES
 from bvh.pictures import render
 from bvh.pictures.colours import HEAT
-from bvh.pictures.round_shapes import faces_of_round
+from bvh.pictures.drawn_shapes import faces_of_each
 from bvh.runtime.arguments import grouped
 from bvh.runtime.simd import WIDTH
 from tests.oracles.viewer import boxes_at, pixel_ray
@@ -367,4 +367,4 @@ def test_round_shapes(rng: np.random.Generator) -> None:
         assert 0.9 * volume < made < volume
         marked = face_triangles(tree, np.array([5, 7]))
         assert tree.distance(marked.reshape(-1, 3)).max() == pytest.approx(0.005)
-    assert faces_of_round(balls) * 19 == len(surface_of(balls)[1])
+    assert faces_of_each(balls) * 19 == len(surface_of(balls)[1])

@@ -202,7 +202,7 @@ def test_a_rectangle_selects_what_the_scene_answers(window: Window) -> None:
         if visible:
             window.keep("viewer_selection.png")
         window.page.get_by_label("Visible only").click()
-        box = next(iter(window.viewer._sessions.values()))._selecting._visible_only
+        box = next(iter(window.viewer._sessions.values())).selecting._visible_only
         until(lambda box=box, now=not visible: box.value == now, "the box that was ticked")
 
 

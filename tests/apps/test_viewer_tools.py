@@ -92,7 +92,7 @@ def test_lassos_add_and_remove(window: Window) -> None:
         window.page.get_by_role("button", name="Save", exact=True).click()
     saved = json.loads(Path(download.value.path()).read_text())
     assert saved == json.loads(as_json(less)) and saved["instances"][0]["name"] == "pebble"
-    selecting = next(iter(window.viewer._sessions.values()))._selecting
+    selecting = next(iter(window.viewer._sessions.values())).selecting
     window.choose("Take what is", "touching")
     until(lambda: selecting._take.value == "touching", "the choice")
     for what, told in (("vertices", " vertices of 1 instance"), ("instances", "1 of 3 instances")):

@@ -75,6 +75,7 @@ def test_figures(rng: np.random.Generator) -> None:
         assert np.allclose([found.node_cost, found.leaf_cost], costs, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_charts_can_be_drawn(rng: np.random.Generator, tmp_path: Path) -> None:
     """Of every kind of tree; the title is told, and six panels have names."""
     pytest.importorskip("matplotlib")

@@ -82,7 +82,7 @@ def test_peers_answer_as_we_do(name: str, questions: list[Task], scene: scenes.S
 
 def test_moving_scenes_pass_their_checks(scene: scenes.Scene) -> None:
     """Picks, moving instances, and what is timed of them."""
-    instances, whole = lattice(scenes.load("organic-3"), 20)
+    instances, whole = lattice(scenes.load("organic-3"), 8)
     for task in (picks(instances, whole), moving(instances, whole, 1)):
         task.check()
         for call in task.ours.values():

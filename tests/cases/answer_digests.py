@@ -2,6 +2,8 @@
 
     python -m tests.cases.answer_digests questions FILE        hostile meshes, rays, boxes, pairs
     python -m tests.cases.answer_digests answers FILE DIGESTS  what they answer here, as JSON
+    python -m tests.cases.answer_digests core FILE DIGESTS     only queries of CORE
+    python -m tests.cases.answer_digests compare DIGESTS...    which differ; exits with 1 if any do
 
 The questions are numbers in a file, because numpy's random numbers and sines need not have the
 same last bits elsewhere; so each machine is asked the same.
@@ -14,7 +16,7 @@ import json
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -34,6 +36,13 @@ Digests = dict[str, dict[str, str]]
 
 # Most answers to boxes are those of their ray tests.
 FEW = 12
+# A query for each traversal whose code depends on the width of vectors: of the kernels that differ
+# from these in a goal, a kind of primitive or a result, the vectors are the same.
+CORE = {
+    "closest_hit", "one ray", "any_hit", "all_hits closed", "closest_point", "overlap_box",
+    "overlap_tree", "distance_to", "refit", "scene closest_hit", "scene one ray",
+    "scene all_hits closed", "scene closest_point", "scene overlap_box",
+}  # fmt: skip
 
 
 def questions(seed: int = 0) -> dict[str, Question]:
@@ -60,14 +69,16 @@ def questions(seed: int = 0) -> dict[str, Question]:
     return made
 
 
-def answered(question: Question) -> dict[str, str]:
-    """Return the digest of each query's answer to a question."""
+def answered(question: Question, only: Container[str] | None = None) -> dict[str, str]:
+    """Return the digest of each query's answer to a question, or of those in `only`."""
     kind = of_boxes if "turns" in question else of_pairs if "a" in question else of_mesh
     found: dict[str, str] = {}
     with warnings.catch_warnings():
         # Of meshes with open edges, and of what overflows where that is the question.
         warnings.simplefilter("ignore")
         for name, ask in kind(question):
+            if only is not None and name not in only:
+                continue
             try:
                 found[name] = digest(ask())
             except ValueError as error:
@@ -190,13 +201,30 @@ def arrays_of(answer: Any) -> Iterator[np.ndarray]:
         yield array
 
 
+def differing(runs: list[Digests]) -> tuple[int, list[str]]:
+    """Return how many answers several runs have, and the names of those that differ."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for question, answers in run.items():
+            for query, told in answers.items():
+                found.setdefault(f"{question}: {query}", []).append(told)
+    several = {name: told for name, told in found.items() if len(told) > 1}
+    return len(several), [name for name, told in several.items() if len({*told}) > 1]
+
+
 def main() -> None:
     what, file, *out = sys.argv[1:]
+    if what == "compare":
+        count, wrong = differing([json.loads(Path(name).read_text()) for name in (file, *out)])
+        print(*wrong, f"{count} answers of {len(out) + 1} runs, {len(wrong)} differ", sep="\n")
+        sys.exit(bool(wrong))
     if what == "questions":
         Path(file).write_bytes(pickle.dumps(questions()))
         return
     asked: dict[str, Question] = pickle.loads(Path(file).read_bytes())
-    digests: Digests = {name: answered(question) for name, question in asked.items()}
+    only = CORE if what == "core" else None
+    digests: Digests = {name: answered(question, only) for name, question in asked.items()}
+    assert not only or only == {name for answers in digests.values() for name in answers}
     Path(out[0]).write_text(json.dumps(digests, indent=1))
     print(f"{sum(map(len, digests.values()))} answers to {len(digests)} questions")
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.distributed.out_of_core import mesh_windows, partitioning
-from bvh.distributed.out_of_core.part_folder import new_folder
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.part_index import Source
+from bvh.distributed.part_folder import Source, new_folder
 
 
 def parts_of(

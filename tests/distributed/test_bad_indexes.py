@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed import part_index
+from bvh.distributed import part_folder
 from bvh.distributed.out_of_core.parts import Parts
 from tests.cases.families import sphere
 from tests.cases.partitions import parts_of
@@ -39,7 +39,7 @@ def content_of(folder: Path) -> Any:
 def write(folder: Path, content: Any, *, signed: bool) -> None:
     """Write an index, with the checksum that its content has if it is signed."""
     if signed:
-        content["digest"] = part_index.index_digest(content)
+        content["digest"] = part_folder.index_digest(content)
     (folder / "index.json").write_text(json.dumps(content))
 
 
@@ -213,7 +213,7 @@ def test_hostile_files(folder: Path) -> None:
             np.save(path, ids)
         record = content["parts"][1]
         record["ids_bytes"] = path.stat().st_size
-        record["ids_digest"] = part_index.file_digest(path)
+        record["ids_digest"] = part_folder.file_digest(path)
         write(folder, content, signed=True)
         with pytest.raises(ValueError, match=r"part 1 \(00001.npy\)"):
             bvh.load(folder).closest_hit(*RAY)

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed.out_of_core import mesh_windows, part_folder, partitioning
+from bvh.distributed import part_folder
+from bvh.distributed.out_of_core import mesh_windows, partitioning
 from tests.cases.families import sphere
 from tests.children import start
 
@@ -116,7 +117,7 @@ def test_a_full_disk(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         elif what == "ids":
             patch.setattr(np, "save", full)
         elif what == "index":
-            patch.setattr(part_folder.part_index, "index_digest", full)
+            patch.setattr(part_folder, "index_digest", full)
         else:
             patch.setattr(os, "replace", full)
         with pytest.raises(OSError):

@@ -266,3 +266,37 @@ def test_one_ray(tree: bvh.BVH) -> None:
     hits = tree.closest_hit(da.zeros(3), da.ones(3))
     assert hits.t.shape == ()
     assert hits.t.compute(scheduler="sync") == tree.closest_hit(np.zeros(3), np.ones(3)).t
+
+
+@pytest.mark.usefixtures("scheduler")
+@pytest.mark.parametrize("kind", ["tree", "scene", "boxes", "parts"])
+def test_positions_and_normals(kind: str, tree: bvh.BVH, rays: Any, tmp_path: Path) -> None:
+    """They are those of the target when it was queried, also of chosen and of rounded hits."""
+    target: Any = tree
+    if kind == "scene":
+        target = bvh.Scene()
+        moving = target.add(tree)
+    elif kind == "boxes":
+        lower = np.random.default_rng(5).uniform(-1.0, 1.0, (20, 3))
+        target = bvh.BVH.from_boxes(lower, lower + 0.3)
+    elif kind == "parts":
+        owners = np.arange(len(tree)) % 11
+        place = tmp_path / "parts"
+        target = parts_of(place, tree.vertices, tree.faces, owners, memory=30_000)
+    found = target.closest_hit(*(chunked(each, 17, 40, 3) for each in rays))
+    wanted, near = target.closest_hit(*rays), None
+    names = "position", "normal"
+    expected = [np.array(getattr(wanted, name)) for name in names]
+    if kind != "boxes":
+        near = target.closest_point(chunked(rays[0], 17, 40, 3), k=2)
+        close = np.array(target.closest_point(rays[0], k=2).normal)
+    if kind == "scene":
+        target.set_transform(moving, np.diag([2.0, 2.0, 2.0, 1.0]))
+    for name, array in zip(names, expected, strict=True):
+        lazy = getattr(found, name)
+        assert lazy.shape == array.shape and lazy.chunks[:2] == found.t.chunks
+        np.testing.assert_array_equal(lazy.compute(), array)
+        np.testing.assert_array_equal(getattr(found[3], name).compute(), array[3])
+        assert getattr(found.astype("float32"), name).dtype == np.float32
+    if near is not None:
+        np.testing.assert_array_equal(near.normal.compute(), close)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed import part_index
+from bvh.distributed import part_folder
 from bvh.distributed.out_of_core import part_visits
 from tests.cases.families import sphere
 from tests.cases.part_checks import check_points, check_rays, check_regions
@@ -177,7 +177,7 @@ def test_an_index_with_other_groups(bits: Any, tmp_path: Path) -> None:
     content = json.loads(path.read_text())
     assert content["parts"][0]["groups"] == 7
     content["parts"][0]["groups"] = bits
-    content["digest"] = part_index.index_digest(content)
+    content["digest"] = part_folder.index_digest(content)
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"other groups|groups are not 32 bits"):
         bvh.load(tmp_path / "parts").validate()

@@ -215,28 +215,3 @@ def test_nothing_is_selected_of_nothing() -> None:
                         camera, 0, 0, 9, 9, what=what, mode=mode, visible_only=visible
                     )
                     assert len(told) == len(told.leaf) == 0
-
-
-def test_refusals(rng: np.random.Generator) -> None:
-    scene, camera = some_scene(rng, 2), some_camera()
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"what": "edges"}, "what must be 'faces', 'vertices' or 'instances'"),
-        ({"mode": "near"}, "mode must be 'touching' or 'inside'"),
-        ({"samples": 0}, "samples must be"), ({"threads": 0}, "threads must be"),
-    ]  # fmt: skip
-    for options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            scene.pick_rect(camera, 0, 0, 9, 9, **options)
-    with pytest.raises(ValueError, match="x1 must be a finite number"):
-        scene.pick_rect(camera, 0, 0, np.inf, 9)
-    for count in range(3):
-        with pytest.raises(ValueError, match=f"at least three points, .* got {count} points"):
-            scene.pick_lasso(camera, np.ones((count, 2)))
-    # Three in one place are a point, and what is there is told exactly.
-    assert len(scene.pick_lasso(camera, np.full((3, 2), -9.0))) == 0
-    with pytest.raises(ValueError, match="polygon must have shape"):
-        scene.pick_lasso(camera, [[1, 2, 3]])
-    with pytest.raises(ValueError, match=r"polygon must .* finite, got some that are not"):
-        scene.pick_lasso(camera, [[1, np.nan], [2, 3], [4, 5]])
-    with pytest.raises(TypeError, match="camera must be a Camera"):
-        scene.pick_rect("camera", 0, 0, 9, 9)  # type: ignore[arg-type]

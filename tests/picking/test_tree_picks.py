@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numba
 import numpy as np
 import pytest
 import trimesh
@@ -54,22 +53,6 @@ def test_masks_and_refits() -> None:
         assert tree.pick(CAMERA, x, y, radius, mask=1) is None
     tree.refit(np.array(square[0]) + [0.0, 0.0, 1.0])
     assert tree.pick(CAMERA, *CAMERA.project([0.1, 0.2, 1.0])[:2]).position[2] == 1.0
-
-
-def test_refusals() -> None:
-    tree = bvh.BVH.from_mesh(trimesh.creation.box())
-    with pytest.raises(TypeError, match="camera must be a Camera, got str"):
-        tree.pick("camera", 1.0, 2.0)
-    with pytest.raises(ValueError, match="radius must be a finite number of at least 0"):
-        tree.pick(CAMERA, 1.0, 2.0, -1.0)
-
-    @numba.njit
-    def never(prim_id, origin, direction, t_min, t_max, data):
-        return np.inf, 0.0, 0.0
-
-    custom = bvh.BVH.from_custom([[0, 0, 1]], [[1, 1, 1]], never)
-    with pytest.raises(TypeError, match="a pick with a radius needs a BVH over triangles or boxes"):
-        custom.pick(CAMERA, 1.0, 2.0, 3.0)
 
 
 def test_nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import bvh
 from bvh.apps.cli.cli import app
 from bvh.apps.viewer.drawing import PageFrame, drawing_of, face_triangles
+from bvh.pictures.drawn_shapes import faces_of_each, thickened
 from bvh.pictures.rendering import render
-from bvh.pictures.thin_shapes import faces_of_each, thickened
 
 POINTS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [np.nan, 0, 0], [1, 1, 0.5]])
 CAMERA = bvh.Camera.look_at([0.5, 0.5, 6], [0.5, 0.5, 0], [0, 1, 0], 30.0, 80, 60)

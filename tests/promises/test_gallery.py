@@ -96,12 +96,14 @@ def test_thickness_of_a_plate() -> None:
     assert np.allclose(found, [0.25, 4.0], rtol=1e-12)
 
 
+@pytest.mark.long
 def test_deviation(tmp_path: Path) -> None:
     """Deviations of centimetres are found to a millimetre by float64, and not by float32."""
     errors = drawn("deviation", tmp_path, 100)
     assert errors["float64"] < 1e-2 < 1e-1 < errors["float32"]
 
 
+@pytest.mark.long
 def test_sun(tmp_path: Path) -> None:
     """The day is a little over thirteen hours long in April; some points see the tower."""
     found = drawn("sun", tmp_path, 1)
@@ -185,6 +187,7 @@ def test_terrain(tmp_path: Path) -> None:
     assert -10.0 < found["horizon"] < 60.0
 
 
+@pytest.mark.long
 def test_clash(tmp_path: Path) -> None:
     """The depth is at most the radius of the rod, and a wall of it is shared."""
     found = drawn("clash", tmp_path, 24)

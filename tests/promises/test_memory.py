@@ -10,18 +10,17 @@ import pytest
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import (
     address,
+    as_ints,
     cycles,
     gather,
     lane_numbers,
     load,
-    load_ints,
     load_threes,
     peek,
     peek_int,
     pointer,
     pointer_to,
     poke,
-    poke_int,
     prefetch_address,
     shifted,
     store,
@@ -41,14 +40,14 @@ def memory_kernel(n: int) -> Any:
         store(there, 0, load(here, 3, n))
         store(there, n, load(shifted(here, 2), 1, n))
         store(there, 2 * n, load(far, 0, n))
-        store_ints(there, 3 * n, load_ints(here, 7, n))
+        store_ints(there, 3 * n, as_ints(load(here, 7, n)))
         for k in range(3):
             store(there, (4 + k) * n, load_threes(here, 2, n)[k])
         at = load(places, 0, n)
         store(there, 7 * n, gather(given, at, 3, 1))
         for k in range(n):
             poke(there, 8 * n + k, peek(here, k) + np.float32(1))
-            poke_int(there, 9 * n + k, peek_int(here, k) + 1)
+            store_ints(there, 9 * n + k, peek_int(here, k) + 1)
         store(wholes, 0, load_bytes(small, 1, n))
         store(wholes, n, lane_numbers(n))
         store(longs, 0, gather(places, at, 1, 0))

@@ -20,6 +20,7 @@ import pytest
 
 from bvh.runtime.calls.entries import Entry
 from bvh.runtime.jit import all_recipes, families, warmup
+from tests.cases import answer_digests
 from tests.cases.guarded_code import guarded
 from tests.children import answer, fork
 
@@ -169,6 +170,15 @@ def test_no_kernel_is_fused(triple: str) -> None:
         assert not fused(code, triple), name
 
 
+def test_answers_that_differ_are_found() -> None:
+    """The control: of runs that were asked different queries."""
+    runs = [{"mesh": {"a": "1", "b": "2"}}, {"mesh": {"a": "1"}}, {"mesh": {"a": "3", "b": "2"}}]
+    assert answer_digests.differing(runs) == (2, ["mesh: a"])
+    assert answer_digests.differing(runs[:2]) == (1, [])
+    mesh = next(q for name, q in answer_digests.questions().items() if name.startswith("mesh "))
+    assert {name for name, _ in answer_digests.of_mesh(mesh)} > answer_digests.CORE
+
+
 def test_what_is_out_of_range_is_counted() -> None:
     """The control: conversions of doubles that are no integers, and a shift by all bits."""
     with guarded() as found:
@@ -190,6 +200,7 @@ def test_nothing_is_out_of_range() -> None:
     """Kernels convert and shift only what all CPUs convert and shift alike."""
     script = """
 import json
+from tests.cases import answer_digests
 from tests.cases import answer_digests
 from tests.cases.guarded_code import guarded
 with guarded() as found:

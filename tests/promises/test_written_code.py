@@ -135,7 +135,7 @@ def needs(words: list[str]) -> None:
 
 
 RUN = [pair for pair in COMMANDS if pair[1] not in NOT_RUN]
-QUICK = [pair for pair in RUN if re.match("bvh check|bvh render .*depth", pair[1])]
+QUICK = [pair for pair in RUN if re.match("bvh check", pair[1])]
 LONG = [pair for pair in RUN if pair not in QUICK]
 
 

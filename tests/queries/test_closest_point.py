@@ -222,27 +222,6 @@ def test_empty_tree() -> None:
         assert tree.winding_number([0.0, 0.0, 0.0]) == 0.0
 
 
-def test_refusals(rng: np.random.Generator) -> None:
-    """Errors name the argument, or what the tree holds."""
-    tree = bvh.BVH.from_triangles(*soup(rng, 10))
-    with pytest.raises(ValueError, match=r"points must have shape \(\.\.\., 3\)"):
-        tree.closest_point([1.0, 2.0])
-    with pytest.raises(ValueError, match=r"points \(2,\), max_distance \(3,\)"):
-        tree.closest_point(np.zeros((2, 3)), np.ones(3))
-    with pytest.raises(ValueError, match="k must be at least 1"):
-        tree.closest_point([0, 0, 0], k=0)
-    with pytest.raises(TypeError, match="k must be an integer"):
-        tree.closest_point([0, 0, 0], k=1.5)
-    with pytest.raises(TypeError, match="max_distance must be"):
-        tree.closest_point([0, 0, 0], "far")
-    with pytest.raises(ValueError, match="threads"):
-        tree.distance([0, 0, 0], threads=0)
-    boxes = bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]])
-    for ask in ("closest_point", "distance", "signed_distance", "contains", "winding_number"):
-        with pytest.raises(TypeError, match=f"{ask} needs a BVH over triangles, not over boxes"):
-            getattr(boxes, ask)([0, 0, 0])
-
-
 def test_threads_and_copies(rng: np.random.Generator) -> None:
     """One tree answers many threads at once, and a copy answers the same; progress adds up."""
     tree = bvh.BVH.from_triangles(*soup(rng, 3000))

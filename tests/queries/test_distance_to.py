@@ -234,10 +234,11 @@ def singles(v: np.ndarray, f: np.ndarray) -> list[BVH]:
     return [BVH.from_triangles(v, row[None]) for row in f]
 
 
-def test_brute_force(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("count", [8, pytest.param(16, marks=pytest.mark.long)])
+def test_brute_force(count: int, rng: np.random.Generator) -> None:
     """Bit for bit the best of all pairs by themselves; touching pairs too, and after a refit."""
     (v, f), (w, g) = grid_mesh(rng), long_mesh(rng)
-    f, g = f[:16], g[:16]
+    f, g = f[:count], g[:count]
     for shift in (0.0, 5.5, 1e7):
         a = BVH.from_triangles(v, f, quality="high")
         b = BVH.from_triangles(w, g)

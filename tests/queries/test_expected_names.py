@@ -36,7 +36,7 @@ def test_normals_of_closest_points(tree: bvh.BVH, rng: np.random.Generator) -> N
     assert np.array_equal(pickle.loads(pickle.dumps(near)).normal, near.normal)
     with pytest.raises(AttributeError, match="these points do not know their faces"):
         _ = pickle.loads(pickle.dumps(tree.closest_point(points))).normal
-    with pytest.raises(AttributeError, match="of Dask arrays have none"):
+    with pytest.raises(AttributeError, match="these points do not know their faces"):
         _ = bvh.ClosestPoints(near.distance, near.position, near.prim_id, near.u, near.v).normal
 
 

@@ -139,21 +139,6 @@ def test_attributes_and_other_dimensions(rng: np.random.Generator) -> None:
         BVH.from_heightfield(xarray.DataArray(z, dims=("x", "longitude")))
 
 
-def test_refusals() -> None:
-    """Shapes and axes that are none."""
-    z = np.zeros((3, 4))
-    for given, message in (
-        ((z[0],), r"z must have shape \(rows, columns\)"), ((z[:1],), "at least"),
-        ((z, [0, 1, 2]), "x must be 4 numbers"), ((z, None, [0, 1, 1]), "y must be 3 numbers"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=message):
-            BVH.from_heightfield(*given)
-    with pytest.raises(TypeError, match=r"got the path 'dem\.tif': read it with rasterio"):
-        BVH.from_heightfield("dem.tif")
-    with pytest.raises(ValueError, match="transform must not be given together"):
-        BVH.from_heightfield(z, x=[0, 1, 2, 3], transform=(1, 0, 0, 0, 1, 0))
-
-
 def test_what_is_seen_from_here() -> None:
     """A wall hides what is behind it; the horizon is its top; its shadow ends where it must."""
     z = np.zeros((41, 41))

@@ -159,33 +159,6 @@ def test_bad_queries_meet_nothing() -> None:
     assert tree.overlap_frustum(planes).counts.tolist() == [0, 0, 0, 1, 1]
 
 
-def test_refusals() -> None:
-    """The message names the argument, or the kind of tree."""
-    tree = BVH.from_triangles(FLAT, [[0, 1, 2]])
-    with pytest.raises(ValueError, match="lower"):
-        tree.overlap_box([0, 0], [1, 1, 1])
-    with pytest.raises(ValueError, match=r"lower.*2.*upper.*3"):
-        tree.overlap_box(np.zeros((2, 3)), np.ones((3, 3)))
-    with pytest.raises(ValueError, match="center"):
-        tree.overlap_sphere(1.0, 1.0)
-    with pytest.raises((TypeError, ValueError), match="radius"):
-        tree.overlap_sphere([0, 0, 0], None)
-    for bad in ([1, 2, 3, 4], np.ones((2, 3))):
-        with pytest.raises(ValueError, match="planes"):
-            tree.overlap_frustum(bad)
-    with pytest.raises((TypeError, ValueError), match="threads"):
-        tree.overlap_sphere([0, 0, 0], 1.0, threads=0)
-    boxes = BVH.from_boxes(np.zeros((1, 3)), np.ones((1, 3)))
-    obbs = BVH.from_obbs(np.zeros((1, 3)), np.ones((1, 3)), np.eye(4)[None])
-    for solid in (boxes, obbs):
-        with pytest.raises(TypeError, match="triangles"):
-            solid.overlap_frustum(np.ones((1, 4)))
-    with pytest.raises(TypeError, match="obbs"):
-        obbs.overlap_box([0, 0, 0], [1, 1, 1])
-    with pytest.raises(TypeError, match="obbs"):
-        obbs.overlap_sphere([0, 0, 0], 1)
-
-
 def test_empty_trees() -> None:
     """Nothing meets nothing."""
     nothing = [[np.nan] * 3] * 3

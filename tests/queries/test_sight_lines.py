@@ -136,24 +136,6 @@ def test_options(wall: bvh.BVH) -> None:
     assert calls[-1] == (9, 9)
 
 
-@pytest.mark.parametrize(
-    ("options", "kind", "message"),
-    [
-        ({"margin": -1.0}, ValueError, "margin must be a finite number of at least 0, got -1.0"),
-        ({"margin": np.nan}, ValueError, "margin must be a finite number"),
-        ({"margin": "1"}, TypeError, "margin must be real numbers"),
-        ({"p": [1.0, 2.0]}, ValueError, r"p must have shape \(..., 3\)"),
-        ({"q": np.zeros((4, 2))}, ValueError, r"q must have shape \(..., 3\)"),
-        ({"p": np.zeros((4, 3)), "q": np.zeros((5, 3))}, ValueError, r"p \(4,\), q \(5,\)"),
-        ({"mask": 0.5}, TypeError, "mask must be integers"),
-        ({"threads": 0}, ValueError, "threads must be at least 1, or -1 for all CPUs, got 0"),
-    ],
-)
-def test_refusals(options: Any, kind: type[Exception], message: str, wall: bvh.BVH) -> None:
-    with pytest.raises(kind, match=message):
-        wall.visible(**{"p": [-1.0, 0, 0], "q": [1.0, 0, 0]} | options)
-
-
 def test_lazy_points(wall: bvh.BVH) -> None:
     da = pytest.importorskip("dask.array")
     p, q = np.array([[-1.0, 0, 0], [1.0, 0, 0]] * 5), np.array([2.0, 0.0, 0.0])

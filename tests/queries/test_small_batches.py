@@ -81,15 +81,6 @@ def test_larger_batches_and_images(name: str, threads: int) -> None:
         assert np.array_equal(hits.position, again.position, equal_nan=True)
 
 
-@pytest.mark.parametrize("threads", [0, -2, 1.5])
-def test_wrong_numbers_of_threads(threads: Any) -> None:
-    mesh = TARGETS["triangles"]
-    for o, d in (RAYS, RAYS[:, 0], MANY):
-        for ask in (mesh.closest_hit, mesh.any_hit):
-            with pytest.raises((TypeError, ValueError), match="threads"):
-                ask(o, d, threads=threads)
-
-
 def test_what_must_be_checked_is() -> None:
     """Only arrays that kernels can take as they are are plain."""
     o, d = RAYS[:, :8].copy()

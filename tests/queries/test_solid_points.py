@@ -46,10 +46,14 @@ def check(x: np.ndarray, p: np.ndarray, q: np.ndarray, r: np.ndarray) -> None:
     confirm(case)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_exactly(seed: int) -> None:
+# Seeds, and numbers of points.
+SIZES = [(0, 100), *(pytest.param(seed, 300, marks=pytest.mark.long) for seed in range(2))]
+
+
+@pytest.mark.parametrize(("seed", "n"), SIZES)
+def test_exactly(seed: int, n: int) -> None:
     """At all scales, next to the surface, on lattices, at seams and on axes."""
-    rng, n = np.random.default_rng(seed), 300
+    rng = np.random.default_rng(seed)
     scale = 10.0 ** rng.uniform(-60, 60, (n, 1))
     p = rng.normal(size=(n, 3)) * scale
     q = np.where(rng.random((n, 1)) < 0.3, p, p + rng.normal(size=(n, 3)) * scale)
@@ -72,10 +76,10 @@ def test_exactly(seed: int) -> None:
         check(x[:60] * unit, p[:60] * unit, q[:60] * unit, r[:60] * unit)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_unlike_sizes(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "n"), SIZES)
+def test_unlike_sizes(seed: int, n: int) -> None:
     """Axes, radii and distances that are unlike by up to 300 orders."""
-    rng, n = np.random.default_rng(seed), 300
+    rng = np.random.default_rng(seed)
     size = 10.0 ** rng.uniform(-150, 150, (4, n))
     p, q, x = np.zeros((3, n, 3))
     q[:, 0] = size[0]

@@ -203,21 +203,6 @@ def test_pictures() -> None:
     assert abs(mask.mean() - np.pi / 16) < 0.01
 
 
-def test_refusals() -> None:
-    """Shapes; what spheres are not for is named."""
-    tree = BVH.from_spheres([[0, 0, 0]], [1.0])
-    camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 40, 40)
-    with pytest.raises(ValueError, match="radii must have shape"):
-        BVH.from_spheres([[0, 0, 0]], [1.0, 2.0])
-    with pytest.raises(ValueError, match="centers must have shape"):
-        BVH.from_spheres([0, 0, 0, 0], 1.0)
-    for ask in (
-        lambda: tree.winding_number([0, 0, 0]), lambda: tree.overlap_box([0] * 3, [1] * 3),
-        lambda: tree.pick(camera, 20, 20, radius=3),
-    ):  # fmt: skip
-        with pytest.raises(TypeError, match="spheres"):
-            ask()
-    with pytest.raises(ValueError, match="cull must be None or 'back'"):
-        tree.closest_hit([0, 0, 5], [0, 0, -1], cull="front")
+def test_negative_radii_are_told() -> None:
     with pytest.warns(bvh.BVHWarning):
         BVH.from_spheres([[0, 0, 0]], [-1.0])

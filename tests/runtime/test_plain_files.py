@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from bvh.runtime.cache.plain_files import PlainFolder, lock_file, open_plain
+from bvh.runtime.cache.kernel_folders import KernelFolder
+from bvh.runtime.cache.plain_files import lock_file, open_plain
 
 NEW = os.O_RDWR | os.O_CREAT
 
@@ -34,17 +35,17 @@ def test_a_folder_that_is_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "file").touch()
     os.symlink(tmp_path / "real", tmp_path / "link")
-    folder = PlainFolder(tmp_path / "link")
+    folder = KernelFolder(tmp_path / "link")
     with pytest.raises(OSError):
         folder.names()
     folder.remove("file")
-    assert PlainFolder(tmp_path / "real").names() == ["file"]
+    assert KernelFolder(tmp_path / "real").names() == ["file"]
 
 
 def test_a_folder_that_gets_another_name(tmp_path: Path) -> None:
     """It is the one that was opened, whatever has its name now."""
     (tmp_path / "one").mkdir()
-    folder = PlainFolder(tmp_path / "one")
+    folder = KernelFolder(tmp_path / "one")
     assert folder.names() == []
     (tmp_path / "one").rename(tmp_path / "two")
     (tmp_path / "one").mkdir()

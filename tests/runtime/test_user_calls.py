@@ -235,8 +235,8 @@ def test_threads_with_functions_of_their_own(rng: np.random.Generator) -> None:
             for _ in range(3)
         )
 
-    with ThreadPoolExecutor(6) as pool:
-        assert all(pool.map(work, range(12)))
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(6)))
 
 
 def test_what_is_called_stays_alive() -> None:

@@ -152,27 +152,6 @@ def test_primitives_of_ones_own(rng: np.random.Generator) -> None:
             tree.closest_hit(o, d, cull="back") if refused == "cull" else tree.vertices
 
 
-def test_refused_questions() -> None:
-    """Queries of distances and overlaps refuse users' primitives."""
-    spheres = np.array([[0.0, 0.0, 0.0, 1.0]])
-    tree = bvh.BVH.from_custom([[-1, -1, -1]], [[1, 1, 1]], meet_sphere, spheres)
-    place = np.zeros(3)
-    for ask in ("closest_point", "distance", "signed_distance", "contains", "winding_number"):
-        with pytest.raises(TypeError, match=f"{ask} needs a BVH over triangles, not over custom"):
-            getattr(tree, ask)(place)
-    questions = {
-        "overlap_box": ("triangles or boxes", (place, place)),
-        "overlap_sphere": ("triangles or boxes", (place, 1.0)),
-        "overlap_frustum": ("triangles", (np.zeros((1, 4)),)),
-        "overlap_tree": ("triangles", (tree,)),
-        "self_overlaps": ("triangles", ()),
-    }
-    for ask, (kinds, arguments) in questions.items():
-        with pytest.raises(TypeError, match=f"{ask} needs a BVH over {kinds}, not over custom"):
-            getattr(tree, ask)(*arguments)
-    assert tree.stats().primitives == len(tree)
-
-
 @numba.njit
 def loops(arrays, origins, directions, t, prim, hit, counts, first_t, first_prim, seen):
     """Ask everything that kernels answer."""
@@ -259,22 +238,6 @@ def test_nearest_points_in_ones_own_loop(rng: np.random.Generator) -> None:
             near = asked.closest_point(points, limit)
             assert np.array_equal(near.distance, distance[:, column])
             assert np.array_equal(near.prim_id, prim[:, column])
-
-
-def test_refusals() -> None:
-    """Functions that are not compiled, and kernels called from Python."""
-    tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])
-    ray = np.zeros(3), np.ones(3)
-    for ask in (tree.closest_hit, tree.any_hit, tree.all_hits, tree.count_hits):
-        with pytest.raises(TypeError, match=r"filter must be .* numba.njit, got <lambda>"):
-            ask(*ray, filter=lambda *_: True)
-    with pytest.raises(TypeError, match=r"intersect must be .* numba.njit, got int"):
-        bvh.BVH.from_custom(np.zeros((1, 3)), np.ones((1, 3)), 3)
-    with pytest.raises(ValueError, match="counters must be False where there is a filter"):
-        tree.closest_hit(*ray, filter=_not_mine, counters=True)
-    for function in (kernels.closest_hit, kernels.any_hit):
-        with pytest.raises(TypeError, match="must be called from a function compiled"):
-            function(tree.arrays, *ray)
 
 
 @numba.njit

@@ -125,31 +125,6 @@ def test_pairs_to_ignore() -> None:
         assert found == [pair for pair in every if pair not in gone]
 
 
-@pytest.mark.parametrize(
-    ("ignore", "error", "text"),
-    [
-        ([(0, 7)], ValueError, "no instance 7"),
-        ([("a", "zz")], ValueError, "name 'zz'"),
-        ([(0, 1, 2)], ValueError, r"one of them is \(0, 1, 2\)"),
-        (["ab"], ValueError, "one of them is 'ab'"),
-        ([3], ValueError, "one of them is 3"),
-        ("ab", TypeError, "ignore must be pairs"),
-        (5, TypeError, "ignore must be pairs"),
-        (np.array(5), TypeError, "ignore must be pairs"),
-        ([(0.5, 1)], TypeError, "must be an integer, got 0.5"),
-        ([(True, 1)], TypeError, "must be an integer, got True"),
-        ([(0, 3)], ValueError, "no instance 3"),
-    ],
-)
-def test_refusals_of_ignored_pairs(ignore: object, error: type, text: str) -> None:
-    """Messages name what is wrong."""
-    scene = Scene()
-    scene.add_many(BOX, np.tile(np.eye(4), (4, 1, 1)), ["a", "b", None, None])
-    scene.remove(3)
-    with pytest.raises(error, match=text):
-        scene.collisions(ignore=ignore)  # type: ignore[arg-type]
-
-
 def test_empty_scenes_and_boxes() -> None:
     """Nothing touches nothing; what is not of triangles is named."""
     scene, calls = Scene(), []

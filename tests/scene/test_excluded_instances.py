@@ -76,20 +76,3 @@ def test_the_scene_is_not_changed(rng: np.random.Generator) -> None:
         assert all(pool.map(first, [*range(1, 9)] * 10))
     assert scene.view() is view and view.moves == 0 and (view.masks == -1).all()
     assert (scene.closest_hit(*ray).instance_id == 7).all()
-
-
-def test_refusals() -> None:
-    scene, tree = bvh.Scene(), bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])
-    scene.add(tree, name="one")
-    rays = np.ones((2, 3)), -np.ones((2, 3))
-    for name in ("closest_hit", "any_hit", "all_hits", "count_hits"):
-        with pytest.raises(ValueError, match="exclude must be None where there are no instances"):
-            getattr(tree, name)(*rays, exclude=0)
-        for wrong, error in (
-            (5, KeyError),
-            ("two", KeyError),
-            ([0, 7], KeyError),
-            (0.5, TypeError),
-        ):
-            with pytest.raises(error):
-                getattr(scene, name)(*rays, exclude=wrong)

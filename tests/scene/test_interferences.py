@@ -43,7 +43,7 @@ def check_rows(scene: Scene, margin: float) -> dict[str, int]:
     return seen
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (4, 40))])
 def test_rows_are_queries_of_pairs(count: int, rng: np.random.Generator) -> None:
     """Single solids, and one of two parts, moved by any motion."""
     scene, two = Scene(), Scene()
@@ -53,6 +53,8 @@ def test_rows_are_queries_of_pairs(count: int, rng: np.random.Generator) -> None
     for motion in motions:
         scene.add(SHAPES[rng.integers(3)], motion)
     scene.add(two, motions[0])
+    # One that is near.
+    scene.add(BOX, motions[0] @ shifted(2.75, 0.0, 0.0))
     scene.add(SHAPES[0], shifted(0.0, 0.0, 5.0), visible=False)
     seen = [check_rows(scene, margin) for margin in (0.0, 0.4)]
     assert seen[0]["overlapping"] and seen[1].get("touching", 0) > seen[0].get("touching", 0)

@@ -30,7 +30,7 @@ def shapes(rng: np.random.Generator, grid: bool) -> tuple[np.ndarray, ...]:
 
 
 @pytest.mark.parametrize("grid", [False, True])
-@pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [100, pytest.param(20_000, marks=pytest.mark.long)])
 def test_trees(grid: bool, count: int, rng: np.random.Generator) -> None:
     """A point is inside if it is in or on one; the sign of a distance is that of the inside."""
     p, q, r = shapes(rng, grid)

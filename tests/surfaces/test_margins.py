@@ -56,7 +56,7 @@ def test_margins_of_pairs(count: int, rng: np.random.Generator) -> None:
     assert {("disjoint", True), ("disjoint", False), ("overlapping", False)} <= seen
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [10, pytest.param(60, marks=pytest.mark.long)])
 def test_margins_in_scenes(count: int, rng: np.random.Generator) -> None:
     """Relations and collisions, of which those without a margin are as they were."""
     scene, faces = Scene(), []

@@ -75,7 +75,7 @@ def hostile(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
             return pair[:1], pair[1:]
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.long)])
 def test_tetrahedra(count: int, rng: np.random.Generator) -> None:
     """Faces in one plane, or a rounding error apart; sheets; common edges and vertices."""
     assert 0 < sum(check(*hostile(rng)) for _ in range(count)) < count

@@ -224,7 +224,11 @@ def check_edges(rng: np.random.Generator, count: int) -> int:
 def test_edges_along_planes_of_the_other(count: int, rng: np.random.Generator) -> None:
     """The longest part of an edge inside, where vertices are an ulp off planes and edges."""
     assert check_edges(rng, count) >= count // 20
-    # Two solids, in line, that share a wall: an edge within it is inside of both as one.
+
+
+@pytest.mark.long
+def test_an_edge_within_a_shared_wall() -> None:
+    """Two solids, in line, that share a wall: an edge within it is inside of both as one."""
     halves = joined(
         *((b.vertices, b.faces) for b in (box([0] * 3, [1, 1, 1]), box([1, 0, 0], [2, 1, 1])))
     )

@@ -228,21 +228,6 @@ def test_more_than_an_integer_holds() -> None:
     assert len(tree.all_hits([0.0, 0.0, -9.0], [0.01, 0.02, 1.0], max_hits=2**70)) == 2
 
 
-def test_refusals() -> None:
-    """Arguments that mean nothing are named."""
-    tree = bvh.BVH.from_triangles(*sphere())
-    ray = np.zeros(3), np.ones(3)
-    for edges in ("twice", None, 1):
-        with pytest.raises(ValueError, match="edges must be 'closed' or 'once', got"):
-            tree.all_hits(*ray, edges=edges)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="max_hits must be at least 1, got 0"):
-        tree.all_hits(*ray, max_hits=0)
-    with pytest.raises(TypeError, match=r"max_hits must be an integer, got 2\.5"):
-        tree.all_hits(*ray, max_hits=2.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="ray 0 has a zero direction"):
-        tree.count_hits(np.zeros(3), np.zeros(3), validate_rays=True)
-
-
 def test_progress() -> None:
     """Told in rays, up to all of them."""
     tree = bvh.BVH.from_triangles(*sphere())

@@ -223,9 +223,3 @@ def test_other_widths(rng: Rng) -> None:
     again = object.__new__(bvh.BVH)
     again.__setstate__({**state, "_width": 2 * WIDTH})
     assert_same(again.arrays.groups, tree.arrays.groups)
-
-
-def test_refusal() -> None:
-    """Other words than the two are refused."""
-    with pytest.raises(ValueError, match="memory must be 'full' or 'compact', got 'small'"):
-        bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], memory="small")  # type: ignore[arg-type]

@@ -55,7 +55,6 @@ def check_command(
 
 
 def _pair_of(text: str) -> tuple[int | str, int | str]:
-    """Return the two ids or names of an option."""
     ends = [end.strip() for end in text.split(",")]
     if len(ends) != 2:
         raise ValueError(f"--ignore takes two ids or names with a comma between, got {text!r}")

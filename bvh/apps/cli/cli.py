@@ -1,11 +1,12 @@
 """The command line: info, build, partition, cast, render, view, demo, lab, ..."""
 
+import inspect
 import os
 import sys
 from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,6 @@ from bvh.apps.cli import console, files
 from bvh.apps.cli.camera_options import Eye, Fov, Ortho, Size, Target, Up, camera_of
 from bvh.apps.cli.check_command import check_command
 from bvh.apps.cli.compiling import warmup_command
-from bvh.apps.cli.helps import explain
 from bvh.apps.cli.show_commands import demo_command, lab_command, render_command, view_command
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
@@ -33,6 +33,23 @@ app = Typer(
 
 # Instances, or sources of parts, that `info` lists without --json.
 LISTED = 20
+
+
+# Arguments of two examples of each command.
+EXAMPLES = {
+    "info": ("scan.ply", "city.glb --details"),
+    "build": ("scan.ply -o scan.bvh", "city.glb -o city.bvh --quality high"),
+    "partition": ("scan.ply -o parts --memory 4GB", "a.stl b.stl -o s3://bucket/parts"),
+    "cast": ("scan.ply --rays rays.npy -o hits.npz", "scan.ply --size 1920x1080"),
+    "check": ("assembly.glb", "assembly.glb --margin 1e-5 --allow-touching --json"),
+    "render": ("scan.ply -o scan.png --shade clay", "city.glb -o depth.npy --shade depth"),
+    "view": ("scan.ply", "city.glb --html city.html"),
+    "demo": ("", "--port 8081 --no-open"),
+    "lab": ("", "--port 8091 --no-open"),
+    "warmup": ("", "--cpu x86-64-v3,x86-64-v4"),
+}
+# Short names of types, so that the texts have room.
+NAMES = {bool: " ", int: "N", float: "X", Path: "FILE", str: "TEXT"}
 
 
 def run() -> None:
@@ -179,8 +196,25 @@ def bench(context: Context) -> None:
     raise Exit(bundled("benchmarks.session").run(context.args, "bvh bench"))
 
 
+def _explain() -> None:
+    """Give the commands their examples, and their options short types."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__
+        lines = EXAMPLES.get(name, ())
+        if lines:
+            shown = (f"- `{f'bvh {name} {line}'.strip()}`" for line in lines)
+            command.epilog = "\n\n".join(["Examples:", *shown])
+        for parameter in inspect.signature(command.callback).parameters.values():
+            for option in getattr(parameter.annotation, "__metadata__", ()):
+                kind = get_args(parameter.annotation)[0]
+                if option.metavar is None:
+                    kinds = {kind, *get_args(kind)}
+                    option.metavar = next((NAMES[k] for k in NAMES if k in kinds), "NAME")
+
+
 app.command(name="warmup")(warmup_command)
-explain(app)
+_explain()
 
 
 @app.callback(invoke_without_command=True)
@@ -269,7 +303,9 @@ def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
     for each in listed[:LISTED]:
         size = grouped(each["triangles"])
         rows.append((str(each[number]), size, console.one_line(each["name"])))
-    console.print_table(rows, right=True)
+    first, second, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for one, size, name in rows:
+        console.out.print(f"{one:>{first}}  {size:>{second}}  {name}".rstrip())
     if len(listed) > LISTED:
         console.out.print(f"and {len(listed) - LISTED} more")
 
@@ -279,7 +315,6 @@ def _corners(bounds: NDArray[np.float64]) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
-    """Return a figure as text."""
     if isinstance(value, list):
         return console.numbers(value)
     if isinstance(value, bool):

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Exit, Option
 
@@ -60,8 +60,11 @@ def _listed(text: str | None) -> list[str]:
 
 def _fill_for(level: str, processes: int, parts: Sequence[str]) -> None:
     """Compile for a level in a process of its own, as a process has one level."""
-    command = _python(FILL.format(processes, list(parts)), BVH_CPU=level, BVH_KERNELS="off")
-    status = subprocess.run(**command, check=False).returncode
+    # Both can import this package.
+    folders = filter(None, (str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH")))
+    settings = {"BVH_CPU": level, "BVH_KERNELS": "off", "PYTHONPATH": os.pathsep.join(folders)}
+    command = [sys.executable, "-P", "-c", FILL.format(processes, list(parts))]
+    status = subprocess.run(command, env=os.environ | settings, check=False).returncode
     if status:
         raise Exit(status)
 
@@ -78,14 +81,6 @@ def fill(processes: int, parts: Sequence[str]) -> None:
             compile_together(processes, progress, chosen, compile_one)
 
 
-def _python(program: str, **settings: str) -> dict[str, Any]:
-    """Return the command and environment of a process that can import this package."""
-    folders = [str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    settings["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
-    return {"args": [sys.executable, "-P", "-c", program], "env": os.environ | settings}
-
-
 def compile_one(name: str) -> None:
-    """Compile a part, or load it."""
     notice.silence()
     all_recipes()[name]()

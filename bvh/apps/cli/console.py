@@ -52,15 +52,6 @@ def print_json(value: object) -> None:
     print(json.dumps(_without_nan(value)))  # noqa: T201
 
 
-def print_table(rows: Sequence[Sequence[str]], right: bool = False) -> None:
-    """Print aligned columns: to the left, or all but the last one to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = zip(row[:-1], widths, strict=False)
-        padded = [text.rjust(width) if right else text.ljust(width) for text, width in cells]
-        out.print("  ".join([*padded, row[-1]]).rstrip())
-
-
 def one_line(text: str | None) -> str:
     """Return text without control characters; a dash for None."""
     shown = "-" if text is None else text
@@ -73,12 +64,10 @@ def numbers(values: Sequence[float] | NDArray[np.float64], digits: int = 9) -> s
 
 
 def mebibytes(count: int) -> str:
-    """Return a number of bytes as text."""
     return f"{count / 2**20:.2f} MiB"
 
 
 def rays_in(rays: int, seconds: float) -> str:
-    """Return the number of rays and their time as text."""
     return f"{number_of(rays, 'rays', ',')} in {seconds:.3f} s"
 
 

@@ -15,7 +15,7 @@ from typer import Argument, Option
 from bvh.apps.bundled import bundled
 from bvh.apps.cli.console import bar
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.part_index import INDEX, is_url
+from bvh.distributed.part_folder import INDEX, is_url
 from bvh.io.mesh_files import check_has_faces, is_cloud, read_file
 from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH

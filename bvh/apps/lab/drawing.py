@@ -95,7 +95,6 @@ class LabDrawing:
         )  # fmt: skip
 
     def update(self, state: LabState, frame: PageFrame, planes: bool) -> None:
-        """Draw a state."""
         closest = nearest(state)
         with self._marks.redrawn(), np.errstate(all="ignore"):
             for index, box in enumerate(state.boxes):

@@ -223,7 +223,6 @@ class RayLab(Page):
         self._show(state, name)
 
     def _add_box(self) -> None:
-        """Add or remove the second box."""
         state = replace(self._state, second=self._second.value)
         self._frame = framed(state)
         self._show(state)

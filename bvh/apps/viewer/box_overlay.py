@@ -77,7 +77,6 @@ class BoxOverlay:
             session.marks.lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
 
     def _choices(self) -> tuple[str, ...]:
-        """Return the options of the menu."""
         return (OFF, TREE, TOP) if len(self._session.scene.leaves) > 1 else (OFF, TREE)
 
     def _chosen(self, leaf: int) -> BoxLevels | None:

@@ -13,8 +13,7 @@ from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking import projected
 from bvh.picking.projected import BOX_FACES, outlines_of
-from bvh.pictures.round_shapes import faces_of_round, is_round, rounded
-from bvh.pictures.thin_shapes import faces_of_each, thickened
+from bvh.pictures.drawn_shapes import faces_of_each, is_round, rounded, thickened
 from bvh.queries.hierarchy import BVH
 from bvh.scene.leaves import Leaves
 from bvh.scene.scene import Scene
@@ -146,7 +145,7 @@ def drawing_of(
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
     square, turns, scales, places = _placed(leaves, frame)
-    sizes = [len(t) * _faces_of_each(t) for t in leaves.trees]
+    sizes = [len(t) * faces_of_each(t) for t in leaves.trees]
     colours = _colours(leaves)
     parts: list[DrawnMesh] = []
     boxes: list[Floats] = []
@@ -304,16 +303,6 @@ def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
 def _thickness(tree: BVH) -> float:
     """Return the radius of drawn points and segments."""
     return THICKNESS * float(np.linalg.norm(tree.bounds[1] - tree.bounds[0]))
-
-
-def _faces_of_each(tree: BVH) -> int:
-    """Return the number of faces that show one primitive of a tree."""
-    if tree.kind in THIN:
-        return faces_of_each(tree)
-    if is_round(tree):
-        return faces_of_round(tree)
-    # Primitives other than triangles are shown as boxes.
-    return 1 if tree.kind == "triangles" else len(BOX_FACES)
 
 
 def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:

@@ -132,6 +132,5 @@ def _stepping_back(scene: Scene, camera: Camera, frame: PageFrame) -> str:
 
 
 def _label(pick: Pick) -> str:
-    """Return the text of a pick's label."""
     name = "" if pick.name is None else f" of {pick.name}"
     return f"face {grouped(pick.prim_id)}{name}, t = {pick.t:.6g}"

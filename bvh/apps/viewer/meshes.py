@@ -26,7 +26,6 @@ class Meshes:
         self._visible = True
 
     def set_visible(self, visible: bool) -> None:
-        """Show or hide the meshes."""
         self._visible = visible
         for _, handle in self._shown.values():
             handle.visible = visible

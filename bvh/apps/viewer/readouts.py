@@ -150,7 +150,6 @@ def cursor_of(text: str) -> tuple[float, float] | None:
 
 
 def numbers(values: np.ndarray, digits: int = 9) -> str:
-    """Return numbers with commas between them."""
     # Adding 0 turns -0.0 into 0.
     return ", ".join(f"{x + 0.0:.{digits}g}" for x in values.tolist())
 

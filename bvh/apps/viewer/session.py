@@ -20,13 +20,13 @@ from bvh.apps.viewer.tools.instance_list import InstanceList
 from bvh.apps.viewer.tools.marks import BLUE, GREY, ORANGE, Marked, Marks
 from bvh.apps.viewer.tools.measuring import Measuring
 from bvh.apps.viewer.tools.page_events import PageEvents
-from bvh.apps.viewer.tools.sectioning import OFF, Sectioning
+from bvh.apps.viewer.tools.sectioning import OFF, Sectioning, cut_by
 from bvh.apps.viewer.tools.selecting import Selecting
 from bvh.apps.viewer.tools.views import WIDE, Views
 from bvh.apps.viewer.tracing import Latest, Tracer
 from bvh.camera.camera import Camera
-from bvh.picking.results import Pick, Selection
-from bvh.pictures.round_shapes import is_round
+from bvh.picking.results import Pick
+from bvh.pictures.drawn_shapes import is_round
 from bvh.pictures.shading import SHADES
 from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
@@ -74,7 +74,7 @@ class Session:
         self._make_panel(head, up)
         client.scene.on_click()(lambda e: self.pick_along(e.ray_origin, e.ray_direction))
         client.scene.on_rect_select(modifier="shift")(
-            lambda event: self._selecting.select(np.array([event.screen_min, event.screen_max]))
+            lambda event: self.selecting.select(np.array([event.screen_min, event.screen_max]))
         )
         client.camera.on_update(lambda _: self._tracer.moved())
         if drawing.left_out:
@@ -87,11 +87,6 @@ class Session:
         return self._copy.scene
 
     @property
-    def selection(self) -> Selection | None:
-        """The last selection, or None."""
-        return self._selecting.found
-
-    @property
     def is_whole(self) -> bool:
         """Whether the page shows the meshes, and not a ray-cast picture, and nothing is cut off."""
         return bool(self._picture.value == MESH and self._section.plane is None)
@@ -99,14 +94,6 @@ class Session:
     def shade(self, name: str) -> None:
         """Show the meshes, or pictures of a shade."""
         self._picture.value = name
-
-    def select(self, polygon: NDArray[np.float64]) -> None:
-        """Select in a polygon, in shares of the picture."""
-        self._selecting.select(polygon)
-
-    def measure(self, first: str, second: str) -> None:
-        """Measure between two instances, by name."""
-        self._measuring.between(first, second)
 
     def cut(self, across: str, share: float) -> None:
         """Show the meshes, cut across an axis at a share of their extent, in percent."""
@@ -167,7 +154,7 @@ class Session:
 
     def redraw(self) -> None:
         """Draw the meshes, cut by the section plane; the caller holds the lock."""
-        cut = self._section.drawn(self._drawing.parts, self.frame)
+        cut = cut_by(self._section.plane, self._drawing.parts, self.frame)
         self._meshes.show(cut.parts)
         cut.mark(self.marks, self.camera().eye)
         self._show_whole_or_cut()
@@ -183,7 +170,7 @@ class Session:
         points = camera.position, camera.look_at
         camera.position, camera.look_at = [frame.to_page(old.to_world(point)) for point in points]
         # Marks lose their positions, so that the next update draws them in the new coordinates.
-        self._selecting.unplace()
+        self.selecting.unplace()
         self._picked = None if self._picked is None else self._picked.unplaced()
         self.views.draw_ground()
         self.views.draw_shadow()
@@ -213,7 +200,7 @@ class Session:
         self._cursor = gui.add_text("Cursor", "")
         PageEvents(gui, {
             "pick": lambda event: self.pick_at(event["x"], event["y"]),
-            "region": lambda event: self._selecting.select(event["points"], event.get("mode", "")),
+            "region": lambda event: self.selecting.select(event["points"], event.get("mode", "")),
             "escape": lambda _: self._clear(),
             "hide": lambda event: self._hide(int(event["id"])),
             "frame": lambda event: self._frame_instance(int(event["id"])),
@@ -228,11 +215,11 @@ class Session:
             self._picture_text = gui.add_html("", visible=False)
             self.views = Views(self, up)
         with gui.add_folder("Measure"):
-            self._measuring = Measuring(self)
+            self.measuring = Measuring(self)
         with gui.add_folder("Section plane"):
             self._section = Sectioning(self)
         with gui.add_folder("Selection"):
-            self._selecting = Selecting(self)
+            self.selecting = Selecting(self)
         self._list = InstanceList(gui, self._copy)
         with gui.add_folder("Bounding boxes", expand_by_default=False):
             self._boxes = BoxOverlay(self)
@@ -246,13 +233,12 @@ class Session:
         self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
 
     def _clear(self) -> None:
-        """Clear picks, measurements and selections."""
         with self.lock:
             self.pick = self._picked = None
             self.marks.clear("face", "edges", "normal")
             self._pick_text.content = readouts.picked(None)
-            self._selecting.clear()
-            self._measuring.clear()
+            self.selecting.clear()
+            self.measuring.clear()
 
     def pick_at(self, x: float, y: float) -> None:
         """Pick at a position, given as shares of the picture's width and height."""
@@ -272,7 +258,7 @@ class Session:
             many = len(self.scene.leaves) > 1
             self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds, many)
             self._mark_pick(whole)
-            self._measuring.add(pick)
+            self.measuring.add(pick)
             self._boxes.follow()
 
     def _snap(self, camera: Camera) -> float:
@@ -291,7 +277,6 @@ class Session:
                 self._list.follow()
 
     def _frame_instance(self, instance_id: int) -> None:
-        """Turn the camera to an instance."""
         with self.updated_scene():
             leaves = self.scene.leaves
             boxes = [
@@ -322,7 +307,6 @@ class Session:
         self.marks.arrow("normal", start, NORMAL_SHARE * away * opening * normal)
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
-        """Mark a picked face and its outline."""
         corners = self.marks.placed(marked, face_triangles(marked.tree, marked.ids))
         self.marks.surface("face", corners, camera.eye, ORANGE)
         edges = self.marks.placed(marked, face_outlines(marked.tree, marked.ids))
@@ -339,7 +323,7 @@ class Session:
                 self._picked = now
                 if now is not None:
                     self._outline(now, camera)
-        self._selecting.follow(camera)
+        self.selecting.follow(camera)
 
     def found(self, marked: Marked) -> Marked | None:
         """Return marked faces as they are now, or `marked` if nothing changed; None if removed."""

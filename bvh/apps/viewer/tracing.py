@@ -142,7 +142,6 @@ class Tracer:
         self._draw()
 
     def _cast(self) -> None:
-        """Cast and show one picture."""
         shade, fine, moves = self.shade, self._fine, self._moves
 
         def check(*_: int) -> None:

@@ -103,7 +103,7 @@ class Viewer(Page):
     @property
     def selection(self) -> Selection | None:
         """The last selection on the page that was opened last, or None."""
-        return None if self._last is None else self._last.selection
+        return None if self._last is None else self._last.selecting.found
 
     @property
     def camera(self) -> Camera | None:
@@ -167,7 +167,6 @@ class Viewer(Page):
             self._remove(client)
 
     def _remove(self, client: ClientHandle) -> None:
-        """Forget a client that is gone."""
         session = self._sessions.pop(client.client_id, None)
         if session is not None:
             session.close()
@@ -176,7 +175,6 @@ class Viewer(Page):
                 self._has_pages.clear()
 
     def _run(self) -> None:
-        """Follow the scene until the end."""
         pause = TICK
         while not self._ended.wait(pause):
             self._has_pages.wait()
@@ -226,7 +224,6 @@ class Viewer(Page):
         return drawing
 
     def _head(self, error: Exception | None = None) -> str:
-        """Return the HTML of the head of the panel."""
         notices = []
         if self._drawing.left_out:
             missing, limit = map(grouped, (self._drawing.left_out, self._max_faces))
@@ -315,7 +312,6 @@ def view(
 
 
 def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
-    """Return a scene of the source, and its title."""
     if isinstance(source, Scene):
         return source, title or "Scene"
     if hasattr(source, "graph") and hasattr(source, "geometry"):

@@ -104,7 +104,6 @@ def common_points(first: Reals, second: Reals) -> Reals:
 
 
 def _common(a: Reals, b: Reals) -> Reals:
-    """Return `common_points` of some pairs."""
     size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
     # In units of their size, so that nothing overflows.
     unit = np.where(size > 0.0, size, 1.0)[:, None, None]

@@ -344,7 +344,6 @@ def _matrix(transform: ArrayLike | None) -> NDArray[np.float64]:
 
 
 def _one(mesh: trimesh.Trimesh, transform: ArrayLike | None) -> CollisionManager:
-    """Return a manager of one mesh."""
     manager = CollisionManager()
     manager.add_object(EXTERNAL, mesh, transform)
     return manager

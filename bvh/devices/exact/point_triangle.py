@@ -122,7 +122,8 @@ def _root_of(x: wp.vec2d):
 
 @wp.func
 def _square_of(v: wp.vec3d, low: wp.vec3d):
-    """Return (double-double, e): |v|**2 of a vector of double-doubles is 2**(2 e) times that."""
+    """Return (square, e) with |v + low|**2 = 2**(2 e) square; `square` is a double-double."""
+    # The vector is divided by 2**e, e the exponent of its largest component, against overflow.
     e = exponent(largest(v))
     s = power_of_two(-e)
     w, w_low = v * s, low * s
@@ -347,7 +348,11 @@ def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp
 def _by_region(
     p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, s: wp.float64
 ):  # fmt: skip
-    """Return the nearest point, by the region that p is in; s is 2**k."""
+    """Return the nearest point, by the Voronoi region of the triangle that p is in.
+
+    All differences are multiplied by s = 2**k, which makes the largest about 1. Regions that
+    doubles do not surely decide are left to `_nearest_of_all`.
+    """
     a, b, c = (p - v0) * s, (p - v1) * s, (p - v2) * s
     ab, bc, ca = (v1 - v0) * s, (v2 - v1) * s, (v0 - v2) * s
     if _sure_corner(a, ab, -ca):
@@ -364,6 +369,7 @@ def _by_region(
     if s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * dot_size(sizes, sizes):
         area, low, areas = _double_area(v0, v1, v2, k)
         return _with_weights(_to_plane(p, v0, v1, v2, k, area, low, areas), w1 / total, w2 / total)
+    # Beyond one edge and between its ends: it has the nearest point.
     if s0 < 0 and dot(ab, a) > ZERO and dot(-ab, b) > ZERO:
         return _to_edge(p, v0, v1)
     if s1 < 0 and dot(bc, b) > ZERO and dot(-bc, c) > ZERO:

@@ -4,9 +4,8 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `mesh_windows.py` | Windows of a large mesh: its triangles, some at a time, from arrays, files or a memory map |
+| `mesh_windows.py` | Windows of a large mesh: its triangles and their groups, some at a time, from arrays or files |
 | `part_splits.py` | Splits of a large mesh into parts: binned SAH over a grid of centroids |
-| `part_folder.py` | Folder of a partitioned mesh: one file for each part's tree, one for its ids, and an index |
 | `open_parts.py` | Parts that are open: mapped trees with their ids, as many as memory is given for |
 | `part_visits.py` | Visits of parts: which rays, points and regions go to which part, near to far |
 | `part_targets.py` | Targets of queries of a mesh in parts: parts are searched near to far, and answers merged |

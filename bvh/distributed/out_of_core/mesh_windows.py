@@ -1,4 +1,4 @@
-"""Windows of a large mesh: its triangles, some at a time, from arrays, files or a memory map."""
+"""Windows of a large mesh: its triangles and their groups, some at a time, from arrays or files."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -6,19 +6,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.lib.format import open_memmap
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.formats.ply_files import CORNERS as PLY_FACES
-from bvh.io.formats.ply_headers import LONGEST, Element, header_of
+from bvh.io.formats.ply_files import LONGEST, Element, header_of
 from bvh.io.formats.stl_files import HEADER as STL_HEADER
 from bvh.io.formats.stl_files import ROW as STL_ROW
 from bvh.io.formats.stl_files import START as STL_START
 from bvh.io.formats.stl_files import count_of, is_text
 from bvh.io.mesh_files import check_flattened, read_file
 from bvh.io.mesh_objects import thin_of
-from bvh.io.meshes import surface_of
+from bvh.io.meshes import surface_of, wrong_groups
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import face_rows, rows
+from bvh.runtime.arguments import bit_masks, face_rows, rows
 
 # Triangles of a window: some 25 MB with all that is made of them.
 WINDOW = 1 << 18
@@ -68,7 +69,6 @@ def windows_of(source: Any) -> Iterator[Window]:
 
 
 def _items(source: Any) -> Iterable[Any]:
-    """Return the meshes and paths of a source."""
     if isinstance(source, str | os.PathLike) or hasattr(source, "faces"):
         return [source]
     # A pair of arrays is one mesh; a pair of pairs is two.
@@ -220,7 +220,6 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
 
 
 def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
-    """Read the triangles of a binary PLY file."""
     vertex_offset, vertex_count, vertex_row = vertex
     for begin, faces in _row_windows(path, *face):
         if len(faces) == 0:
@@ -239,3 +238,48 @@ def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
         points = np.stack([some[axis] for axis in "xyz"], axis=1).astype(np.float64)
         yield points[inverse.reshape(-1, 3)], index, vertex_count
         del vertices
+
+
+class GroupWindows:
+    """Bits of faces, read and checked some at a time, as not all may fit into memory.
+
+    A .npy file is mapped again for each read, which releases the pages of the one before.
+    """
+
+    def __init__(self, groups: ArrayLike | str | os.PathLike[str]) -> None:
+        self._path = os.fspath(groups) if isinstance(groups, str | os.PathLike) else None
+        # An array, perhaps a memory map, is checked as it is read; anything else at once.
+        given: Any = groups if self._path is None else self._mapped()
+        if type(given) not in (np.ndarray, np.memmap):
+            given = bit_masks("groups", given)
+        if given.dtype.kind not in "iu" and given.size:
+            raise TypeError(f"groups must be integers, got {given.dtype}")
+        if given.ndim > 1:
+            raise wrong_groups("triangle", given.shape)
+        # The bits of all faces, if they are the same, and the number of faces; else None, and -1.
+        self._one = bit_masks("groups", given) if given.ndim == 0 else None
+        self._count = len(given) if given.ndim else -1
+        self._array = given if self._path is None else None
+
+    def rows(self, begin: int, count: int) -> NDArray[np.uint32]:
+        if self._one is not None:
+            return np.broadcast_to(self._one, count)
+        if begin + count > self._count:
+            raise ValueError(f"groups must be one for each triangle: there are only {self._count}")
+        array = self._mapped() if self._array is None else self._array
+        return bit_masks("groups", array[begin : begin + count])
+
+    def check_count(self, count: int) -> None:
+        """Raise a ValueError unless these are the bits of `count` faces."""
+        if self._count not in (-1, count):
+            raise wrong_groups(f"of {count} triangles", (self._count,))
+
+    def _mapped(self) -> NDArray[Any]:
+        assert self._path is not None
+        if not os.path.isfile(self._path):
+            raise FileNotFoundError(f"groups: no such file: {self._path}")
+        try:
+            return open_memmap(self._path, mode="r")
+        except Exception as error:
+            # NumPy reads a header as Python's literals, and raises whatever that does.
+            raise ValueError(f"groups, {self._path}: is no .npy file: {error!r}") from None

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from bvh.distributed import part_index
+from bvh.distributed import part_folder
 from bvh.distributed.fetched_files import fetched, reject
-from bvh.distributed.part_index import Index, file_digest, file_names, is_url
+from bvh.distributed.part_folder import Index, file_digest, file_names, is_url
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, prefixed
@@ -100,7 +100,7 @@ class OpenParts:
     def _opened(self, number: int) -> OpenPart:
         """Map the files of a part, checked at the first time in a process."""
         if not is_url(self._place):
-            local = part_index.checked_files(Path(self._place), self._index, number)
+            local = part_folder.checked_files(Path(self._place), self._index, number)
             return self._mapped(number, *local)
         tree_path, ids_path = self._fetched(number)
         try:
@@ -112,13 +112,13 @@ class OpenParts:
 
     def _fetched(self, number: int) -> tuple[Path, Path]:
         """Return the paths of local copies of a part's tree and ids, which are at a URL."""
-        files, root = part_index.file_system(self._place)
+        files, root = part_folder.file_system(self._place)
         block_size = WHOLE if "http" in files.protocol else REQUEST
         part, paths = self._index.parts[number], list[Path]()
         tree, ids = (part.tree_bytes, part.tree_digest), (part.ids_bytes, part.ids_digest)
         for name, (size, digest) in zip(file_names(number), (tree, ids), strict=True):
             label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
-            check = partial(part_index.check_file, part=part, label=label)
+            check = partial(part_folder.check_file, part=part, label=label)
             opened = partial(files.open, path, "rb", block_size=block_size)
             # Copies are named by their content, so other versions of a part do not replace them.
             copy = digest + Path(name).suffix
@@ -140,7 +140,7 @@ class OpenParts:
             tree = load(tree_path, mmap=True, verify=is_new)
             if not isinstance(tree, BVH):
                 raise ValueError("is not a tree over triangles")
-            if is_new and part_index.bits_of(tree) != record.groups:
+            if is_new and part_folder.bits_of(tree) != record.groups:
                 raise ValueError("has other groups than the index says")
         with prefixed(f"{label} ({ids_name})"):
             if is_new and file_digest(ids_path) != record.ids_digest:
@@ -171,7 +171,6 @@ def _state(path: Path) -> State:
 
 
 def _mapped_ids(path: Path, count: int) -> NDArray[np.int64]:
-    """Map the ids of a part with `count` triangles."""
     try:
         ids: NDArray[np.int64] = open_memmap(path, mode="r")
     except Exception as error:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.distributed.merging import Rows
 from bvh.distributed.out_of_core.open_parts import byte_count, open_parts
 from bvh.distributed.out_of_core.part_visits import PartVisits
-from bvh.distributed.part_index import Index, PartRecord, Source, is_url, read_index
+from bvh.distributed.part_folder import Index, PartRecord, Source, is_url, read_index
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, CountResult, integers, number_of, shaped
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
@@ -186,7 +186,6 @@ class PartContent:
 
     @property
     def _has_groups(self) -> bool:
-        """Whether triangles were given groups."""
         return any(part.groups is not None for part in self._index.parts)
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
@@ -198,7 +197,6 @@ class PartContent:
                 yield part.tree, here, row[here]
 
     def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
-        """Return ids as int64; raise for values that are not."""
         if is_lazy(prim_id):
             raise TypeError("prim_id must be a numpy array, got a Dask array: compute it first")
         ids = integers("prim_id", prim_id)

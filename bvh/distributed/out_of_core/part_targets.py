@@ -66,7 +66,6 @@ class PartRays(NamedTuple):
     opened: OpenParts
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the side to ignore."""
         return arguments.cull_code(cull)
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
@@ -75,13 +74,11 @@ class PartRays(NamedTuple):
         raise AssertionError
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
-        """Return the closest hit of each ray."""
         refuse(counters=counters)
         hits: Hits = self._answer(BVH.closest_hit, RaySearch.closest_hits, batch, options, False)
         return hits
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
-        """Return for each ray whether it hits anything."""
         return self._answer(BVH.any_hit, RaySearch.any_hits, batch, options)
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
@@ -89,7 +86,6 @@ class PartRays(NamedTuple):
         return self._answer(BVH.count_hits, RaySearch.count_hits, batch, options, once)
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
-        """Return how many more faces each ray crosses from their back than from their front."""
         counts = self._answer(BVH.count_hits, RaySearch.signed_hits, batch, options)
         return np.asarray(counts, np.int64).reshape(-1)
 
@@ -113,7 +109,6 @@ class PartRays(NamedTuple):
         answers = lists or MergedAnswers(verb, (batch.size,), has_parts)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
-            """Query a part with the rays `rows`, and merge the answer."""
             # The range includes its end, so that a tie is found, and decided by the id.
             some = rays_of(batch, rows, answers.reach(rows))
             answer = search(ray_target(part.tree), some, inside, *rest)
@@ -167,7 +162,6 @@ class PartPoints(NamedTuple):
         return near
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
-        """Return the distance of each point, flat."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
 
         def search(part: OpenPart, some: PointBatch, _: int) -> Columns:
@@ -212,7 +206,6 @@ class PartPoints(NamedTuple):
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
-        """Return the winding number of each of the points (n, 3)."""
         loops = self._boundary()
         if accuracy < np.inf and loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
@@ -226,7 +219,6 @@ class PartPoints(NamedTuple):
     def wound_around(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
-        """Return which points (n, 3) have a winding number above a half."""
         return above_half(self.winding_numbers, self._boundary(), points, threads, progress)
 
     def _approximate(
@@ -272,7 +264,6 @@ class PartPoints(NamedTuple):
         self.rays.visits.of_points(batch, visit, progress, answers.reach, count, self.mask)
 
     def _target_of(self, part: OpenPart) -> Any:
-        """Return the faces of a part that count."""
         return point_target(part.tree, self.query, _bits_of(self.mask))
 
 
@@ -288,7 +279,6 @@ class PartRegions(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the overlaps of each region, of a batch of this leading shape."""
         size, workers = len(regions[0]), arguments.thread_count(threads)
         answers = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
         bits = _bits_of(self.mask)
@@ -315,7 +305,6 @@ def refuse(filter: object = None, counters: bool = False) -> None:
 
 
 def declared(query: Callable[..., object]) -> Verb:
-    """Return the declaration of a query."""
     verb = verb_of(query)
     assert verb is not None
     return verb

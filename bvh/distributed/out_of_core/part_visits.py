@@ -60,7 +60,6 @@ class PartVisits:
                     finish()
 
     def _box_target(self) -> RaySearch:
-        """Return the tree over the boxes of parts."""
         if self._box_tree is None:
             self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
         target: RaySearch = ray_target(self._box_tree)
@@ -145,7 +144,6 @@ class PartVisits:
             progress(size, size)
 
     def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
-        """Visit parts with their rows, the parts with the nearest entries first."""
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]

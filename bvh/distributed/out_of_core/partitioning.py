@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.distributed.out_of_core.mesh_windows import WINDOW, windows_of
+from bvh.distributed.out_of_core.mesh_windows import WINDOW, GroupWindows, windows_of
 from bvh.distributed.out_of_core.open_parts import byte_count
-from bvh.distributed.out_of_core.part_folder import NewPartFolder, new_folder
 from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_cells
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.part_index import PartRecord, Source
-from bvh.io.face_groups import GroupWindows
+from bvh.distributed.part_folder import NewPartFolder, PartRecord, Source, new_folder
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, check_option, thread_count
 from bvh.runtime.cache.plain_files import open_plain
@@ -59,16 +57,16 @@ def partition(
         is whatever `BVH.from_mesh` takes, such as a pair (vertices, faces), or a tree, which may
         be mapped from a file. Triangles get ids in this order.
     folder : str or path-like
-        Created, or empty; or a URL of fsspec, such as ``s3://bucket/city``.
+        A folder that is empty or does not exist yet, or a URL of fsspec, such as
+        ``s3://bucket/city``.
     groups : int, array_like of int, shape (m,), or path, optional
-        32 bits for each triangle, in the order of ids, or for all of them, by which `mask` of a
-        query chooses: see `BVH.from_triangles`. An array may be a memory map; a path is that of a
-        .npy file, which is read in windows. By default those of trees among the sources; all other
-        triangles have all bits.
+        32 bits for each triangle, in the order of ids, or one number for all triangles. Queries
+        select triangles by these bits with `mask` (see `BVH.from_triangles`). An array may be a
+        memory map; a path is that of a .npy file, which is read in windows. By default, triangles
+        of trees among the sources keep their bits, and all others have all bits set.
     memory : int or str
-        Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``, at least 50 MB; Python and its
-        libraries come on top. It determines the size of parts: at most a triangle for each 400
-        bytes.
+        Limit of memory in bytes, such as ``"500MB"`` or ``"2GiB"``, at least 50 MB, in addition to
+        that of Python and its libraries. A part has at most one triangle for each 400 bytes of it.
     quality : {"medium", "high"}
         As in `BVH.from_triangles`.
     threads : int, optional
@@ -89,10 +87,11 @@ def partition(
 
     Notes
     -----
-    Until it is done, it takes up to 220 bytes of disk for each triangle in `folder`, where parts
-    of some 100 bytes for each remain; for a URL, both in the folder for temporary files. Triangles
-    that no grid tells apart, such as copies of one, are cut by their ids. An exception leaves an
-    empty folder, a process that is killed one that `bvh.load` refuses, with files to be removed.
+    While it runs, it uses up to 220 bytes of disk for each triangle in `folder`; the finished parts
+    take some 100 bytes for each. For a URL, that space is needed in the folder for temporary files.
+    Triangles that no grid separates, such as copies of one, are split by their ids. After an
+    exception the folder is empty. After the process is killed, the folder has files left that must
+    be removed, and `bvh.load` refuses it.
 
     Examples
     --------
@@ -134,7 +133,6 @@ class _Steps:
         self._report, self.done, self.total = report, 0, 0
 
     def add(self, count: int) -> None:
-        """Count triangles as done."""
         self.done += count
         if self._report is not None:
             self._report(self.done, max(self.total, self.done))

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera, check_camera
 from bvh.distributed.out_of_core.part_content import PartContent
 from bvh.distributed.out_of_core.part_targets import PartPoints, PartRays, PartRegions
-from bvh.distributed.part_index import is_url
+from bvh.distributed.part_folder import is_url
 from bvh.pictures.render_source import RenderSource
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import RegionQueries
@@ -141,7 +141,13 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
                     done += len(hits.t) * width
                     if report is not None:
                         report(done, total)
-        return visible_source(self, seen, smooth=smooth, threads=threads)
+        # For smooth normals, neighbours that are not seen, too.
+        ids = neighbours(self, seen) if smooth else seen
+        corners = self.corners(ids).reshape(-1, 3)
+        faces = np.arange(len(corners)).reshape(-1, 3)
+        groups = self.groups_of(ids) if self._has_groups else None
+        tree = BVH.from_triangles(corners, faces, groups=groups, threads=threads, warn=False)
+        return RenderSource(tree, self, ids)
 
     def _ray_target(self) -> PartRays:
         return PartRays(self._visits, self.opened)
@@ -242,24 +248,6 @@ def load(
             parts.validate()
         return parts
     return loading.load(path, mmap=mmap, verify=verify, audit=audit, threads=threads)
-
-
-def visible_source(
-    parts: Parts, seen: NDArray[np.int64], *, smooth: bool, threads: int | None = None
-) -> RenderSource:
-    """Return a source of pictures in which rays of the camera hit no other triangles than `seen`.
-
-    For `smooth` normals it has their neighbours, too.
-    """
-    ids = np.unique(seen)
-    if smooth:
-        ids = neighbours(parts, ids)
-    corners = parts.corners(ids).reshape(-1, 3)
-    faces = np.arange(len(corners)).reshape(-1, 3)
-    # Neighbours may have no bits, and are not seen.
-    groups = parts.groups_of(ids) if parts._has_groups else None
-    tree = BVH.from_triangles(corners, faces, groups=groups, threads=threads, warn=False)
-    return RenderSource(tree, parts, ids)
 
 
 def tile_rays(

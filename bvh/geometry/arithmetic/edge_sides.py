@@ -213,7 +213,10 @@ passes_through = inlined(lambda o, d, v: is_zero(o, d, v, (1.0, 1.0, 1.0)))
 
 @kernel
 def is_zero(o, d, v, e):
-    """Return whether, on each axis, the component of d x (v-o) or that of e is surely zero."""
+    """Return whether all three terms of the side (d x (v-o)) . e surely are zero.
+
+    On each axis, the component of d x (v-o) or that of e is zero.
+    """
     stay_outlined()
     p = floats.difference(v, o, 0)
     return (

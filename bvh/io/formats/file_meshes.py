@@ -85,7 +85,6 @@ def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) ->
 
 
 def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Triangles]:
-    """Yield the triangles of each part."""
     rows = np.arange(len(faces)) if face_ids is None else face_ids
     corners = None
     if mesh.uv is not None or mesh.normals is not None:

@@ -115,7 +115,6 @@ def _without_remarks(lines: Lines) -> Lines:
 
 
 def _read_piece(lines: Lines, state: _State) -> None:
-    """Read what is in some lines."""
     # Comments and smoothing groups, often numerous, are removed before the loop over other lines.
     # `since` has how many vertices and so on there are up to each line.
     is_known = lines.start_with(b"s") | (lines.data[lines.begins] == ord("#"))

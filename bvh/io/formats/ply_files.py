@@ -6,6 +6,7 @@ trimesh takes all lists of a binary file to be as long as the first, and sorts t
 import contextlib
 import importlib
 import io
+import re
 import struct
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.formats.file_meshes import FileMesh, OfCorners, Part
-from bvh.io.formats.ply_headers import Element, PlyHeader, Property, header_of
 from bvh.io.formats.text_lines import table, with_newlines
 
 Ints = NDArray[np.int64]
@@ -22,6 +22,42 @@ CORNERS = ("vertex_indices", "vertex_index")
 COORDINATES = ("texture_u", "texture_v"), ("u", "v"), ("s", "t")
 # A length of a list as `struct` reads it.
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
+
+# Types of numpy by those of headers, and byte orders by formats.
+TYPES = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",
+    "ushort": "u2", "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
+    "float": "f4", "float32": "f4", "double": "f8", "float64": "f8", "int64": "i8",
+    "uint64": "u8", "float16": "f2",
+}  # fmt: skip
+ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
+# A header is a few lines; what is longer is no header.
+LONGEST = 1 << 16
+
+
+class Property(NamedTuple):
+    """A property of an element: types as those of numpy; of a list also that of its length."""
+
+    name: str
+    kind: str
+    length: str | None = None
+
+
+class Element(NamedTuple):
+    """An element of a file, and the number of its rows."""
+
+    name: str
+    rows: int
+    properties: list[Property]
+
+
+class PlyHeader(NamedTuple):
+    """The header of a file: its byte order, "" for text, elements, comments, and its size."""
+
+    order: str
+    elements: list[Element]
+    comments: list[str]
+    size: int
 
 
 class _List(NamedTuple):
@@ -79,6 +115,42 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
         points, corners, offsets, (Part(material=_image(header.comments, resolver)),), None, uv,
         normals, _colors(vertex), _colors(face) if not strips else None,
     )  # fmt: skip
+
+
+def header_of(data: bytes) -> PlyHeader:
+    """Return the checked header of a file that begins with `data`, and may end too early."""
+    start = data[:LONGEST]
+    magic = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
+    if magic is None:
+        raise ValueError("it does not begin with a line 'ply'")
+    # Lines of old files end with a carriage return alone.
+    mark = b"\r" if magic[1] == b"\r" else b"\r?\n"
+    end = re.search(rb"[\r\n]end_header[ \t]*%b" % mark, start)
+    if end is None:
+        raise ValueError("its header has no line 'end_header'")
+    order, elements, comments = None, list[Element](), []
+    for line in start[magic.end() : end.start()].decode("latin-1").splitlines():
+        words = line.split()
+        if not words:
+            continue
+        match words:
+            case ["comment" | "obj_info", *_]:
+                comments.append(line.strip())
+            case ["format", name, *_] if name in ORDERS:
+                order = ORDERS[name]
+            case ["element", name, count] if count.isdecimal() and len(count) < 40:
+                elements.append(Element(name, int(count), []))
+            case ["property", "list", length, kind, name] if (
+                elements and length in TYPES and kind in TYPES and "f" not in TYPES[length]
+            ):
+                elements[-1].properties.append(Property(name, TYPES[kind], TYPES[length]))
+            case ["property", kind, name] if elements and kind in TYPES:
+                elements[-1].properties.append(Property(name, TYPES[kind]))
+            case _:
+                raise ValueError(f"its header has a line {line.strip()[:60]!r}")
+    if order is None:
+        raise ValueError("its header has no format")
+    return PlyHeader(order, elements, comments, end.end())
 
 
 def _indices(values: NDArray[Any], offsets: Ints, count: int, what: str, least: int = 0) -> Any:
@@ -231,7 +303,6 @@ class _Bytes:
         raise ValueError(f"it is cut off: {size} bytes do not hold its {count} rows of {name}")
 
     def values(self, place: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return the values at places."""
         width, form = self.size(kind), self._order + kind
         if stride is not None:
             return np.ndarray(len(place), form, self._data, int(place[0]), (stride,))
@@ -262,7 +333,6 @@ class _Bytes:
             self._refuse(element)
 
     def check_end(self) -> None:
-        """Check that nothing is behind the last row."""
         if self._at < len(self._data):
             more = len(self._data) - self._at
             raise ValueError(f"it has {more} bytes after the last row of its header")
@@ -308,7 +378,6 @@ class _Words:
             raise ValueError(f"{element.name} {row} and its line do not end together")
 
     def check_end(self) -> None:
-        """Check that nothing is behind the last row."""
         more = len(self._begins) - 1 - self._at
         if more:
             raise ValueError(f"it has {more} lines after the last row of its header")

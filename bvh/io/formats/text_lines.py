@@ -70,7 +70,6 @@ def pieces_of(data: bytes) -> Iterator[Lines]:
 
 
 def _lines(text: bytes) -> Lines:
-    """Return the lines of a text that ends with a newline."""
     data = np.frombuffer(text + b" " * 16, np.uint8)
     is_start = data > 32
     is_start[1:] &= data[:-1] <= 32
@@ -143,5 +142,4 @@ def line_number(
 
 
 def shown(line: bytes) -> str:
-    """Return a line for an error."""
     return repr(line.strip().decode("utf-8", "replace")[:60])

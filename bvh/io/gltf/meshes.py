@@ -69,7 +69,6 @@ class Meshes:
         return len(self.sizes) - 1
 
     def _add(self, array: NDArray[Any]) -> int:
-        """Add an array as an accessor."""
         kind = {"f": 5126, "u": 5125}[array.dtype.kind]
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         record: Json = {"bufferView": self.add_buffer(data), "componentType": kind}
@@ -223,11 +222,9 @@ class Meshes:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _ignore(self, what: str, where: str) -> None:
-        """Store what is ignored, for `warn`."""
         self._ignored.setdefault(what, []).append(where)
 
     def warn(self) -> None:
-        """Warn about what is ignored."""
         if self._empty:
             more = len(self._empty) - 1
             others = f", and {number_of(more, 'nodes more')}" if more else ""

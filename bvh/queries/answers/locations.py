@@ -8,6 +8,7 @@ of a tree; maps of a scene change in place, so hits on a leaf that has moved sin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from functools import cached_property
 from typing import Any, Self
@@ -29,8 +30,10 @@ from bvh.tree.shapes import HOLLOW, shape_of
 Floats = NDArray[np.float64]
 
 # The object that was searched; its count of moves; the rays (six numbers, or origins and
-# directions) or None, or a column (..., 1) of numbers of parts. A plain tuple, for speed.
+# directions) or None, or a column (..., 1) of numbers of parts. A plain tuple, for speed. Of Dask
+# arrays, the function that queries positions or normals, lazily, by that name.
 Source = tuple[Any, int, Any]
+LazySource = Callable[[str], Any]
 
 # Hits that a thread takes at a time, and shapes that are in memory at a time.
 AT_ONCE = 1 << 15
@@ -39,8 +42,10 @@ NAMES, NO_LEAVES = ("position", "normal"), np.empty(0, np.int32)
 UNPICKLED = ("_source", "_unread")
 
 
-def taken(source: Source, index: Any) -> Source:
+def taken(source: Source | LazySource, index: Any) -> Source | LazySource:
     """Return the source of the hits that an index selects, with their rays, if it has rays."""
+    if callable(source):
+        return lambda name: selected(source(name), index, 1)
     of, moves, rays = source
     if rays is None or not isinstance(rays[0], np.ndarray):
         return source
@@ -84,8 +89,8 @@ class Located(Sourced):
         Raises
         ------
         AttributeError
-            If the hits have no source: those of Dask arrays, pickled ones, and those that were made
-            from columns.
+            If the hits have no source: pickled ones, those that were made from columns, and of Dask
+            arrays those of `all_hits`.
         RuntimeError
             If an instance that is hit has moved since: read them before it moves.
         ValueError
@@ -180,13 +185,15 @@ def located(hits: Any, name: str) -> Any:
     unread = vars(hits).pop("_unread", None)
     if unread is not None:
         return unread
-    source: Source | None = vars(hits).get("_source")
+    source: Source | LazySource | None = vars(hits).get("_source")
     if source is None:
         raise AttributeError(
             "these hits do not know what they hit: position and normal are of hits that "
-            "closest_hit or all_hits has returned, and must be read before hits are pickled; "
-            "hits of Dask arrays have none"
+            "closest_hit or all_hits has returned, and must be read before hits are pickled; those "
+            "of all_hits of Dask arrays have none"
         )
+    if callable(source):
+        return source(name).astype(hits.t.dtype)
     if type(hits.t) is float:
         both = of_one_ray(source, vars(hits).get("leaf", -1), hits.prim_id, hits.u, hits.v)
         if both is not None:
@@ -207,12 +214,14 @@ def located(hits: Any, name: str) -> Any:
 
 def face_normals(near: Any) -> Any:
     """Return the unit normals of the faces of closest points, (..., 3), in their library."""
-    source: Source | None = vars(near).get("_source")
+    source: Source | LazySource | None = vars(near).get("_source")
     if source is None:
         raise AttributeError(
             "these points do not know their faces: normal is of what closest_point has returned, "
-            "and must be read before it is pickled; points of Dask arrays have none"
+            "and must be read before it is pickled"
         )
+    if callable(source):
+        return source("normal")
     view, moves, rest = source
     prim_id, u, v = (np.asarray(in_numpy(column)) for column in (near.prim_id, near.u, near.v))
     ids, shapes = prim_id.ravel(), []

@@ -112,7 +112,7 @@ class Table(Record):
         columns, kind = self._columns(), type(self).__name__
         names = ", ".join(columns)
         if any(map(is_lazy, columns.values())):
-            raise TypeError(f"{kind} of Dask arrays are no array: compute its fields {names}")
+            raise TypeError(f"{kind} of Dask arrays is not an array: compute its fields {names}")
         # Ids of a single query get the type of those of many, unless they are larger.
         arrays = {
             name: np.asarray(a, np.int32 if type(a) is int and a < 1 << 31 else None)

@@ -197,8 +197,9 @@ def result_columns(n: int, ids: Any) -> Columns:
     if n < LARGE:
         front = np.empty(n, np.bool_)
         return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), front)
-    # From the beginning of a large page on, so that it is filled with few of them: to touch cached
-    # results first as small pages takes as long as to find them. The rest is never touched.
+    # One block from a large page on is filled with few large pages: with small ones, the page faults
+    # of the first writes take as long as the search.
+    # The rest of the block is never touched.
     rows, kind = -(-n // 64) * 64, CODES if ids is np.int64 else IDS
     memory = np.empty(rows * (25 + kind.itemsize) + LARGE_PAGE, BYTES)
     at = -memory.__array_interface__["data"][0] % LARGE_PAGE

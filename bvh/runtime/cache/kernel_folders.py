@@ -17,16 +17,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bvh.runtime.cache.plain_files import (
-    BY_DESCRIPTOR,
-    FOLDER,
-    NO_LINK,
-    PLAIN,
-    READ,
-    PlainFolder,
-    absolute,
-)
+from bvh.runtime.cache.plain_files import NO_LINK, PLAIN, READ, absolute, open_plain
 
+BY_DESCRIPTOR = hasattr(os, "getuid") and os.open in os.supports_dir_fd
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
@@ -34,13 +28,13 @@ class Untrusted(PermissionError):
     """A file or folder that another user could have written."""
 
 
-class KernelFolder(PlainFolder):
+class KernelFolder:
     """A folder of kernel files, opened when it is first needed."""
 
     def __init__(self, path: Path, link: bool = True) -> None:
         # `link` is whether the parent may be a symbolic link.
-        super().__init__(path)
-        self._link = link
+        self.path, self._link = Path(os.path.abspath(path)), link
+        self._descriptor: int | None = None
         self._identity: tuple[int, int] | None = None
 
     def _opened(self) -> int | None:
@@ -97,8 +91,29 @@ class KernelFolder(PlainFolder):
 
     def close(self) -> None:
         """Close the descriptor; the folder is opened again when it is needed."""
-        super().close()
-        self._identity = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = self._identity = None
+
+    def _at(self, name: str) -> tuple[Path | str, int | None]:
+        """Return the path of a file and the descriptor that it is relative to; raises OSError."""
+        folder = self._opened()
+        return (self.path / name if folder is None else name), folder
+
+    def open(self, name: str, flags: int) -> int:
+        """Open or create a file of the folder, as `open_plain` does."""
+        path, folder = self._at(name)
+        return open_plain(path, flags, folder)
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            path, folder = self._at(name)
+            os.unlink(path, dir_fd=folder)
+
+    def names(self) -> list[str]:
+        """Return the names of all files; raises OSError."""
+        folder = self._opened()
+        return os.listdir(self.path if folder is None else folder)
 
     def read(self, name: str) -> bytes:
         """Return the content of a trusted file; raises OSError."""

@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,19 +62,10 @@ def _python_files(package: Path) -> Iterator[tuple[str, str]]:
                 pending.append(name + "/")
 
 
-def by_bytes(sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:
-    """Return a hash of the sources' bytes and of the surroundings."""
-    return _hashed(sources, surroundings, lambda content: content)
-
-
-def by_syntax(sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:
-    """Return a hash of the sources' syntax and of the surroundings."""
-    return _hashed(sources, surroundings, _syntax)
-
-
 def _hashed(
-    sources: Mapping[str, bytes], surroundings: Sequence[str], meaning: Callable[[bytes], bytes]
-) -> str:
+    meaning: Callable[[bytes], bytes], sources: Mapping[str, bytes],
+    surroundings: Sequence[str] = (),
+) -> str:  # fmt: skip
     """Return a hash of the names, of the `meaning` of each content, and of the surroundings."""
     digest = hashlib.sha256()
     for name, content in sources.items():
@@ -110,3 +102,6 @@ def _syntax(source: bytes) -> bytes:
                 else:
                     parts.append(repr(value))
     return "\n".join(parts).encode()
+
+
+by_bytes, by_syntax = partial(_hashed, bytes), partial(_hashed, _syntax)

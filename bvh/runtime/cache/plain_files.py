@@ -1,24 +1,20 @@
-"""Files and folders opened by their own names, never through a link; locks; the starting folder.
+"""Files opened by their own names, never through a link; locks; the starting folder.
 
 Whoever can write to a folder can plant a link in it, under the name of a file that is about to be
 written. So a folder is opened once and used by its descriptor, and what is written to is a file
 that has no other name. Windows has no descriptors of folders; there a folder is used by its path.
 """
 
-import contextlib
 import errno
 import os
 import stat
 import sys
 from pathlib import Path
 
-BY_DESCRIPTOR = hasattr(os, "getuid") and os.open in os.supports_dir_fd
-
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | NO_LINK
 # Opening a pipe or a device must neither block nor have effects.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 # Errors that mean "locked by another"; all others mean that the disk has no locks.
 LOCKED = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
@@ -73,44 +69,3 @@ def open_plain(path: str | Path, flags: int, folder: int | None = None) -> int:
         os.close(file)
         raise OSError(errno.EINVAL, "is no file, or has another name", os.fspath(path))
     return file
-
-
-class PlainFolder:
-    """A folder that is not a link, opened when it is first needed."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.abspath(path))
-        self._descriptor: int | None = None
-
-    def _opened(self) -> int | None:
-        """Return a descriptor of the folder, None on systems without them; raises OSError."""
-        if BY_DESCRIPTOR and self._descriptor is None:
-            self._descriptor = os.open(self.path, FOLDER | PLAIN)
-        return self._descriptor
-
-    def close(self) -> None:
-        """Close the descriptor; the folder is opened again when it is needed."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-        self._descriptor = None
-
-    def _at(self, name: str) -> tuple[Path | str, int | None]:
-        """Return the path of a file and the descriptor that it is relative to; raises OSError."""
-        folder = self._opened()
-        return (self.path / name if folder is None else name), folder
-
-    def open(self, name: str, flags: int) -> int:
-        """Open or create a file of the folder, as `open_plain` does."""
-        path, folder = self._at(name)
-        return open_plain(path, flags, folder)
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if that is possible."""
-        with contextlib.suppress(OSError):
-            path, folder = self._at(name)
-            os.unlink(path, dir_fd=folder)
-
-    def names(self) -> list[str]:
-        """Return the names of all files; raises OSError."""
-        folder = self._opened()
-        return os.listdir(self.path if folder is None else folder)

@@ -107,7 +107,6 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
 
     @llvm_operation
     def call(typingctx: TypingContext, words: Type) -> Operation:
-        """Call the kernel with arguments read from words; write status and results to them."""
         # Compiled here, because this is not called if the kernel is loaded from the cache.
         helper.compile(kinds)
         result = helper.overloads[kinds]
@@ -155,7 +154,6 @@ def _propagate(typingctx: TypingContext, status: Type, error: Type) -> Operation
     """Leave the calling function as one that has raised; `error` is an address (see `ERROR`)."""
 
     def codegen(context, builder, sig, args):
-        """Emit a check of a status: it raises the exception of the kernel in the caller."""
         convention = context.call_conv
         exception_type = convention._get_excinfo_argument(builder.function).type.pointee
         raised = convention._get_return_status(

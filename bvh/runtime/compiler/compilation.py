@@ -53,7 +53,6 @@ class HelperLibrary(codegen.JITCodeLibrary):
         self._linking_libraries: list[codegen.CodeLibrary] = []
 
     def add_llvm_module(self, ll_module: ModuleRef) -> None:
-        """Take the module of a helper, simplified function by function."""
         ll_module.data_layout = self._codegen._data_layout
         manager, builder = _simplifier(self._codegen)
         for function in _own_functions(ll_module):
@@ -86,7 +85,6 @@ class EntryLibrary(codegen.JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Link the entry with all that it calls; optimise and emit that together."""
         self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
         public = {function.name for function in _own_functions(self._final_module)}
@@ -360,7 +358,6 @@ class KernelCompiler(compiler.CompilerBase):
         self.state.flags = KernelFlags(self.state.flags)
 
     def define_pipelines(self) -> list[compiler_machinery.PassManager]:
-        """Return the passes of kernels, in order."""
         manager = KernelPasses("bvh")
         for step in (
             FrontEnd,

@@ -56,7 +56,6 @@ class CompileNotice:
         return (self._since if self._depth else now) - self._spent
 
     def _print(self, line: str) -> None:
-        """Print the line, once in a process."""
         if self.enabled:
             self.enabled = False
             # Errors of the terminal are ignored.

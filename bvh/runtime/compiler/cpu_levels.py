@@ -229,7 +229,10 @@ _cache_clears: list[Callable[[], None]] = []
 
 
 def cached_for_target(find: Callable[..., T]) -> Callable[..., T]:
-    """Cache results that depend on the CPU of kernels, until `forget_target` clears them."""
+    """Cache the results of a function that depend on the CPU that kernels are compiled for.
+
+    `forget_target` clears them.
+    """
     cached = lru_cache(maxsize=2)(find)
     _cache_clears.append(cached.cache_clear)
     return cached

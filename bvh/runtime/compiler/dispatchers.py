@@ -8,6 +8,7 @@ but several times as slowly.
 import os
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numba  # whole before its parts: threads may import at once
@@ -93,18 +94,14 @@ def _try() -> None:
     compiled(power, options | ENTRY).compile((types.float64, types.int64))
 
 
-def _helper_compiler(*state: object) -> Any:
+def _compiler(kind: str, *state: object) -> Any:
+    """Return the compiler of a helper or an entry."""
     own = own_pipelines()
-    return (own.helper if own else compiler.Compiler)(*state)
+    return (getattr(own, kind) if own else compiler.Compiler)(*state)
 
 
-def _entry_compiler(*state: object) -> Any:
-    own = own_pipelines()
-    return (own.entry if own else compiler.Compiler)(*state)
-
-
-HELPER: Options = {"pipeline_class": _helper_compiler}
-ENTRY: Options = {"pipeline_class": _entry_compiler}
+HELPER: Options = {"pipeline_class": partial(_compiler, "helper")}
+ENTRY: Options = {"pipeline_class": partial(_compiler, "entry")}
 
 
 def compiled(function: Function, options: Options) -> Dispatcher:

@@ -70,7 +70,6 @@ class KernelTypeInferer(typeinfer.TypeInferer):
         return kind or super().resolve_value_type(inst, val)
 
     def propagate(self, raise_errors: bool = True) -> object:
-        """Infer the types of all variables."""
         # Without loops, variables are defined before they are used, so that one pass over the
         # constraints finds all types, unless it has errors. Numba would repeat passes.
         if any(
@@ -92,7 +91,6 @@ class FrontEnd(compiler_machinery.FunctionPass):
         compiler_machinery.FunctionPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
-        """Translate bytecode to typed code of Numba, by the passes that kernels need."""
         # Skip the empty CACHE entries that Python, since 3.11, has among its instructions.
         for instruction in reversed(state.bc.table.values()):
             after = state.bc.table.get(instruction.next)

@@ -33,8 +33,8 @@ _OPERATIONS = {
     "lowest_bit popcount select sqrt",
     "lanes": "compress_order full_like joined lane lane_numbers mask_bits mask_of part permute "
     "splat",
-    "memory": "address claim gather load load_ints load_threes peek peek_int pointer pointer_to poke "
-    "poke_int prefetch_address shifted store store_ints",
+    "memory": "address claim gather load load_threes peek peek_int pointer pointer_to poke "
+    "prefetch_address shifted store store_ints",
 }
 # By file, its deferred names; by operation, those of its file.
 _HOMES = {home: names_of(f"{__name__}.{home}", names) for home, names in _OPERATIONS.items()}
@@ -44,7 +44,6 @@ __all__ = ["HAS_FMA", "WIDTH", "Accessor", "Vec", "field", "rows", "splat_rows",
 
 
 def __getattr__(name: str) -> Any:
-    """Return the deferred intrinsic of an operation."""
     if name in _FOUND:
         return _FOUND[name](name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -86,7 +86,6 @@ def splat_rows(*places: int) -> Accessor:
     # The index of the number is its place times the stride.
     @literal_operation
     def read(typingctx: TypingContext, numbers: Type) -> Operation:
-        """Return the numbers at `places` rows, each in all lanes of a vector."""
         result = _kind_of(vectors.Vec(types.float32, WIDTH), places)
 
         def codegen(context, builder, sig, args):

@@ -123,7 +123,6 @@ def lowest(typingctx: TypingContext, vector: Type) -> Operation:
     real = isinstance(vector.dtype, types.Float)
 
     def emit(builder: Builder, value: Value) -> Value:
-        """Emit the least lane: halves are compared until one lane is left."""
         n = vector.n
         while n > 1:
             n //= 2

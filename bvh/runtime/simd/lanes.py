@@ -132,7 +132,6 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
     native, table = _native_permute(vector), _table()
 
     def emit(builder: Builder, value: Value, order: Value) -> Value:
-        """Emit the lanes of `value` in an order: by one instruction, or lane by lane."""
         if native is not None:
             return call(builder, native, [value, order], plain=True)
         if table and vector.n == 4 and vector.dtype in (types.float32, types.int32):

@@ -158,12 +158,6 @@ def peek_int(typingctx: TypingContext, array: Type, index: Type) -> Operation:
     return reading(array, types.int32) if is_flat(array, types.float32) else None
 
 
-@literal_operation
-def poke_int(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
-    """Write the bits of an int32 into an element of a float32 array."""
-    return writing(array, types.int32) if is_flat(array, types.float32) else None
-
-
 def loading(array: Type, n: Type, lane: Type) -> TypedCode:
     """Return the operation that loads n lanes of a type."""
     vec = Vec(lane, n.literal_value)
@@ -181,12 +175,6 @@ def load(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operati
     if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
         return None
     return loading(array, n, array.dtype)
-
-
-@literal_operation
-def load_ints(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
-    """Load n elements of a float32 array as the int32 whose bits they hold."""
-    return loading(array, n, types.int32) if is_flat(array, types.float32) else None
 
 
 @literal_operation

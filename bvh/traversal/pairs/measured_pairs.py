@@ -14,11 +14,11 @@ from bvh.runtime.simd import peek, poke, shifted, sqrt
 from bvh.traversal.pairs import closest_memory as memory
 from bvh.traversal.pairs.pair_frames import side_corners
 
-# The least squared cosine or sine that is clearly not 0; the largest coordinate and the least
-# square whose products do not over- or underflow; the least product with g of an edge, and the
-# largest square of one, as multiples of the square of g.
+# Squared sines and cosines above this are clearly not 0.
 CLEAR = 2.0**-40
+# The largest coordinate, and the least squared distance, whose products are in range.
 REACH, LEAST = 2.0**200, 2.0**-200
+# For an edge u at v, with g = v - w: the least u . g and the largest u . u, in units of g . g.
 NEAR, FAR = 2.0**-30, 2.0**70
 # A factor that lowers numbers from float32 by more than their errors.
 ROUNDED = 1.0 - 2.0**-18
@@ -49,11 +49,13 @@ def _askew(u, v):
 
 @kernel
 def nearest_at(a, b, v, w):
-    """Return whether v and w are vertices of two triangles, and clearly their nearest points."""
-    # Then `triangle_distance` gives the distance of v and w, and is sure of it. With all edges at v
-    # leading away from w, and those at w from v, every other feature is farther away by 2**-31 of
-    # the distance, or is reduced to these two by decisions that rounding is too small to change:
-    # sines and cosines above 2**-20 leave 2**-60 of what double-doubles compare, to 2**-98.
+    """Return whether v is a vertex of a, w one of b, and they are clearly the nearest points."""
+    # If so, `triangle_distance` returns their distance, and is sure of it. Edges at v lead away
+    # from w, and edges at w away from v, so that the distance grows along all of them. Two features
+    # (vertices, edges, faces) of which one contains neither v nor w are farther apart by at least
+    # 2**-31 of the distance. For all others, the nearest points are found to be v and w by signs of
+    # products of sines and cosines above 2**-20: at least 2**-60 of their terms, which double-doubles
+    # decide, with errors of 2**-98.
     stay_outlined()
     i, j = _place(a, v), _place(b, w)
     g = minus(v, w)

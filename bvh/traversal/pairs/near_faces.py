@@ -132,14 +132,15 @@ _between = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.
 
 @inlined
 def _nearest_edges(rows, at, k):
-    """Return (square, key) of triangles by the nearest points of their edges."""
-    # For the triangles of `_keys_of_faces`, which are at rows `at` and at k. The square is the
-    # least squared distance of two edges, approximately; the key bounds that of the triangles, by
-    # the direction between those points.
+    """Return (squares, keys) of triangles in lanes and one more, by nearest points of edges."""
+    # `at` and `k` are those of `_keys_of_faces`. `squares` are the least squared distances of two
+    # edges, up to rounding. `keys` are lower bounds of the squared distances of the triangles,
+    # along the directions between these points; any direction gives a bound.
     best = splat(F(INF), WIDTH)
     gx, gy, gz = best, best, best
     for i in range(3):
-        # The nearest points of two edges are p + s u and r + t v.
+        # The nearest points of two edges are p + s u and r + t v (Ericson 2005, "Real-Time
+        # Collision Detection", 5.1.9).
         p = _row(rows, at + 3 * i)
         u = minus(_row(rows, at + 3 * ((i + 1) % 3)), p)
         a = dot(u, u)

@@ -1,6 +1,10 @@
 """Pairs of boxes of two trees, by their distances: opened, sorted and pushed; leaves side by side.
 
-The key of an entry of the stack is the bits of the squared distance of both boxes.
+In these files `side` is a tree and its map to the frame of the pair, in float64 (see
+`pair_frames`); `floats` are its map, 12 numbers, and the direction of the search, 3, in float32;
+`reals` are the numbers of the search (see `closest_memory`). A key is a lower bound of the squared
+distance of two boxes or faces in that frame; of boxes that overlap it is minus the square of a
+depth. Entries of the stack have its bits.
 """
 
 import numpy as np
@@ -109,10 +113,10 @@ least_of = inlined(lambda lanes, mask: simd.lowest(simd.select(mask, lanes, INF)
 
 @inlined
 def in_frame(box, floats):
-    """Return (box, reaches, inverse squares) of a box, or boxes, in the frame of the pair."""
-    # A box is (centre, three half axes), and has a reach and an inverse square for each of these: 1
-    # by the square of its length. The reach along a half axis, times its length, is the sum of its
-    # products with all of them.
+    """Return (box, reaches, inverses) of a box, or boxes in lanes, in the frame of the pair."""
+    # A box is (centre, h0, h1, h2) with half axes that need not be orthogonal in this frame.
+    # reaches[i] is the largest product of hi with a vector from the centre to a point of the box,
+    # |hi . h0| + |hi . h1| + |hi . h2|, and inverses[i] is 1 / hi . hi.
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
     q0, q1, q2 = dot(h0, h0), dot(h1, h1), dot(h2, h2)

@@ -280,7 +280,7 @@ towards = inlined(lambda floats, p: lanes_dot(p, vector(floats, 4)))
 
 @inlined
 def turned(floats, p):
-    """Return a vector, or vectors in lanes, in the frame of the pair, without the shift."""
+    """Return a vector, or vectors in lanes, under the linear part of the map in `floats`."""
     return (
         lanes_dot(p, vector(floats, 0)),
         lanes_dot(p, vector(floats, 1)),
@@ -290,7 +290,7 @@ def turned(floats, p):
 
 @inlined
 def placed(floats, p):
-    """Return a point, or points in lanes, in the frame of the pair."""
+    """Return a point, or points in lanes, under the map to the frame of the pair in `floats`."""
     x, y, z = turned(floats, p)
     return x + peek(floats, 9), y + peek(floats, 10), z + peek(floats, 11)
 

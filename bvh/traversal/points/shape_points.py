@@ -172,7 +172,11 @@ def _nearest_on_face(primitives, name, p):
 
 @kernel
 def _finish(primitives, found, i, p, whole):
-    """Finish row i of the nearest, whose distance and name are there."""
+    """Complete row i of the results, whose distance and name have been found.
+
+    Rows without a primitive get the distance inf and the name -1. If `whole`, the nearest point
+    and its weights are written as well; weights of shapes are NaN.
+    """
     stay_outlined()
     name, x, u, v = peek(found.names, i), (NAN, NAN, NAN), NAN, NAN
     if name == NO_TRIANGLE:

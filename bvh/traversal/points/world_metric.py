@@ -31,11 +31,14 @@ S = sum(n[i] (abs(q[i]) + B)) is the `reach` of the point q.
   g leads to the nearest point of the box, which a few steps from axis to axis come near enough to.
   K^T g is off by 4 u n[i] |g|, the differences and their sum lose 7 u n[i] |g| (abs(q[i]) + B),
   and |g| 4 u of itself: 16 u S in all.
-- Triangles: p - v0 is off by 2 u (abs(q[i]) + B) a component, K and the product with it lose 4 u
-  of that: 6 u S in length. Edges are off by 2 u B, and stretching them loses 8 u B a component:
-  10 u S. From p to the corners it is 19 u S, then; a product with a direction of length 1 loses
-  7 u of 3 S, and the point guessed is off by 6 u S, 10 u S and its own steps: less than 64 u S on
-  both sides, with the 4 units in the last place that the leaf test may lose.
+- Triangles, whose bounds are both off by less than 64 u S:
+
+  - p - v0: 2 u (abs(q[i]) + B) a component, and 4 u of that by K: 6 u S in length;
+  - edges: 2 u B, and 8 u B a component by K: 10 u S;
+  - the lower bound: 19 u S from p to the corners, both of these and their sum; 7 u of 3 S by the
+    product with a direction of length 1;
+  - the upper bound, from a guessed point: 6 u S and 10 u S as above, and its own steps;
+  - 4 units in the last place that the leaf test may lose.
 
 A point is transformed to the frame of a tree by x'' = A x' + b from that of the TLAS (see
 `instanced_rays`). x' is off by 2**-53 of itself, A and the operations by 2**-51 of their terms,

@@ -46,6 +46,7 @@ def new_window() -> Window:
 @inlined
 def _cell(p, low, high):
     """Return the cells of a coordinate of HALF rays, two zeros between bits; any cell for NaN."""
+    # Rounded to nearest, not down: the first cell is half as wide as the others, the last wider.
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
     x = simd.as_ints(simd.lesser(simd.greater(x, 0.0), CELLS - 1.0) + ROUNDER)
     return (x & 1) | ((x & 2) << 2) | ((x & 4) << 4)
@@ -54,6 +55,8 @@ def _cell(p, low, high):
 @inlined
 def _keys(frame, o, d, t_min):
     """Return the keys of HALF rays; a ray that misses the box has any key in range."""
+    # In the local frame, p is the origin, and the ray is p + tau d with tau = s t. It enters the
+    # box at `start`; 2**60 stands for an infinite t_max.
     s, c = frames.scale(frame), frames.centre(frame)
     low, high = frames.lower_corner(frame), frames.upper_corner(frame)
     p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s

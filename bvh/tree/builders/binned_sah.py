@@ -5,6 +5,11 @@ A range of primitives is split where the estimated cost of the two halves is low
 borders of equal bins on each axis. A leaf costs one for each started group of primitives, because
 leaves are tested by groups. If all centres coincide, or a split would make the tree too deep, the
 range is cut in half instead.
+
+The array of records has two halves, and a range is in one of them, its `side`. A split moves the
+records to the same rows of the other half, those on the left from `begin` on and those on the right
+from `middle` on; to cut a range in half moves nothing. Rows up to `limit` are free for the pieces
+that spatial splits add.
 """
 
 from collections.abc import Callable
@@ -56,75 +61,79 @@ def _put_leaf(records, shift, begin, end, node, links, order):
     link_leaf(links, node, begin, end - begin)
 
 
+@inlined
+def _leaf_is_cheaper(count, box, cost, limits):
+    """Return whether a range becomes a leaf, as its best split has a `cost`."""
+    _, group_bits, max_leaf = limits
+    if count > max_leaf:
+        return False
+    area = record.half_area(box)
+    leaf_cost = np.float32(GROUP_COST) * area * binning.groups(count, group_bits)
+    return count <= 1 << group_bits or leaf_cost <= area + np.float32(GROUP_COST) * cost
+
+
 @entry
 def build_subtree(records, spatial, start, boxes, block, limits, state, scratch):
-    """Build the subtree of one range; return the number of its nodes."""
-    # `start` is the range, with the columns of `subtrees`, `boxes` its box and that of its centres,
-    # `spatial` None or `space.Spatial`, and `state` (cancel, done).
-    deepest, group_bits, max_leaf = limits
+    """Build the subtree of one range into a block of nodes; return the number of its nodes."""
+    # `start` is the range, a row with the columns of `subtrees`; `boxes` are its box and that of
+    # its centres; `spatial` is None or `space.Spatial`; `block` is `SubtreeNodes`, `limits` is
+    # `Limits`, `state` is (cancel, done), and `scratch` is that of `new_scratch`.
+    deepest, group_bits, _ = limits
     cancel, done = state
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
-    pending, waiting_boxes, halves, bins, costs = scratch
-    used, waiting = 1, 1
+    # A stack of ranges; the boxes of each, and those of its centres, are two rows.
+    pending, pending_boxes, halves, bins, costs = scratch
+    used, height = 1, 1
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
     pending[0, NODE] = 0
     record.store_bounds(bounds, 0, record.load(boxes, 0))
-    record.store(waiting_boxes, 0, record.load(boxes, 0))
-    record.store(waiting_boxes, 1, record.load(boxes, 1))
-    while waiting > 0 and cancel[0] == 0:
-        waiting -= 1
-        node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
-        depth, side = pending[waiting, DEPTH], pending[waiting, SIDE]
-        limit = pending[waiting, LIMIT]
-        count = end - begin
-        shift = side * half
-        row = 2 * waiting
-        box, centres = record.load(waiting_boxes, row), record.load(waiting_boxes, row + 1)
-        # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
-        axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
+    record.store(pending_boxes, 0, record.load(boxes, 0))
+    record.store(pending_boxes, 1, record.load(boxes, 1))
+    while height > 0 and cancel[0] == 0:
+        height -= 1
+        node, begin, end = pending[height, NODE], pending[height, BEGIN], pending[height, END]
+        depth, side, limit = pending[height, DEPTH], pending[height, SIDE], pending[height, LIMIT]
+        count, here, there = end - begin, side * half, (1 - side) * half
+        first, last = here + begin, here + end
+        box = record.load(pending_boxes, 2 * height)
+        centres = record.load(pending_boxes, 2 * height + 1)
+        # Find the cheapest bin or plane; there is none where it might go too deep.
+        axis, bin, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
         n = binning.bins_for(count)
         scale = record.scales(centres, np.float32(n))
         if count > group and subtrees.may_choose(count, depth, deepest):
-            binning.fill_bins(records, shift + begin, shift + end, centres, scale, n, bins)
-            cost, axis, last, lefts = binning.best_split(bins, scale, n, group_bits, costs)
+            binning.fill_bins(records, first, last, centres, scale, n, bins)
+            cost, axis, bin, lefts = binning.best_split(bins, scale, n, group_bits, costs)
             if axis >= 0:
-                binning.bound_halves(bins, n, axis, last, halves)
+                binning.bound_halves(bins, n, axis, bin, halves)
             if spatial is not None:
                 if limit > end:
-                    span = shift + begin, shift + end, limit - begin
+                    span = first, last, limit - begin
                     cost, plane = cheaper_plane(
                         spatial, records, span, box, halves, (cost, axis), costs
                     )
-        if count <= max_leaf:
-            area = record.half_area(box)
-            leaf_cost = np.float32(GROUP_COST) * area * binning.groups(count, group_bits)
-            if count <= group or leaf_cost <= area + np.float32(GROUP_COST) * cost:
-                _put_leaf(records, shift, begin, end, node, links, order)
-                done[0] += count
-                continue
-        other = (1 - side) * half
-        # Each side gets a share of the unused capacity.
+        if _leaf_is_cheaper(count, box, cost, limits):
+            _put_leaf(records, here, begin, end, node, links, order)
+            done[0] += count
+            continue
+        # Split by it, or else in half. Each side gets a share of the unused capacity.
         if spatial is not None and plane[0] >= 0:
             lefts, rights = plane[2], plane[3]
             middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
-            lefts, rights = part(
-                spatial, records, shift + begin, shift + end, plane,
-                (other + begin, other + middle), box, halves,
-            )  # fmt: skip
+            rows = there + begin, there + middle
+            lefts, rights = part(spatial, records, first, last, plane, rows, box, halves)
             side = 1 - side
         elif axis >= 0:
             rights = count - lefts
             middle = begin + lefts + (limit - end) * lefts // count
-            low = record.lane_of(waiting_boxes, row + 1, axis)
-            split = axis, last, low, record.lane4(scale, axis)
-            binning.move(
-                records, shift + begin, shift + end, split, other + begin, other + middle, halves
-            )
+            low = record.lane_of(pending_boxes, 2 * height + 1, axis)
+            split = axis, bin, low, record.lane4(scale, axis)
+            binning.move(records, first, last, split, there + begin, there + middle, halves)
             side = 1 - side
         else:
-            binning.cut_in_half(records, shift + begin, shift + end, halves)
+            binning.cut_in_half(records, first, last, halves)
             lefts = count >> 1
             rights = count - lefts
             middle = begin + lefts
@@ -142,16 +151,15 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
                 _put_leaf(records, side * half, low, high, child + np.int64(right), links, order)
                 done[0] += high - low
                 continue
-            pending[waiting, NODE] = child + np.int64(right)
-            pending[waiting, BEGIN], pending[waiting, END] = low, high
-            pending[waiting, DEPTH] = depth + 1
-            pending[waiting, SIDE] = side
-            pending[waiting, LIMIT] = limit if right else middle
-            record.store(waiting_boxes, 2 * waiting, record.load(halves, LEFT + np.int64(right)))
+            pending[height, NODE] = child + np.int64(right)
+            pending[height, BEGIN], pending[height, END] = low, high
+            pending[height, DEPTH], pending[height, SIDE] = depth + 1, side
+            pending[height, LIMIT] = limit if right else middle
+            record.store(pending_boxes, 2 * height, record.load(halves, LEFT + np.int64(right)))
             record.store(
-                waiting_boxes, 2 * waiting + 1, record.load(halves, LEFT_CENTRES + np.int64(right))
+                pending_boxes, 2 * height + 1, record.load(halves, LEFT_CENTRES + np.int64(right))
             )
-            waiting += 1
+            height += 1
     return used
 
 

@@ -43,7 +43,6 @@ class InstanceList:
 
 
 def _rows(numbers: list[int], names: list[str | None], hidden: set[int], count: int) -> str:
-    """Return the list as HTML."""
     rows = "".join(
         f'<div class="bvh-row" data-id="{number}" style="{_ROW}'
         f'{";opacity:0.5" if number in hidden else ""}">'

@@ -67,14 +67,12 @@ class Marks:
             before[name].remove()
 
     def clear(self, *names: str) -> None:
-        """Remove marks."""
         for name in names:
             handle = self._shown.pop(name, None)
             if handle is not None:
                 handle.remove()
 
     def set_visible(self, visible: bool, *names: str) -> None:
-        """Show or hide marks."""
         for name in names:
             if name in self._shown:
                 self._shown[name].visible = visible

@@ -99,10 +99,6 @@ class Sectioning:
             return replace(camera, near=-away / rate) if rate < 0.0 else None
         return replace(camera, far=-away / rate) if rate > 0.0 else camera
 
-    def drawn(self, parts: list[DrawnMesh], frame: PageFrame) -> CutDrawing:
-        """Return what is visible of parts."""
-        return cut_by(self.plane, parts, frame)
-
 
 def cut_by(
     plane: tuple[Floats, float] | None, parts: list[DrawnMesh], frame: PageFrame
@@ -176,7 +172,6 @@ def filled(section: Section) -> Floats:
 
 
 def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
-    """Return a part with some of its copies."""
     if len(which) == len(part.places):
         return part
     return part._replace(

@@ -77,7 +77,6 @@ class Selecting:
             self._show(found, seconds, camera)
 
     def clear(self) -> None:
-        """Select nothing."""
         self.found, self._marked = None, []
         self._text.content = readouts.selected(None, 0.0, 0)
         self._session.marks.clear("selection")
@@ -125,7 +124,6 @@ class Selecting:
         )
 
     def _export(self, how: str) -> None:
-        """Copy, save or clear the selection."""
         if how == "Clear":
             with self._session.updated_scene():
                 self.clear()

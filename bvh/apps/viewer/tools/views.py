@@ -89,7 +89,6 @@ class Views:
         self._shadow.value = True
 
     def draw_shadow(self) -> None:
-        """Draw the shadow below the scene as it is now."""
         session, scene = self._session, self._session.client.scene
         scene.remove_by_name(SHADOW) if scene.get_handle_by_name(SHADOW) else None
         if self._shadow.value:
@@ -123,7 +122,6 @@ class Views:
         scene.add_frame("/axes", axes_length=0.4, axes_radius=0.008, position=bounds[0])
 
     def _save(self) -> None:
-        """Send what the page shows as a PNG."""
         from PIL import Image
 
         camera, client = self._session.client.camera, self._session.client
