@@ -25,7 +25,8 @@ BOUNDS = {
         pair_walk.walk parity._near_face point_walks._walk_float32 point_walks._walk_float64
         points.closest_to points.closest_to
         region_search.search_regions search.search search.search search.search
-        search.search_function search.search_function search.search_function single_rays._next_entry_in_tree single_rays.trace
+        search.search_function search.search_function search.search_function
+        single_rays._next_entry_in_tree single_rays.trace
         streams.advance streams.trace visits._visit winding_moments._widen
         winding_number._winding""",
     "the depth of a tree, from a node to its root or to a leaf": """
