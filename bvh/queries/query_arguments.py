@@ -33,6 +33,11 @@ REASONS = (
     "an origin that is not finite", "a direction that is not finite", "a zero direction",
     "a range that is empty or NaN",
 )  # fmt: skip
+# Queries that spheres and capsules answer, in trees and scenes, beside those of rays.
+OF_SHAPES = {
+    "closest_point", "distance", "signed_distance", "contains", "overlap_box", "overlap_sphere",
+    "overlap_frustum", "overlap_tree", "collisions", "clearances",
+}  # fmt: skip
 
 Answer = TypeVar("Answer")
 

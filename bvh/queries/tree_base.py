@@ -16,7 +16,7 @@ from bvh.io.file_formats import tree_contents
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.batches.round_ends import rays_of
-from bvh.queries.query_arguments import one_mask
+from bvh.queries.query_arguments import OF_SHAPES, one_mask
 from bvh.runtime.arguments import kernel_input, number_of, thread_count
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.simd import WIDTH
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
 OPEN_IS_FINE = "open is fine"
-# Queries of points that spheres and capsules answer.
-OF_SHAPES = {"closest_point", "distance", "signed_distance", "contains"}
 # Numbers of masks whose boundaries and multipole moments are cached, and whose closedness is.
 WINDINGS, CLOSED = 4, 1024
 
@@ -304,7 +302,8 @@ class TreeBase:
     def _must_hold(self, query: str, *kinds: type) -> None:
         """Raise a TypeError unless the tree is over some kinds of primitives."""
         if not isinstance(self._arrays.primitives, kinds):
-            names = " or ".join(kind.__name__.lower() for kind in kinds)
+            *others, last = (kind.__name__.lower() for kind in kinds)
+            names = f"{', '.join(others)} or {last}" if others else last
             raise TypeError(f"{query} needs a BVH over {names}, not over {self.kind}")
 
     def __len__(self) -> int:

@@ -19,6 +19,7 @@ from bvh.queries.results import Overlaps, ScenePairs
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
+from bvh.runtime.registry import enrolled
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.scene_view import SceneView
 from bvh.scene.table import Instances
@@ -29,6 +30,7 @@ from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegion
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Triangles
+from bvh.tree.shapes import HOLLOW, shape_of
 
 Keys = NDArray[np.int64]
 
@@ -51,9 +53,12 @@ def search_of_scene(
     """Return the region search of a scene; `counted` selects the results that a mask allows."""
 
     def corners(code: int) -> Any:
-        """Return the world corners of the triangle with a code (see `instanced`)."""
+        """Return the world corners of the primitive with a code (see `instanced`)."""
         leaf, prim = code >> CODE_BITS, code & PRIM_MASK
         primitives = view.trees[view.tree_of[leaf]].primitives
+        if isinstance(primitives, HOLLOW):
+            (row,) = shape_of(primitives).instances(primitives.points[[prim]], view.maps[leaf])
+            return overlap_batches.axis_of(row)
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
@@ -163,11 +168,16 @@ def find_leaf_pairs(
         chosen = select(rows, rows2)
         rows, rows2 = rows[chosen], rows2[chosen]
     matrix = None if transform is None else kernel_input(transform)
+    parts: list[Rows] = []
+    rounded = not isinstance(content, TreeBase) and content.rounded
+    if view.rounded or rounded or isinstance(content.arrays.primitives, HOLLOW):
+        given = view, content, transform, rows, rows2
+        faces, parts = enrolled("contacts of round leaves")(*given)
+        rows, rows2 = rows[faces], rows2[faces]
     job = PairJob(first, second, itself, rows, rows2, motions_of(first, second, matrix))
     which, entries = tasks_of(job, threads)
     most = int(np.bincount(which).max(initial=0))
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
-    parts: list[Rows] = []
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:

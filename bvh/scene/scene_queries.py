@@ -19,8 +19,8 @@ from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
-from bvh.queries.query_arguments import one_mask, reported
-from bvh.queries.tree_base import CLOSED, OF_SHAPES, WINDINGS, TreeBase, counted_ids
+from bvh.queries.query_arguments import OF_SHAPES, one_mask, reported
+from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, counted_ids
 from bvh.runtime.arguments import ALL_BITS, one_length, thread_count
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.scene_content import SceneContent
@@ -28,6 +28,7 @@ from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.interference_queries import InterferenceQueries
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.primitives import Triangles
+from bvh.tree.shapes import HOLLOW
 
 # Many kernels, which only some queries need: they are imported by the first of these.
 if TYPE_CHECKING:
@@ -171,12 +172,11 @@ class SceneQueries(
             selected &= other._counted(leaf[:, 1], prim[:, 1], bits)
         elif isinstance(other, TreeBase) and (bits != -1 or len(other._arrays.face_bits)):
             selected &= counted_ids(other._groups, prim[:, 1], bits)
-        if selected.all():
-            return pairs
-        return results.ScenePairs(pairs.instance_id[selected], leaf[selected], prim[selected])
+        columns = pairs.instance_id, leaf, prim
+        return pairs if selected.all() else results.ScenePairs(*(x[selected] for x in columns))
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
-        """Return the target of regions; raise a TypeError if a leaf is not over triangles."""
+        """Return the target of regions; raise a TypeError if a leaf is over boxes."""
         from bvh.scene.instance_pairs import search_of_scene
 
         bits = one_mask(mask)
@@ -194,7 +194,7 @@ class SceneQueries(
         content: SceneView | TreeBase
         view = content = self._over_triangles(query)
         if isinstance(other, TreeBase):
-            other._must_hold(query, Triangles)
+            other._must_hold(query, Triangles, *HOLLOW)
             content = other
         elif isinstance(other, SceneQueries):
             content = view if other is self else other._over_triangles(query)
@@ -259,7 +259,7 @@ class SceneQueries(
         from bvh.scene.instance_pairs import ignored_keys
         from bvh.scene.solids.instance_contacts import find_clearances, find_touching
 
-        view, workers = self._over_triangles("collisions", rounded=True), thread_count(threads)
+        view, workers = self._over_triangles("collisions"), thread_count(threads)
         ignored, limit = ignored_keys(self._instances, ignore), one_length("margin", margin)
         if limit > 0.0:
             near = reported(find_clearances, progress, view, view, ignored, limit, workers)
@@ -309,7 +309,7 @@ class SceneQueries(
         from bvh.scene.solids.instance_contacts import find_clearances
 
         limit = one_length("max_distance", max_distance)
-        view, workers = self._over_triangles("clearances", rounded=True), thread_count(threads)
+        view, workers = self._over_triangles("clearances"), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
         return reported(find_clearances, progress, view, view, ignored, limit, workers)
 
@@ -392,10 +392,10 @@ class SceneQueries(
         inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
         return np.asarray(self._current().flipped ^ inward[leaves.tree_of])
 
-    def _over_triangles(self, query: str, rounded: bool = False) -> SceneView:
-        """Return the view, if all visible leaves are over triangles, or, if `rounded`, round."""
+    def _over_triangles(self, query: str) -> SceneView:
+        """Return the view, if the query takes what all visible leaves are over."""
         view = self._current()
-        if (other := view.first_other(-1, rounded)) is not None:
+        if (other := view.first_other(-1, query in OF_SHAPES)) is not None:
             path, kind = self.path(other[0]), other[1]
             raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view

@@ -240,7 +240,7 @@ def test_trees_are_refused() -> None:
     with pytest.raises(TypeError, match="overlap_tree needs a BVH over triangles"):
         boxes.overlap_tree(ball)
     scene = bvh.Scene()
-    scene.add(ball)
+    scene.add(boxes)
     with pytest.raises(TypeError, match=r"overlap_tree needs triangles; instance \(0,\) leads"):
         scene.overlap_tree(ball)
 
@@ -251,3 +251,37 @@ def _cube() -> tuple[np.ndarray, np.ndarray]:
 
     box = trimesh.creation.box([2.0, 2.0, 2.0])
     return np.asarray(box.vertices), np.asarray(box.faces)
+
+
+@pytest.mark.parametrize("grid", [True, False])
+def test_overlaps_of_scenes(grid: bool, rng: np.random.Generator) -> None:
+    """Parts that meet, of two scenes, and of a scene and a moved tree, against rationals."""
+    scene, other = small_scene(rng, grid), small_scene(rng, grid)
+
+    def meet(one: Any, two: Any) -> bool:
+        if len(one) == len(two) == 3:
+            faces = [bvh.BVH.from_triangles(each, [[0, 1, 2]]) for each in (one, two)]
+            return len(faces[0].overlap_tree(faces[1])) == 1
+        return exact_gap(*((two, one) if len(one) == 3 else (one, two))) == 0.0
+
+    def wanted(second: list[list[Any]]) -> list[list[int]]:
+        return [
+            [k, m, i, j]
+            for k, leaf in enumerate(scene.leaves) for i, one in enumerate(parts_of(leaf))
+            for m, parts in enumerate(second) for j, two in enumerate(parts)
+            if meet(one, two)
+        ]  # fmt: skip
+
+    def found(pairs: Any) -> list[list[int]]:
+        assert np.array_equal(pairs.instance_id[:, 0], scene.leaves.instance_id[pairs.leaf[:, 0]])
+        return np.hstack([pairs.leaf, pairs.prim_id]).tolist()
+
+    rows = wanted([parts_of(leaf) for leaf in other.leaves])
+    assert sorted(found(scene.overlap_tree(other))) == sorted(rows)
+    leaf = other.leaves[0]
+    rows = [[k, -1, i, j] for k, _, i, j in wanted([parts_of(leaf)])]
+    assert sorted(found(scene.overlap_tree(leaf.tree, leaf.transform))) == sorted(rows)
+    with pytest.raises(ValueError, match="transform must be None"):
+        scene.overlap_tree(other, np.eye(4))
+    with pytest.raises(TypeError, match="self_overlaps needs triangles"):
+        scene.self_overlaps()

@@ -156,8 +156,8 @@ def common(a: Face, b: Face) -> tuple[bool, list[Row]]:
 def triangle_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -> bool:
     """Return whether a triangle, segment or point is within `radius` of a point."""
     (*rows, origin, (reach,)), _ = scaled([*corners, center, [radius]])
-    points, square = [_less(row, origin) for row in rows], reach * reach
-    edges = [_less(points[(i + 1) % 3], points[i]) for i in range(3)]
+    points, square = [less(row, origin) for row in rows], reach * reach
+    edges = [less(points[(i + 1) % 3], points[i]) for i in range(3)]
     normal = cross(edges[0], edges[1])
     if any(normal) and all(
         dot(cross(normal, edge), point) <= 0 for point, edge in zip(points, edges, strict=True)
@@ -213,7 +213,7 @@ def round_gap(a: Corners, radius: float, b: Corners, other: float) -> float:
     if n > (r + s) ** 2 * d:
         return _less_root(-(r + s), n, d, scale)
     for end, corners, more in ((p, q, r - s), (q, p, s - r)):
-        n, d = _greatest(_square_to_edge(x, end[0], end[1]) for x in corners)
+        n, d = _greatest(square_to_edge(x, end[0], end[1]) for x in corners)
         if more > 0 and more**2 * d > n:
             return _less_root(more, n, d, scale)
     return 0.0
@@ -221,9 +221,9 @@ def round_gap(a: Corners, radius: float, b: Corners, other: float) -> float:
 
 def _pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
     """Return whether a segment, from the first to the second row, meets a face with an area."""
-    edges = [_less(face[(i + 1) % 3], face[i]) for i in range(3)]
+    edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
     normal = cross(edges[0], edges[1])
-    f, g = (dot(normal, _less(x, face[0])) for x in axis[:2])
+    f, g = (dot(normal, less(x, face[0])) for x in axis[:2])
     if f * g > 0 or f == g:
         # Within a plane, features that meet are at the distance 0.
         return False
@@ -231,7 +231,7 @@ def _pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
     f, g = abs(f), abs(g)
     x = tuple([g * u + f * v for u, v in zip(axis[0], axis[1], strict=True)])
     return all(
-        dot(cross(edge, _less(x, times(f + g, corner))), normal) >= 0
+        dot(cross(edge, less(x, times(f + g, corner))), normal) >= 0
         for corner, edge in zip(face, edges, strict=True)
     )
 
@@ -254,7 +254,7 @@ def _less_root(more: int, n: int, d: int, scale: int) -> float:
     return float(max(top / bottom, SMALLEST))
 
 
-def _less(a: Row, b: Row) -> Row:
+def less(a: Row, b: Row) -> Row:
     """Return the difference of two rows."""
     return tuple(map(sub, a, b))
 
@@ -269,39 +269,39 @@ def _least(squares: Iterable[Square]) -> Square:
     return n, d
 
 
-def _square_to_edge(x: Row, a: Row, b: Row) -> Square:
+def square_to_edge(x: Row, a: Row, b: Row) -> Square:
     """Return the squared distance of a point from a segment."""
-    w, e = _less(x, a), _less(b, a)
+    w, e = less(x, a), less(b, a)
     along, length = dot(w, e), dot(e, e)
     if along <= 0:
         return dot(w, w), 1
     if along >= length:
-        w = _less(x, b)
+        w = less(x, b)
         return dot(w, w), 1
     return dot(w, w) * length - along * along, length
 
 
 def _square_to_face(x: Row, face: Sequence[Row]) -> Square:
     """Return the squared distance of a point from a triangle."""
-    edges = [_less(face[(i + 1) % 3], face[i]) for i in range(3)]
+    edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
     normal = cross(edges[0], edges[1])
     if any(normal) and all(
-        dot(cross(edge, _less(x, corner)), normal) >= 0
+        dot(cross(edge, less(x, corner)), normal) >= 0
         for corner, edge in zip(face, edges, strict=True)
     ):
-        return dot(normal, _less(x, face[0])) ** 2, dot(normal, normal)
-    return _least(_square_to_edge(x, face[i], face[(i + 1) % 3]) for i in range(3))
+        return dot(normal, less(x, face[0])) ** 2, dot(normal, normal)
+    return _least(square_to_edge(x, face[i], face[(i + 1) % 3]) for i in range(3))
 
 
 def _square_of_edges(p: Row, q: Row, r: Row, s: Row) -> Square:
     """Return the squared distance of two segments."""
-    u, v, w = _less(q, p), _less(s, r), _less(r, p)
+    u, v, w = less(q, p), less(s, r), less(r, p)
     n = cross(u, v)
     square = dot(n, n)
     if square and 0 < dot(cross(w, v), n) < square and 0 < dot(cross(w, u), n) < square:
         return dot(w, n) ** 2, square
     ends = (p, r, s), (q, r, s), (r, p, q), (s, p, q)
-    return _least(_square_to_edge(*three) for three in ends)
+    return _least(square_to_edge(*three) for three in ends)
 
 
 def root(n: int, d: int) -> float:

@@ -50,8 +50,14 @@ _corners = inlined(
 @kernel
 def _gap(a, r, b, s):
     """Return (low, high, x, y, g): bounds of the gap, nearest points of the triangles, y to x."""
-    low, high, g, x, y = bounded_features(a, b)
     o = b[0]
+    if a[0] == a[1] and a[0] == a[2] and o == b[1] and o == b[2]:
+        # Two spheres.
+        g = minus(a[0], o)
+        low = high = sqrt(dot(g, g))
+        x, y = g, (0.0, 0.0, 0.0)
+    else:
+        low, high, g, x, y = bounded_features(a, b)
     size = max(floats.reach_of(minus(a[0], o), minus(a[1], o), minus(a[2], o)), 0.0)
     size = max(size, max(floats.largest(minus(b[1], o)), floats.largest(minus(b[2], o))))
     error = FILTER_ERROR * size + SUM_ERROR * (r + s)
@@ -68,13 +74,14 @@ def _gap(a, r, b, s):
 
 
 @entry
-def find_gaps(corners, radii, others, other_radii, found):
-    """Write SIZE numbers for each pair of triangles (n, 3, 3) with radii (n,)."""
+def find_gaps(corners, radii, rows, others, other_radii, other_rows, found):
+    """Write SIZE numbers for each pair of rows of triangles (n, 3, 3) with radii (n,)."""
     t, u, out = pointer(corners), pointer(others), pointer(found)
     r, s = pointer(radii), pointer(other_radii)
-    for i in range(len(radii)):
-        low, high, x, y, g = _gap(_corners(t, i), peek(r, i), _corners(u, i), peek(s, i))
-        row = shifted(out, SIZE * i)
+    for k in range(len(rows)):
+        i, j = peek(pointer(rows), k), peek(pointer(other_rows), k)
+        low, high, x, y, g = _gap(_corners(t, i), peek(r, i), _corners(u, j), peek(s, j))
+        row = shifted(out, SIZE * k)
         poke(row, 0, low)
         poke(row, 1, high)
         for axis in range(3):

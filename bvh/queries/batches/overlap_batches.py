@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic import rational
+from bvh.geometry.arithmetic import rational, rational_surfaces
 from bvh.queries.results import Overlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
@@ -27,7 +27,7 @@ from bvh.tree.arrays import TreeArrays, TreeRow, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Primitives, Triangles
-from bvh.tree.shapes import Boxes
+from bvh.tree.shapes import HOLLOW, Boxes, CapsuleShape, SphereShape
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]
@@ -55,7 +55,8 @@ class RegionSearch(NamedTuple):
     bounds: NDArray[np.float64]
     # The instance of each leaf of a scene; None of a tree, whose codes are ids.
     owners: Ids | None
-    # Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
+    # Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box, 2 and the radius
+    # in a list of 1 of a round shape.
     corners: Callable[[int], Any]
     # Selects the overlaps that a mask allows; None for all.
     counted: Callable[[Any], Overlaps] | None = None
@@ -87,15 +88,22 @@ def search_of(
     arrays: TreeArrays, bounds: NDArray[np.float64],
     counted: Callable[[Any], Overlaps] | None = None,
 ) -> RegionSearch:  # fmt: skip
-    """Return the region search of a tree over triangles or boxes."""
+    """Return the region search of a tree over triangles, boxes or round shapes."""
     primitives = arrays.primitives
 
     def corners(prim: int) -> Any:
         if isinstance(primitives, Triangles):
             return primitives.points[primitives.faces[prim]].tolist()
+        if isinstance(primitives, HOLLOW):
+            return axis_of(primitives.points[prim])
         return primitives.points[prim].reshape(2, 3).tolist()
 
     return RegionSearch(arrays, bounds, None, corners, counted)
+
+
+def axis_of(row: NDArray[np.float64]) -> Any:
+    """Return both ends of the axis of a round shape, and its radius, as lists."""
+    return [row[6:9].tolist(), row[-4:-1].tolist(), row[-1:].tolist()]
 
 
 def find_regions(
@@ -176,12 +184,29 @@ def _decided(
 
 def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
     """Decide in rational numbers whether a region overlaps a primitive."""
+    if len(corners[-1]) == 1:
+        axis, (radius,) = corners[:2], corners[2]
+        if isinstance(regions, SphereRegions):
+            given = regions.center[query].tolist(), float(regions.radius[query])
+            return rational_surfaces.surface_meets_sphere(axis, radius, *given)
+        if isinstance(regions, PlaneRegions):
+            return rational_surfaces.surface_meets_planes(
+                axis, radius, regions.planes[query].tolist()
+            )
+        return rational_surfaces.surface_meets_planes(axis, radius, _sides(regions, query))
     if isinstance(regions, SphereRegions):
         solid = len(corners) == 2
         test = rational.box_meets_sphere if solid else rational.triangle_meets_sphere
         return test(corners, regions.center[query].tolist(), float(regions.radius[query]))
     assert isinstance(regions, PlaneRegions)
     return rational.triangle_meets_planes(corners, regions.planes[query].tolist())
+
+
+def _sides(box: BoxRegions, query: int) -> list[list[float]]:
+    """Return the planes of a box."""
+    faces = np.vstack([np.eye(3), -np.eye(3)])
+    heights = np.concatenate([-box.lower[query], box.upper[query]])
+    return np.column_stack([faces, heights]).tolist()
 
 
 def joined(parts: list[Keys]) -> Keys:
@@ -272,6 +297,8 @@ def _warm() -> None:
     kinds: tuple[Primitives, ...] = (
         Triangles(np.eye(3), np.arange(3, dtype=np.int32).reshape(1, 3)),
         Boxes(np.array([[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]])),
+        SphereShape.arrays(SphereShape.points_of(np.zeros((1, 3)), 1.0)),
+        CapsuleShape.arrays(CapsuleShape.points_of(np.zeros((1, 3)), np.ones((1, 3)), 1.0)),
     )
     corners = np.zeros((1, 3)), np.ones((1, 3))
     for kind in kinds:
@@ -279,6 +306,7 @@ def _warm() -> None:
         search = search_of(arrays, bounds)
         search.overlaps(BoxRegions(*corners), (), None, None)
         search.overlaps(SphereRegions(corners[0], np.ones(1)), (), None, None)
-        if isinstance(kind, Triangles):
+        if not isinstance(kind, Boxes):
             search.overlaps(PlaneRegions(np.ones((1, 1, 4)), np.ones(1, np.int64)), (), None, None)
+        if isinstance(kind, Triangles):
             find_pairs(arrays, arrays, None, True, 1, None)

@@ -17,7 +17,7 @@ from bvh.runtime.arguments import common_shape, corner_points, lengths, points, 
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike
 from bvh.tree.primitives import Triangles
-from bvh.tree.shapes import Boxes
+from bvh.tree.shapes import HOLLOW, Boxes
 
 # Many kernels, imported by the first of these queries.
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class RegionQueries:
     """Queries of regions of `BVH`, `Scene` and `Parts`, which supply the target.
 
     All sets are closed: sets that touch, overlap. In a scene, leaves that are not visible, or whose
-    mask is 0, are ignored; all others must be over triangles.
+    mask is 0, are ignored; all others must be over triangles, spheres or capsules. Of these two,
+    the surface counts: a region inside one does not overlap it.
     """
 
     __slots__ = ()
@@ -46,7 +47,7 @@ class RegionQueries:
         self, lower: ArrayLike, upper: ArrayLike, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> Overlaps:  # fmt: skip
-        """Find the triangles, or boxes, that have a point in common with an axis-aligned box.
+        """Find the triangles, boxes or surfaces of shapes that have a point in an axis-aligned box.
 
         Decided as real arithmetic on the given doubles decides it, touching included; a face
         without area is the segment or point that it is. By separating axes (Akenine-Möller 2001),
@@ -80,7 +81,7 @@ class RegionQueries:
         """
         if is_foreign(lower, upper):
             return foreign_answer(self.overlap_box, locals())
-        target = self._region_target("overlap_box", mask, (Triangles, Boxes))
+        target = self._region_target("overlap_box", mask, (Triangles, Boxes, *HOLLOW))
         regions, shape = box_regions(lower, upper, target.bounds)
         return reported(target.overlaps, progress, regions, shape, threads)
 
@@ -89,7 +90,7 @@ class RegionQueries:
         self, center: ArrayLike, radius: ArrayLike, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> Overlaps:  # fmt: skip
-        """Find the triangles, or boxes, that overlap a ball; returned as by `overlap_box`.
+        """Find the primitives that overlap a ball; returned as by `overlap_box`.
 
         Exact, touching included: contact to within about 2**-45 is decided in rational numbers,
         which takes a tenth of a millisecond a face.
@@ -113,7 +114,7 @@ class RegionQueries:
         """
         if is_foreign(center, radius):
             return foreign_answer(self.overlap_sphere, locals())
-        target = self._region_target("overlap_sphere", mask, (Triangles, Boxes))
+        target = self._region_target("overlap_sphere", mask, (Triangles, Boxes, *HOLLOW))
         regions, shape = sphere_regions(center, radius)
         return reported(target.overlaps, progress, regions, shape, threads)
 
@@ -122,10 +123,11 @@ class RegionQueries:
         self, planes: ArrayLike, *, mask: int | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:  # fmt: skip
-        """Find the triangles that overlap a convex polytope, such as a view frustum.
+        """Find the primitives that overlap a convex polytope, such as a view frustum.
 
         Returned as by `overlap_box`, and exact, also where no single plane separates a triangle
-        from the polytope.
+        from the polytope. Boxes are not supported. A sphere or capsule next to where planes meet
+        may be decided in rational numbers, which takes milliseconds.
 
         Parameters
         ----------
@@ -145,7 +147,7 @@ class RegionQueries:
         """
         if is_foreign(planes):
             return foreign_answer(self.overlap_frustum, locals())
-        target = self._region_target("overlap_frustum", mask, (Triangles,))
+        target = self._region_target("overlap_frustum", mask, (Triangles, *HOLLOW))
         regions, shape = plane_regions(planes)
         return reported(target.overlaps, progress, regions, shape, threads)
 
@@ -175,8 +177,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         Parameters
         ----------
         other : BVH or Scene
-            Over triangles; of two trees, both may also be over spheres or capsules, whose surfaces
-            meet. Only a scene takes a scene.
+            Over triangles, or spheres or capsules, whose surfaces meet. Only a scene takes a scene.
         transform : array_like, shape (4, 4), optional
             Affine matrix that brings `other` into this tree's world; as in `distance_to`, the
             answer is about vertices that are computed in float64, or instances of shapes.

@@ -34,6 +34,8 @@ from bvh.tree.shapes import shape_of
 Reals = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
+# Pairs of parts at a time.
+AT_ONCE = 1 << 14
 # Larger than rounding errors of distances and radii, as a share of these.
 SLACK = 2.0**-45
 
@@ -49,6 +51,35 @@ class Parts(NamedTuple):
     def chosen(self, rows: Any) -> Parts:
         """Return some rows."""
         return Parts(*(column[rows] for column in self))
+
+
+class PartPairs(NamedTuple):
+    """Pairs of parts, by rows of both."""
+
+    first: Parts
+    rows: Ids
+    second: Parts
+    rows2: Ids
+
+    @property
+    def ids(self) -> tuple[Ids, Ids]:
+        """The ids of both parts of each pair."""
+        return self.first.ids[self.rows], self.second.ids[self.rows2]
+
+    def gaps(self, begin: int = 0, end: int | None = None) -> Reals:
+        """Return the results of `find_gaps` for a range of the pairs."""
+        sides: list[Any] = []
+        for parts, rows in ((self.first, self.rows), (self.second, self.rows2)):
+            sides += map(kernel_input, (parts.corners, parts.radii, rows[begin:end]))
+        found = np.empty((len(sides[2]), SIZE))
+        find_gaps(*sides, found)
+        return found
+
+    def exact_gap(self, k: int) -> float:
+        """Return the gap of a pair by rational arithmetic."""
+        i, j = self.rows[k], self.rows2[k]
+        one, other = self.first.corners[i].tolist(), self.second.corners[j].tolist()
+        return round_gap(one, float(self.first.radii[i]), other, float(self.second.radii[j]))
 
 
 class Nearest(NamedTuple):
@@ -81,25 +112,31 @@ class RoundInstances:
         first = near.prim_id.tolist()
         if first[0] < 0:
             return None
-        pair = [self._some(side, leaves[side], np.array([first[side]])) for side in (0, 1)]
-        gaps = _gaps(*pair)
+        one, only = np.zeros(1, np.int64), np.array(first)[:, None]
+        some = [self._some(side, leaves[side], only[side]) for side in (0, 1)]
+        pair = PartPairs(some[0], one, some[1], one)
+        gaps = pair.gaps()
         even = all((each == each[0]).all() for each in radii)
         if not even or not near.distance * (1.0 - SLACK) > most:
             within = min(limit, float(gaps[0, 1])) * (1.0 + SLACK)
             pair = self._within(leaves, 0 if rounds[0] else 1, within)
-            gaps = _gaps(*pair)
-        return _least(pair[0], pair[1], gaps, limit)
+            gaps = pair.gaps()
+        return _least(pair, gaps, limit)
 
     def touching(self, leaf: int, leaf2: int) -> NDArray[np.int32]:
         """Return the pairs of parts of two leaves that touch, (m, 2), ascending."""
         side = 0 if self._is_round(0, leaf) else 1
-        first, second = self._within((leaf, leaf2), side, 0.0)
-        gaps = _gaps(first, second)
-        touch = gaps[:, 1] == 0.0
-        for k in np.flatnonzero((gaps[:, 0] == 0.0) & ~touch).tolist():
-            touch[k] = _exact_gap(first, second, k) == 0.0
-        pairs = np.stack([first.ids, second.ids], axis=1)[touch]
-        return np.asarray(pairs[np.lexsort(pairs.T[::-1])], np.int32)
+        near = self._within((leaf, leaf2), side, 0.0)
+        touch = np.zeros(len(near.rows), np.bool_)
+        for begin in range(0, len(touch), AT_ONCE):
+            gaps = near.gaps(begin, begin + AT_ONCE)
+            some = touch[begin : begin + AT_ONCE]
+            some[:] = gaps[:, 1] == 0.0
+            for k in np.flatnonzero((gaps[:, 0] == 0.0) & ~some).tolist():
+                some[k] = near.exact_gap(begin + k) == 0.0
+        first, second = (ids[touch] for ids in near.ids)
+        keys = np.sort(first << 32 | second)
+        return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
     def _is_round(self, side: int, leaf: int) -> bool:
         view = self._views[side]
@@ -146,7 +183,7 @@ class RoundInstances:
         corners = moved(points[faces[ids]].reshape(-1, 3), view.maps[leaf])
         return Parts(ids, corners.reshape(-1, 3, 3), np.zeros(len(ids)), np.empty((len(ids), 6)))
 
-    def _within(self, leaves: tuple[int, int], side: int, reach: float) -> list[Parts]:
+    def _within(self, leaves: tuple[int, int], side: int, reach: float) -> PartPairs:
         """Return the parts of both leaves, pair by pair, whose boxes are within a distance.
 
         `side` is one with round shapes.
@@ -163,11 +200,14 @@ class RoundInstances:
         offsets, codes = find_regions(search, regions, len(low), 1, None)
         found, which = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
         if self._is_round(other, leaf):
-            pair = [own.chosen(which), self._parts(other, leaf).chosen(found)]
+            parts, rows = self._parts(other, leaf), found
         else:
             shown = ~np.isin(found, _hidden(view.trees[view.tree_of[leaf]]))
-            pair = [own.chosen(which[shown]), self._some(other, leaf, found[shown])]
-        return pair if side == 0 else pair[::-1]
+            faces, rows = np.unique(found[shown], return_inverse=True)
+            which, parts = which[shown], self._some(other, leaf, faces)
+        if side == 0:
+            return PartPairs(own, which, parts, rows)
+        return PartPairs(parts, rows, own, which)
 
 
 def _axes(points: Reals) -> Reals:
@@ -197,37 +237,23 @@ def _hidden(arrays: TreeArrays) -> Ids:
     return np.unique(ids[(arrays.face_bits == 0) & (ids >= 0)])
 
 
-def _gaps(first: Parts, second: Parts) -> Reals:
-    """Return the results of `find_gaps` for pairs of parts."""
-    found = np.empty((len(first.ids), SIZE))
-    sides = (kernel_input(a) for each in (first, second) for a in (each.corners, each.radii))
-    find_gaps(*sides, found)
-    return found
-
-
-def _exact_gap(first: Parts, second: Parts, k: int) -> float:
-    """Return the gap of a pair of parts by rational arithmetic."""
-    one, other = (each.corners[k].tolist() for each in (first, second))
-    return round_gap(one, float(first.radii[k]), other, float(second.radii[k]))
-
-
-def _least(first: Parts, second: Parts, gaps: Reals, limit: float) -> Nearest | None:
+def _least(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
     """Return the pair with the least gap within a limit, of equal ones that of the lowest ids."""
-    low, high = gaps[:, 0], gaps[:, 1]
+    low, high, (first, second) = gaps[:, 0], gaps[:, 1], pairs.ids
     rows = np.flatnonzero(low <= min(float(high.min(initial=np.inf)), limit))
     best: tuple[float, int, int] = (np.inf, -1, -1)
     which = -1
     # Those that surely touch come first.
-    for k in rows[np.lexsort((second.ids[rows], first.ids[rows], high[rows] > 0.0))].tolist():
-        key = int(first.ids[k]), int(second.ids[k])
+    for k in rows[np.lexsort((second[rows], first[rows], high[rows] > 0.0))].tolist():
+        key = int(first[k]), int(second[k])
         if low[k] > best[0] or (low[k] == best[0] == 0.0 and key > best[1:]):
             continue
-        gap = _exact_gap(first, second, k) if high[k] > 0.0 else 0.0
+        gap = pairs.exact_gap(k) if high[k] > 0.0 else 0.0
         if gap <= limit and (gap, *key) < best:
             best, which = (gap, *key), k
     if which < 0:
         return None
-    pair = first.chosen([which]), second.chosen([which])
+    pair = pairs.first.chosen(pairs.rows[[which]]), pairs.second.chosen(pairs.rows2[[which]])
     return Nearest(best[0], best[1:], _positions(*pair, gaps[which]))
 
 
@@ -272,4 +298,5 @@ def _unit(way: Reals, axis: Reals) -> Reals:
 def _warm() -> None:
     """Compile the bounds of gaps."""
     one = Parts(np.zeros(1, np.int64), np.zeros((1, 3, 3)), np.ones(1), np.zeros((1, 6)))
-    _gaps(one, one)
+    rows = np.zeros(1, np.int64)
+    PartPairs(one, rows, one, rows).gaps()

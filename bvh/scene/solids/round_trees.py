@@ -18,6 +18,7 @@ from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.threads import Progress, share
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.round_instances import RoundInstances
+from bvh.tree.instanced import CODE_BITS
 from bvh.tree.shapes import HOLLOW
 
 Reals = NDArray[np.float64]
@@ -57,6 +58,27 @@ def contacts(tree: TreeBase, other: TreeBase) -> Any:
         return pairs
 
     return run
+
+
+def leaf_contacts(
+    view: SceneView, content: SceneView | TreeBase, transform: Reals | None,
+    rows: NDArray[np.int64], rows2: NDArray[np.int64],
+) -> tuple[NDArray[np.bool_], list[NDArray[np.int64]]]:  # fmt: skip
+    """Return which pairs of leaves have no round shapes; codes of parts of the others that meet.
+
+    The second leaves are those of a scene, or a tree that a transform moves.
+    """
+    if isinstance(content, TreeBase):
+        one, maps = np.zeros(1, np.int32), _maps_of(content, transform)[None]
+        content = SceneView([content], one, maps, np.ones(1, np.uint32), one)
+    elif transform is not None:
+        raise ValueError("transform must be None for two scenes with spheres or capsules")
+    rounds = view.round_trees[view.tree_of[rows]] | content.round_trees[content.tree_of[rows2]]
+    instances, found = RoundInstances(view, content), []
+    for leaf, leaf2 in zip(rows[rounds].tolist(), rows2[rounds].tolist(), strict=True):
+        codes = np.array([leaf, leaf2]) << CODE_BITS
+        found.append(codes | instances.touching(leaf, leaf2).astype(np.int64))
+    return ~rounds, found
 
 
 def _maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:

@@ -26,9 +26,9 @@ from bvh.traversal.regions.regions import PlaneRegions, Regions, decide, reach, 
 from bvh.tree import frame as frames
 from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers
-from bvh.tree.instanced import Instanced, code_of, row_of
+from bvh.tree.instanced import SPHERES, Instanced, code_of, kind_of, row_of
 from bvh.tree.primitives import Triangles
-from bvh.tree.shapes import Boxes
+from bvh.tree.shapes import Boxes, Capsules, Spheres
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin, used_lanes
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK, child_boxes, child_code, leaf_rows, node_at
 
@@ -154,7 +154,9 @@ def _visit_triangles(primitives, task, i, position, code, top, count):
 def _visit_boxes(primitives, task, i, position, code, top, count):
     first, rows = leaf_rows(code)
     for row in range(first, first + rows):
-        count = _test(task, i, np.int64(peek(task.tree.ids, row)), count)
+        prim = np.int64(peek(task.tree.ids, row))
+        if prim >= 0:
+            count = _test(task, i, prim, count)
     return position, top, count
 
 
@@ -183,10 +185,26 @@ def _enter(task, i, position, code, top):
 
 
 @kernel
+def _visit_shapes(task, i, leaf, entry, count):
+    """Test the shapes of a leaf of a BLAS."""
+    ids = tree_rows.ids(row_of(task.tree.primitives, leaf))
+    first, number = leaf_rows(entry >> 1)
+    for place in range(first, first + number):
+        prim = peek(ids, place)
+        if prim >= 0 and entry & 1 == 1:
+            count = _add(task.found, i, code_of(leaf, prim), np.int64(MEET), count)
+        elif prim >= 0:
+            count = _test(task, i, code_of(leaf, prim), count)
+    return count
+
+
+@kernel
 def _visit_moved(task, i, position, entry, count):
-    """Test the triangles of a leaf of a BLAS; return the new number of results."""
+    """Test the primitives of a leaf of a BLAS; return the new number of results."""
     leaf = position.leaf
     row = row_of(task.tree.primitives, leaf)
+    if kind_of(task.tree.primitives, leaf) >= SPHERES:
+        return _visit_shapes(task, i, leaf, entry, count)
     groups, ids = tree_rows.groups(row), tree_rows.ids(row)
     error = F(frames.bound(tree_rows.frame(row)) * GROUP_ERROR)
     first, number = leaf_rows(entry >> 1)
@@ -213,7 +231,8 @@ def _visit_moved(task, i, position, entry, count):
 def visit(primitives, task, i, position, code, top, count):
     """Test the primitives of a leaf, or enter a BLAS; return the new (position, top, count)."""
     return {
-        Triangles: _visit_triangles, Boxes: _visit_boxes, Instanced: _visit_instanced
+        Triangles: _visit_triangles, Instanced: _visit_instanced,
+        **dict.fromkeys((Boxes, Spheres, Capsules), _visit_boxes),
     }[primitives.instance_class]  # fmt: skip
 
 

@@ -23,8 +23,9 @@ from bvh.geometry.region_overlap import APART, MEET
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import WIDTH, convert, greater, peek, poke, select, splat
 from bvh.tree import frame as frames
+from bvh.tree.instanced import SPHERES, Instanced, instanced_capsule, kind_of, leaf_of
 from bvh.tree.primitives import corners
-from bvh.tree.shapes import Boxes
+from bvh.tree.shapes import KINDS, Boxes, Capsules, Spheres
 
 F = np.float32
 # The largest finite float32 corner: an unused lane, from +inf to -inf, is beyond it.
@@ -193,12 +194,33 @@ def _box_sphere(primitives, region, i, prim, scratch):
     return overlap.box_and_sphere(low, high, vector(region.center, i), peek(region.radius, i))
 
 
+def _surface_box(capsule, region, i, scratch):
+    p, q, radius = capsule
+    low, high = vector(region.lower, i), vector(region.upper, i)
+    return overlap.surface_and_box(p, q, radius, low, high)
+
+
+def _surface_sphere(capsule, region, i, scratch):
+    p, q, radius = capsule
+    center, reach = vector(region.center, i), peek(region.radius, i)
+    return overlap.surface_and_sphere(p, q, radius, center, reach)
+
+
+def _surface_planes(capsule, region, i, scratch):
+    (p, q, radius), count = capsule, peek(region.shape, 0)
+    at, end = i * count, (i + 1) * count
+    return overlap.surface_and_planes(p, q, radius, region.planes, at, end)
+
+
 TO_LOCAL = {BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes}
 REACH = {BoxRegions: _reach_box, SphereRegions: _reach_sphere, PlaneRegions: _reach_planes}
 DECIDE = {
     BoxRegions: _triangle_box, SphereRegions: _triangle_sphere, PlaneRegions: _triangle_planes
 }  # fmt: skip
 DECIDE_BOXES = {BoxRegions: _box_box, SphereRegions: _box_sphere}
+DECIDE_ROUND = {
+    BoxRegions: _surface_box, SphereRegions: _surface_sphere, PlaneRegions: _surface_planes
+}  # fmt: skip
 
 
 @by_type()
@@ -214,8 +236,33 @@ def reach(region, local, low, high):
     return REACH[region.instance_class]
 
 
+@by_type(inline=True)
+def _decide_face(primitives, region, i, prim, scratch):
+    return DECIDE[region.instance_class]
+
+
+@by_type()
+def _decide_round(capsule, region, i, scratch):
+    """Return the answer for region i and the surface around an axis, with a radius."""
+    return DECIDE_ROUND[region.instance_class]
+
+
+def _decide_instanced(primitives, region, i, prim, scratch):
+    if kind_of(primitives, leaf_of(prim)) >= SPHERES:
+        return _decide_round(instanced_capsule(primitives, prim), region, i, scratch)
+    return _decide_face(primitives, region, i, prim, scratch)
+
+
 @by_type()
 def decide(primitives, region, i, prim, scratch):
     """Return APART, MEET or UNSURE for region i and a primitive, in a scene the moved one."""
     # `scratch` is memory for the polygons to which planes cut a triangle.
-    return (DECIDE_BOXES if primitives.instance_class is Boxes else DECIDE)[region.instance_class]
+    kind = primitives.instance_class
+    if kind in (Spheres, Capsules):
+        capsule = KINDS[kind].capsule
+        return lambda primitives, region, i, prim, scratch: _decide_round(
+            capsule(primitives.points, prim), region, i, scratch
+        )
+    if kind is Instanced:
+        return _decide_instanced
+    return (DECIDE_BOXES if kind is Boxes else DECIDE)[region.instance_class]

@@ -1,0 +1,119 @@
+"""Exact tests of surfaces around axes, spheres and capsules, with balls and convex polytopes."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+from math import hypot
+from operator import mul
+
+from bvh.geometry.arithmetic.rational import Corners, Row, dot, less, scaled, square_to_edge, times
+
+
+def surface_meets_sphere(
+    axis: Corners, radius: float, center: Sequence[float], reach: float
+) -> bool:
+    """Return whether a point is within `reach` of the surface around an axis."""
+    (*rows, at, (r,), (s,)), _ = scaled([*axis, center, [radius], [reach]])
+    n, d = square_to_edge(at, rows[0], rows[1])
+    return n <= (r + s) ** 2 * d and (r <= s or n >= (r - s) ** 2 * d)
+
+
+def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence[float]]) -> bool:
+    """Return whether the surface around an axis meets the polytope n . p + offset >= 0."""
+    (*ends, (r,)), scale = scaled([*axis, [radius]])
+    # Planes in the scaled coordinates, as integers.
+    sides = [(*times(1, row[:3]), row[3] * scale) for row in (scaled([p])[0][0] for p in planes)]
+    sides = sorted({row for row in sides if any(row[:3])}, key=lambda row: _lowest(row, ends))
+    if any(not any(p[:3]) and p[3] < 0.0 for p in planes):
+        return False
+    return _is_near(ends, r, sides) and (r == 0 or _reaches_out(ends, r, sides))
+
+
+def _lowest(plane: Row, ends: Sequence[Row]) -> float:
+    """Return about the height over a plane of the lower end of an axis."""
+    return min(dot(plane[:3], end) + plane[3] for end in ends) / hypot(*plane[:3])
+
+
+def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row]) -> bool:
+    """Return whether a polytope has a point within a distance of a segment."""
+    # The nearest point is that of at most three planes, x = a + t v + sum(f n), with factors f of
+    # at least 0; that of fewer planes than all is a lower bound.
+    a, v = ends[0], less(ends[1], ends[0])
+    modes = (0, 1, None) if any(v) else (0,)
+    for count in range(4):
+        for some in combinations(planes, count):
+            for mode in modes:
+                found = _nearest_of(a, v, some, mode)
+                if found is None:
+                    continue
+                at, away = found
+                if sum(x * x for x in away) > r * r:
+                    return False
+                x = [p + q for p, q in zip(at, away, strict=True)]
+                if all(sum(map(mul, plane[:3], x)) + plane[3] >= 0 for plane in planes):
+                    return True
+    return False
+
+
+def _nearest_of(
+    a: Row, v: Row, planes: Sequence[Row], mode: int | None
+) -> tuple[list[Fraction], list[Fraction]] | None:
+    """Return the point of a segment nearest to what planes bound, and the way there.
+
+    None if not all planes touch, the segment's end `mode` is not the nearest, or nothing is unique.
+    """
+    # Unknowns: a factor for each plane, and t unless it is given.
+    free, t = mode is None, Fraction(mode or 0)
+    columns = [*(plane[:3] for plane in planes), *([v] if free else [])]
+    start = [x + (mode or 0) * y for x, y in zip(a, v, strict=True)]
+    lines = [
+        [*(dot(plane[:3], column) for column in columns), -plane[3] - dot(plane[:3], tuple(start))]
+        for plane in planes
+    ]
+    if free:
+        lines.append([*(dot(v, plane[:3]) for plane in planes), 0, 0])
+    solved = solution(lines)
+    if solved is None or any(f < 0 for f in solved[: len(planes)]):
+        return None
+    away = [sum((f * plane[k] for f, plane in zip(solved, planes, strict=False)), Fraction(0))
+            for k in range(3)]  # fmt: skip
+    along = sum(x * y for x, y in zip(away, v, strict=True))
+    if free:
+        t = solved[-1]
+    if not 0 <= t <= 1 or (mode == 0 and along > 0) or (mode == 1 and along < 0):
+        return None
+    return [x + t * y for x, y in zip(a, v, strict=True)], away
+
+
+def solution(lines: Sequence[Sequence[int]]) -> list[Fraction] | None:
+    """Solve linear equations, rows of coefficients and a value; None if they are singular."""
+    rows = [[Fraction(x) for x in line] for line in lines]
+    for k in range(len(rows)):
+        first = next((j for j in range(k, len(rows)) if rows[j][k]), None)
+        if first is None:
+            return None
+        rows[k], rows[first] = rows[first], rows[k]
+        rows[k] = [x / rows[k][k] for x in rows[k]]
+        for j in range(len(rows)):
+            if j != k and rows[j][k]:
+                factor = rows[j][k]
+                rows[j] = [x - factor * y for x, y in zip(rows[j], rows[k], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def _reaches_out(ends: Sequence[Row], r: int, planes: Sequence[Row]) -> bool:
+    """Return whether a polytope near a segment has a point that is not nearer than a distance."""
+    # One that leaves a larger box does; within the box the corners are the farthest points.
+    box = [
+        (*(s * (k == axis) for k in range(3)), 2 * r - min(s * end[axis] for end in ends))
+        for axis in range(3) for s in (1, -1)
+    ]  # fmt: skip
+    p, q = ends
+    for three in combinations([*box, *planes], 3):
+        x = solution([[*plane[:3], -plane[3]] for plane in three])
+        if x is None or any(dot(plane[:3], x) + plane[3] < 0 for plane in (*box, *planes)):
+            continue
+        n, d = square_to_edge(tuple(x), p, q)
+        if n >= r * r * d:
+            return True
+    return False
