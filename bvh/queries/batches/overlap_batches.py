@@ -206,7 +206,8 @@ def _sides(box: BoxRegions, query: int) -> list[list[float]]:
     """Return the planes of a box."""
     faces = np.vstack([np.eye(3), -np.eye(3)])
     heights = np.concatenate([-box.lower[query], box.upper[query]])
-    return np.column_stack([faces, heights]).tolist()
+    planes: list[list[float]] = np.column_stack([faces, heights]).tolist()
+    return planes
 
 
 def joined(parts: list[Keys]) -> Keys:
