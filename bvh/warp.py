@@ -50,22 +50,12 @@ from bvh.devices.exact.measures import exact_distance, exact_measures
 from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.exact.triangles import triangle_side
 from bvh.devices.layout import STACK, Target
+from bvh.devices.stages import marks
 from bvh.devices.stages.chain import LARGE_STACK
 from bvh.devices.stages.decide import decide_function, measure_function
 from bvh.devices.stages.points import closest_function, nearest_function
 from bvh.devices.stages.search import search_function
-from bvh.devices.stages.work import (
-    ANY,
-    CLOSEST,
-    COUNT,
-    MISSED,
-    NO_QUEUE,
-    TO_DECIDE,
-    Columns,
-    DeviceRays,
-    RayQuery,
-    Work,
-)
+from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work
 from bvh.devices.trees import DeviceBVH, DeviceScene
 
 __all__ = [
@@ -140,7 +130,7 @@ def _tracer(each: bool) -> Any:
             return hit
         query, rays, work, columns = RayQuery(), DeviceRays(), Work(), Columns()
         query.goal = goal
-        query.once = wp.where(goal == COUNT, 1, 0)
+        query.once = wp.where(goal == marks.COUNT, 1, 0)
         # All arrays have one row.
         rays.origins = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
         rays.directions = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
@@ -157,13 +147,13 @@ def _tracer(each: bool) -> Any:
         work.kept = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
         work.leaves = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
         columns.counts = _longs(wp.zeros(shape=1, dtype=wp.int64))
-        queue, decided = search(target, rays, query, work, columns, 0), bool(True)
-        if queue == TO_DECIDE:
+        queue, decided = search(target, rays, query, work, columns, 0), True
+        if queue == marks.TO_DECIDE:
             decided = decide(target, rays, query, work, columns, 0)
-        elif queue != NO_QUEUE:
+        elif queue != marks.NO_QUEUE:
             decided = False
         hit.count = wp.int32(columns.counts[0])
-        if goal == CLOSEST and decided and work.known[0] != MISSED:
+        if goal == marks.CLOSEST and decided and work.known[0] != marks.MISSED:
             columns.t = _reals(wp.zeros(shape=1, dtype=wp.float64))
             columns.u = _reals(wp.zeros(shape=1, dtype=wp.float64))
             columns.v = _reals(wp.zeros(shape=1, dtype=wp.float64))
@@ -178,7 +168,7 @@ def _tracer(each: bool) -> Any:
             hit.prim_id = columns.prim_id[0]
             hit.leaf = columns.leaf[0]
             hit.front = wp.where(columns.front[0], 1, 0)
-        if goal == ANY and decided and work.known[0] != MISSED:
+        if goal == marks.ANY and decided and work.known[0] != marks.MISSED:
             hit.count = 1
         hit.state = wp.where(decided, 0, 1)
         return hit
@@ -194,7 +184,7 @@ def closest_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return the closest hit of a ray: t, prim_id, u, v, front, leaf, state."""
-    return _trace_one(target, origin, direction, t_min, t_max, CLOSEST)
+    return _trace_one(target, origin, direction, t_min, t_max, marks.CLOSEST)
 
 
 @wp.func
@@ -202,7 +192,7 @@ def any_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return whether a ray hits anything."""
-    return _trace_one(target, origin, direction, t_min, t_max, ANY).count > 0
+    return _trace_one(target, origin, direction, t_min, t_max, marks.ANY).count > 0
 
 
 @wp.func
@@ -210,7 +200,7 @@ def count_hits(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return how often a ray crosses a surface, shared edges once."""
-    return _trace_each(target, origin, direction, t_min, t_max, COUNT).count
+    return _trace_each(target, origin, direction, t_min, t_max, marks.COUNT).count
 
 
 _search_points, _decide_points = nearest_function(STACK), closest_function(nearest_on_triangle)
@@ -240,10 +230,10 @@ def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
     columns.v = _reals(wp.zeros(shape=1, dtype=wp.float64))
     columns.prim_id = _ints(wp.zeros(shape=1, dtype=wp.int32))
     columns.position = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
-    queue, decided = _search_points(target, rays, query, work, columns, 0), bool(True)
-    if queue == TO_DECIDE:
+    queue, decided = _search_points(target, rays, query, work, columns, 0), True
+    if queue == marks.TO_DECIDE:
         decided = _decide_points(target, rays, query, work, columns, 0)
-    elif queue != NO_QUEUE:
+    elif queue != marks.NO_QUEUE:
         decided = False
     near.distance = columns.distance[0]
     near.u = columns.u[0]

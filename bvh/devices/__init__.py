@@ -10,11 +10,9 @@ Each file imports only from those above it.
 |---|---|
 | `exact/` | Exact arithmetic of device kernels: bit for bit what `geometry` has for CPUs. |
 | `layout.py` | The arrays of trees and scenes on a device, made from those for CPUs |
-| `searches/` | Rays and points in a tree or a scene: float32 discards, what is left is decided exactly. |
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
-| `ray_kernels.py` | Arrays of rays and of their answers, and the kernel that lists all hits |
-| `stages/` | Rays in stages: float32 search, decisions, measures, exact sums |
-| `point_kernels.py` | The kernels of point queries |
+| `stages/` | Rays and points in stages: float32 search, decisions, measures, exact sums |
+| `point_kernels.py` | Which points are inside: the kernels between rays that decide it |
 | `calls.py` | Queries: arguments, kernels, and answers; the CPU answers what kernels leave open |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |
 | `camera_rays.py` | Rays of cameras, made on a device |

@@ -10,16 +10,8 @@ from numpy.typing import NDArray
 
 from bvh.devices.exchange import KINDS, given, is_on_device, library_of, read, stream_of
 from bvh.devices.point_kernels import negate_inside, note_inside, point_out
-from bvh.devices.stages.work import (
-    ANY,
-    CLOSEST,
-    COUNT,
-    LIST,
-    NEAREST,
-    Columns,
-    DeviceRays,
-    RayQuery,
-)
+from bvh.devices.stages import marks
+from bvh.devices.stages.work import Columns, DeviceRays, RayQuery
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
@@ -133,16 +125,16 @@ class RayCall(Call):
 
     def closest(self) -> Hits:
         """Return the closest hits."""
-        result = self._traced(CLOSEST, self.names)
+        result = self._traced(marks.CLOSEST, self.names)
         return self._located(Hits, {name: self.given(result, name) for name in self.names})
 
     def any(self) -> Any:
         """Return whether each ray hits anything."""
-        return self.given(self._traced(ANY, {"truth": np.bool_}), "truth")
+        return self.given(self._traced(marks.ANY, {"truth": np.bool_}), "truth")
 
     def counts(self) -> Any:
         """Return the number of hits of each ray."""
-        return self.given(self._traced(COUNT, {"counts": np.int64}), "counts")
+        return self.given(self._traced(marks.COUNT, {"counts": np.int64}), "counts")
 
     def _traced(self, goal: int, kinds: Kinds) -> Any:
         """Trace the rays; return the columns of the result."""
@@ -151,9 +143,9 @@ class RayCall(Call):
         undecided = self.trace(result, self.rays, self.query)
         if len(undecided):
             rays = self._selected(undecided)
-            if goal == COUNT:
+            if goal == marks.COUNT:
                 answers = {"counts": self.host.count_hits(**rays, edges=self.edges)}
-            elif goal == ANY:
+            elif goal == marks.ANY:
                 answers = {"truth": self.host.any_hit(**rays)}
             else:
                 hits = self.host.closest_hit(**rays)
@@ -182,7 +174,7 @@ class RayCall(Call):
     def listed(self, limit: int | None) -> AllHits:
         """Return all hits of the rays, or the first `limit` of each: count first, then list."""
         most = None if limit is None else whole_number("max_hits", limit)
-        counts = self._traced(COUNT, {"counts": np.int64}).counts.numpy()
+        counts = self._traced(marks.COUNT, {"counts": np.int64}).counts.numpy()
         if most is not None:
             counts = np.minimum(counts, most)
         offsets = np.r_[0, np.cumsum(counts)]
@@ -190,7 +182,7 @@ class RayCall(Call):
         kinds = self.names | {"leaf": np.int32}
         result = self.empty(Columns(), kinds, int(offsets[-1]))
         result.offsets = wp.array(offsets, dtype=wp.int64, device=self.device)
-        self.query.goal = int(LIST)
+        self.query.goal = int(marks.LIST)
         undecided = self.trace(result, self.rays, self.query)
         if len(undecided):
             hits = self.host.all_hits(**self._selected(undecided), max_hits=limit, edges=self.edges)
@@ -274,7 +266,7 @@ class PointCall(Call):
         """Return a struct with columns `kinds` of closest points."""
         result = self.empty(Columns(), kinds, self.count)
         points, query = self.rays(), RayQuery()
-        points.t_max, query.goal = self.limits, int(NEAREST)
+        points.t_max, query.goal = self.limits, int(marks.NEAREST)
         undecided = self.trace(result, points, query)
         if len(undecided):
             points, limits = self._selected(undecided), self.rows(self.limits, undecided)
@@ -301,7 +293,7 @@ class PointCall(Call):
             rays.t_min, rays.t_max = (
                 wp.array([t], dtype=wp.float64, device=self.device) for t in limits
             )
-            query.goal, query.once = (int(ANY), 0) if turn else (int(COUNT), 1)
+            query.goal, query.once = (int(marks.ANY), 0) if turn else (int(marks.COUNT), 1)
             undecided = np.union1d(undecided, self.trace(found, rays, query))
             with stream_of(self.like, self.device):
                 noted = [turn, found, rays.directions, result.truth]

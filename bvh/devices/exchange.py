@@ -6,6 +6,7 @@ Arguments are arrays of Warp, PyTorch, JAX, CuPy and all that have ``__cuda_arra
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,8 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
             raise TypeError(f"{name} must be numbers, got {array.dtype}")
         host = np.array(array, kind, order="C", copy=None)
         shape = _leading(name, host.shape, width)
+        if host.size == 1 and not width:
+            return _one(host.item(), KINDS[kind], str(device)), shape
         dtype, flat = (WIDE[width], (-1, width)) if width else (KINDS[kind], -1)
         return wp.array(host.reshape(flat), dtype=dtype, device=device), shape
     array = value if isinstance(value, wp.array) else _imported(name, value)
@@ -79,6 +82,12 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
         flat = cast
     leading = _leading(name, shape, width)
     return _view(flat, WIDE[width], flat.shape[0] // width) if width else flat, leading
+
+
+@functools.lru_cache(maxsize=64)
+def _one(value: float, dtype: Any, device: str) -> Any:
+    """Return an array of one number, which kernels only read: most calls have the same."""
+    return wp.array([value], dtype=dtype, device=device)
 
 
 def _view(array: Any, dtype: Any, count: int) -> Any:

@@ -116,7 +116,7 @@ class Pool:
         part.lower, part.upper = (wp.vec3d(*row) for row in view.box)
         part.exponent, part.bound, part.farthest = view.exponent, view.bound, view.farthest
         ids = rows[used]
-        given = {
+        given: dict[str, NDArray[Any]] = {
             "boxes": boxes, "children": children, "ids": ids,
             "bits": bits[used] if len(bits) else np.full(len(ids), -1, np.int32),
         }  # fmt: skip

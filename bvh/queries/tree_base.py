@@ -302,7 +302,8 @@ class TreeBase:
     def _must_hold(self, query: str, *kinds: type) -> None:
         """Raise a TypeError unless the tree is over some kinds of primitives."""
         if not isinstance(self._arrays.primitives, kinds):
-            names = " or ".join(kind.__name__.lower() for kind in kinds)
+            *others, last = (kind.__name__.lower() for kind in kinds)
+            names = f"{', '.join(others)} or {last}" if others else last
             raise TypeError(f"{query} needs a BVH over {names}, not over {self.kind}")
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ import trimesh
 import warp as wp
 
 import bvh
-from bvh.devices.stages import chain, decide, search, work
+from bvh.devices.stages import chain, decide, marks, search
 from tests.cases.aims import axis_rays, features, random_rays
 from tests.oracles.devices import DEVICE, assert_same
 
@@ -28,6 +28,7 @@ LIMITS = {
     "decide, all": (168, 64, 64), "decide near, all": (168, 64, 64), "measure, all": (96, 64, 64),
     "measure near, all": (168, 64, 64), "decide by sums, all": (255, 2048, 640),
     "measure by sums, all": (255, 2048, 64), "measure, lists": (128, 64, 64),
+    "points": (64, 640, 640), "points, deep": (64, 1200, 640), "decide, points": (255, 2560, 640),
 }  # fmt: skip
 
 
@@ -137,9 +138,13 @@ def test_registers(tmp_path: Path) -> None:
     kinds += (small, True, False), (small, True, True)
     kernels = [search.search_kernel(search.search_function(*kind)) for kind in kinds]
     for of_all, of_lists in ((False, False), (True, False), (True, True)):
-        sums = decide.by_sums(work.DECIDE_BY_SUMS, work.MEASURE_BY_SUMS, of_all)
+        sums = decide.by_sums(marks.DECIDE_BY_SUMS, marks.MEASURE_BY_SUMS, of_all)
         kernels += [kernel for kernel, _ in (*decide.by_doubles(of_all, of_lists), *sums)]
     del kernels[-6:-4], kernels[-3:]  # as without lists
+    for size in (small, large):
+        plan = chain.plan_of(size, False, int(marks.NEAREST), True)
+        kernels.append(plan.search)
+    kernels.append(plan.sums[0][0])
     for (name, limits), kernel in zip(LIMITS.items(), kernels, strict=True):
         folder = tmp_path / name.replace(" ", "_")
         wp.compile_aot_module(kernel.module, arch=90, use_ptx=True, module_dir=str(folder))

@@ -19,28 +19,31 @@ KERNELS = ("geometry", "traversal", "devices/exact", "devices/stages")
 # `geometry/arithmetic/roots.py`.
 BOUNDS = {
     "a stack or queue: each node, entry or range of a tree is on it once": """
-        binned_sah.build_subtree collapse._collapse collapse._open
+        binary_nodes._split binned_sah.build_subtree collapse._collapse collapse._open
         grid._split_cells
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
         pair_walk.walk parity._near_face point_walks._walk_float32 point_walks._walk_float64
-        points.closest_to points.closest_to
+        points.nearest_function points.nearest_function points.search points.search
         region_search.search_regions search.search search.search search.search
-        search.search_function search.search_function search.search_function single_rays._next_entry_in_tree single_rays.trace
+        search.search_function search.search_function search.search_function
+        single_rays._next_entry_in_tree single_rays.trace
         streams.advance streams.trace visits._visit winding_moments._widen
         winding_number._winding""",
     "the depth of a tree, from a node to its root or to a leaf": """
-        closest_pairs._descend_from invocation._take_apart moving_boxes.move_boxes
+        binary_nodes._write_child binary_nodes._write_child closest_pairs._descend_from
+        invocation._take_apart moving_boxes.move_boxes
         oriented_boxes._measure overlap_terms._root""",
     "a counter that moves on, or a range that shrinks, in each round": """
         all_hits._sift closest_hit._trace_blocks closest_pairs._test_collected
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
-        meeting_pairs.find_contacts polygons._sort python_calls.read_numbers
+        meeting_pairs.find_contacts points.nearest_function points.nearest_function points.search
+        points.search polygons._sort python_calls.read_numbers
         python_calls.words_of ray_batch.row_length region_search.search_regions
         search.search search.search_function shared_splits._close_gaps
         streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
         winding_moments._widen""",
     "insertion into a sorted list, from its end": """
-        all_hits._sort decide._insert leaf_hits._insert near_pairs.sort_collected
+        all_hits._sort binary_nodes._sort decide._insert leaf_hits._insert near_pairs.sort_collected
         point_bounds.push_near point_bounds.push_squares point_walks._insert""",
     "corners of a polygon: a linked list, and rounds after the fourth of which all are ears": """
         polygons._clip_ears polygons._is_ear""",

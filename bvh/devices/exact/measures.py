@@ -32,7 +32,6 @@ from bvh.devices.exact.arithmetic import (
 from bvh.devices.exact.triangles import (
     NONE,
     Volumes,
-    distance_by_sums,
     exact_quotient,
     is_sided,
     scaled_quotient,
@@ -122,6 +121,41 @@ def _time(x: Volumes, o: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
     return decided, t
 
 
+@wp.func
+def _by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, volumes: int):
+    """Return (side, decided, t, decided, u, decided, v) by exact volumes: two for t, four for all.
+
+    The side is whether the hit is from the front.
+    """
+    front, t_sure, u_sure, v_sure = bool(False), bool(False), bool(False), bool(False)
+    t, u, v = wp.float64(0.0), wp.float64(0.0), wp.float64(0.0)
+    total_sure, total = bool(False), wp.vec2d()
+    unit, shift = unit_of(d)
+    # Of the normal with d and with v0 - o; of d x (v0 - o) with v0 - v2 and with v1 - v0. A loop,
+    # as compilers take long for a volume.
+    for which in range(volumes):
+        normal, of_u = which < 2, which == 2
+        a, a_low = difference(wp.where(normal, v1, v0), wp.where(normal, v0, o), NONE)
+        to = wp.where(normal, v2, wp.where(of_u, v0, v1))
+        b, b_low = difference(to, wp.where(of_u, v2, v0), NONE)
+        c, c_low = unit, wp.vec3d()
+        if which == 1:
+            c, c_low = difference(v0, o, NONE)
+        sure, value = exact_volume(a, a_low, b, b_low, c, c_low)
+        decided, w = exact_quotient(sure, value, total_sure, total)
+        if which == 0:
+            total_sure = sure and value[0] != ZERO
+            total = value
+            front = value[0] < ZERO
+        if which == 1:
+            t_sure, t = shifted(decided, w, shift)
+        if which == 2:
+            u_sure, u = decided, w
+        if which == 3:
+            v_sure, v = decided, w
+    return front, t_sure, t, u_sure, u, v_sure, v
+
+
 def _by(near: bool, sums: bool) -> tuple[Any, Any]:
     """Return (distance, measures): by double-doubles and, for the rest, by one more means."""
 
@@ -136,16 +170,16 @@ def _by(near: bool, sums: bool) -> tuple[Any, Any]:
                 decided, t = _time(x, o, v0, v1, v2)
         if sums:
             if not decided:
-                decided, t = distance_by_sums(o, d, v0, v1, v2)
+                _front, decided, t, _u_sure, _u, _v_sure, _v = _by_sums(o, d, v0, v1, v2, 2)
         return decided, t
 
     @wp.func
     def measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
         """Return the measures of a hit, as `exact_details` has them."""
-        found, x = Measures(), volumes_for_details(o, d, v0, v1, v2)
+        x = volumes_for_details(o, d, v0, v1, v2)
         t_sure, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
         u_sure, u, v_sure, v = weights_of(x)
-        found.front = x.total[0] < ZERO
+        front = x.total[0] < ZERO
         if near:
             if not t_sure:
                 t_sure, t = _time(x, o, v0, v1, v2)
@@ -158,37 +192,13 @@ def _by(near: bool, sums: bool) -> tuple[Any, Any]:
                 if not v_sure:
                     v_sure, v = _weight(x, x.p, x.p_low, first, tau)
         if sums:
-            volumes = wp.where(x.in_range and not (t_sure and u_sure and v_sure), 4, 0)
-            unit, shift = unit_of(d)
-            total_sure, total = bool(False), wp.vec2d()
-            # Of the normal with d and with v0 - o; of d x (v0 - o) with v0 - v2 and with v1 - v0.
-            for which in range(volumes):
-                normal, of_u = which < 2, which == 2
-                a, a_low = difference(wp.where(normal, v1, v0), wp.where(normal, v0, o), NONE)
-                to = wp.where(normal, v2, wp.where(of_u, v0, v1))
-                b, b_low = difference(to, wp.where(of_u, v2, v0), NONE)
-                c, c_low = unit, wp.vec3d()
-                if which == 1:
-                    c, c_low = difference(v0, o, NONE)
-                sure, value = exact_volume(a, a_low, b, b_low, c, c_low)
-                decided, w = exact_quotient(sure, value, total_sure, total)
-                if which == 0:
-                    total_sure = sure and value[0] != ZERO
-                    total = value
-                    found.front = value[0] < ZERO
-                if which == 1 and not t_sure:
-                    t_sure, t = shifted(decided, w, shift)
-                if which == 2 and not u_sure:
-                    u = w
-                    u_sure = decided
-                if which == 3 and not v_sure:
-                    v = w
-                    v_sure = decided
-        found.t = t
-        found.u = u
-        found.v = v
-        found.decided = x.in_range and t_sure and u_sure and v_sure
-        return found
+            if x.in_range and not (t_sure and u_sure and v_sure):
+                front, sure_t, t2, sure_u, u2, sure_v, w = _by_sums(o, d, v0, v1, v2, 4)
+                t, t_sure = wp.where(t_sure, t, t2), t_sure or sure_t
+                u, u_sure = wp.where(u_sure, u, u2), u_sure or sure_u
+                v, v_sure = wp.where(v_sure, v, w), v_sure or sure_v
+        sure = x.in_range and t_sure and u_sure and v_sure
+        return Measures(t, u, v, front, sure)  # type: ignore[call-arg]
 
     return distance, measures
 

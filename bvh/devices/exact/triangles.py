@@ -196,7 +196,7 @@ def volumes_of(
     o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
 ):  # fmt: skip
     """Return the volumes of a ray and a triangle; e and k are of `scaled_ray`."""
-    none, x = wp.vec3d(), Volumes()
+    none = wp.vec3d()
     a, a_low = difference(v0, o, -e)
     p, p_low = difference(v1, v0, -e)
     q, q_low = difference(v2, v0, -e)
@@ -207,27 +207,11 @@ def volumes_of(
     total, total_size = sized_dot(n, n_low, sizes, r, none)
     of_u, u_size = sized_dot(m, m_low, m_sizes, q, q_low)
     of_v, v_size = sized_dot(m, m_low, m_sizes, p, p_low)
-    x.a = a
-    x.a_low = a_low
-    x.p = p
-    x.p_low = p_low
-    x.q = q
-    x.q_low = q_low
-    x.r = r
-    x.n = n
-    x.n_low = n_low
-    x.sizes = sizes
-    x.along = along
-    x.along_size = along_size
-    x.total = total
-    x.total_size = total_size
-    x.of_v = of_v
-    x.u_size = u_size
-    x.v_size = v_size
-    x.of_u = -of_u
-    x.shift = e - k
-    x.in_range = e >= -REACH and e <= REACH and total_size > ZERO
-    return x
+    in_range = e >= -REACH and e <= REACH and total_size > ZERO
+    return Volumes(  # type: ignore[call-arg]
+        a, a_low, p, p_low, q, q_low, r, n, n_low, sizes, along, along_size, total, total_size,
+        -of_u, u_size, of_v, v_size, e - k, in_range,
+    )  # fmt: skip
 
 
 @wp.func
@@ -283,28 +267,6 @@ def shifted(decided: bool, t: wp.float64, shift: wp.int64):
     f = exponent(t) - shift
     decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
     return decided, scale_by(t, -shift)
-
-
-@wp.func
-def distance_by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return (decided, t) of a hit, by exact volumes."""
-    unit, shift = unit_of(d)
-    a, a_low = difference(v0, o, NONE)
-    p, p_low = difference(v1, v0, NONE)
-    q, q_low = difference(v2, v0, NONE)
-    r, r_low = unit, wp.vec3d()
-    total_sure, total, decided, t = bool(False), wp.vec2d(), bool(False), wp.float64(0.0)
-    # The normal with d, then with a: a loop, as compilers take long for a volume.
-    volumes = int(2)
-    for _which in range(volumes):
-        sure, value = exact_volume(p, p_low, q, q_low, r, r_low)
-        decided, t = exact_quotient(sure, value, total_sure, total)
-        total_sure = sure and value[0] != ZERO
-        total = value
-        r = a
-        r_low = a_low
-    decided, t = shifted(decided, t, shift)
-    return decided, t
 
 
 @wp.func

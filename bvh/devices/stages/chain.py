@@ -11,22 +11,11 @@ from numpy.typing import NDArray
 
 from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.layout import STACK
-from bvh.devices.stages.decide import by_doubles, by_sums, kernel_of
+from bvh.devices.stages import marks
+from bvh.devices.stages.decide import by_doubles, by_sums, stage_of
 from bvh.devices.stages.points import closest_function, nearest_function
 from bvh.devices.stages.search import search_function, search_kernel
-from bvh.devices.stages.work import (
-    ALL_RAYS,
-    COUNT,
-    CROWDED,
-    DECIDE,
-    DECIDE_BY_SUMS,
-    LIST,
-    MEASURE_BY_SUMS,
-    NEAREST,
-    QUEUES,
-    UNDECIDED,
-    Work,
-)
+from bvh.devices.stages.work import Work
 
 Kernels = tuple[tuple[Any, int], ...]
 # Triangles that are kept of a ray, and of the few rays that have more: what still has is for the
@@ -43,8 +32,7 @@ SMALL_STACK, LARGE_STACK, MORE = 32, 2 * STACK + 4, 4
 # too, as tests need it.
 EVERY_STAGE = False
 # Queues that are left in the end: those with too many triangles are searched again.
-FINAL = CROWDED, UNDECIDED
-
+FINAL = marks.CROWDED, marks.UNDECIDED
 
 
 class Plan(NamedTuple):
@@ -58,16 +46,16 @@ class Plan(NamedTuple):
 @functools.cache
 def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
     """Return the kernels of a query; a function, as what nobody calls needs no code."""
-    if goal == int(NEAREST):
-        decide = kernel_of(closest_function(nearest_on_triangle), DECIDE, UNDECIDED, ALL_RAYS, 255)
-        return Plan(search_kernel(nearest_function(size)), (), ((decide, DECIDE),))
-    each = goal in (int(COUNT), int(LIST))
-    of_all, doubles = in_scene or each, ()
-    sums = by_sums(DECIDE, ALL_RAYS, True)
+    if goal == int(marks.NEAREST):
+        decide = stage_of(closest_function(nearest_on_triangle), 255, marks.DECIDE)
+        return Plan(search_kernel(nearest_function(min(size, STACK))), (), (decide,))
+    each = goal in (int(marks.COUNT), int(marks.LIST))
+    of_all, sums = in_scene or each, by_sums(marks.DECIDE, marks.ALL_RAYS, True)
+    doubles: Kernels = ()
     if every:
-        doubles = by_doubles(of_all, goal == int(LIST))
-        sums = by_sums(DECIDE_BY_SUMS, MEASURE_BY_SUMS, of_all)
-    if goal == int(COUNT):
+        doubles = by_doubles(of_all, goal == int(marks.LIST))
+        sums = by_sums(marks.DECIDE_BY_SUMS, marks.MEASURE_BY_SUMS, of_all)
+    if goal == int(marks.COUNT):
         # Nothing is measured.
         doubles, sums = doubles[:2], sums[:1]
     return Plan(search_kernel(search_function(size, in_scene, each)), doubles, sums)
@@ -79,9 +67,11 @@ class Stages:
     def __init__(self, device: Any, kept: int = KEPT) -> None:
         self.device, self.kept, self.chunk = device, kept, CHUNK * KEPT // kept
         self.work, self.capacity = Work(), dict[str, int]()
-        self.work.counters = wp.zeros(QUEUES, dtype=wp.int32, device=device)
-        # Counters on the host, in memory that a GPU writes to.
-        self.seen = wp.zeros(QUEUES, dtype=wp.int32, device="cpu", pinned=device.is_cuda)
+        self.work.counters = wp.zeros(marks.QUEUES, dtype=wp.int32, device=device)
+        # Counters on the host, on a GPU in memory that it writes to.
+        self.seen = self.work.counters
+        if device.is_cuda:
+            self.seen = wp.zeros(marks.QUEUES, dtype=wp.int32, device="cpu", pinned=True)
         self.commands: dict[Any, Any] = {}
         self.all_rows = wp.empty(0, dtype=wp.int32, device=device)
         # The same stages for rays with more triangles.
@@ -102,7 +92,7 @@ class Stages:
         """Run all stages for all rays, or for some `rows`; return which of them are left."""
         work, (target, rays, query, columns) = self.work, given
         left: dict[int, list[Any]] = {queue: [np.empty(0, np.int32)] for queue in FINAL}
-        self._hold(min(count, self.chunk), bool(target.is_scene), query.goal == int(NEAREST))
+        self._hold(min(count, self.chunk), bool(target.is_scene), query.goal == int(marks.NEAREST))
         work.rows = rows
         for start in range(0, count, self.chunk):
             work.start, work.count = start, min(self.chunk, count - start)
@@ -129,7 +119,7 @@ class Stages:
         """Provide memory for chunks of `count` rays or points."""
         wide = (self.kept, count)
         shapes: dict[str, Any] = {
-            "known": count, "kept_count": count, "kept": wide, "queues": (QUEUES, count),
+            "known": count, "kept_count": count, "kept": wide, "queues": (marks.QUEUES, count),
         }  # fmt: skip
         shapes |= ({"leaves": wide} if in_scene else {}) | ({"lows": wide} if of_points else {})
         for name, shape in shapes.items():
@@ -141,7 +131,7 @@ class Stages:
     def _run(self, stages: Kernels, arguments: tuple[Any, ...]) -> None:
         """Launch kernels that read queues; on a CPU, where looking costs nothing, if these are."""
         for kernel, queue in stages:
-            if self.device.is_cuda or queue == ALL_RAYS or self._counts()[queue]:
+            if self.device.is_cuda or queue == marks.ALL_RAYS or self._counts()[queue]:
                 self._launch(kernel, self.work.threads, arguments)
 
     def _launch(self, kernel: Any, threads: int, arguments: tuple[Any, ...]) -> None:
@@ -159,8 +149,8 @@ class Stages:
 
     def _counts(self) -> list[int]:
         """Return the counters, when all stages have run."""
-        wp.copy(self.seen, self.work.counters)
         if self.device.is_cuda:
+            wp.copy(self.seen, self.work.counters)
             wp.synchronize_stream(wp.get_stream(self.device))
         counts: list[int] = self.seen.numpy().tolist()
         return counts

@@ -26,25 +26,10 @@ from bvh.devices.exact.measures import (
 )
 from bvh.devices.exact.triangles import close_side, scaled_ray, triangle_side, volumes_of
 from bvh.devices.layout import Target
+from bvh.devices.stages import marks
 from bvh.devices.stages.moved import corners_of, face_of
 from bvh.devices.stages.work import (
-    ALL_RAYS,
-    ANY,
-    CLOSEST,
-    COUNT,
-    DECIDE,
-    DECIDE_BY_SUMS,
-    DECIDE_NEAR,
-    FOUND,
-    INDEX,
-    LIST,
-    LISTED,
-    MEASURE_BY_SUMS,
-    MEASURE_NEAR,
-    MISSED,
     OPTIONS,
-    SURELY,
-    UNDECIDED,
     Columns,
     DeviceRays,
     RayQuery,
@@ -79,9 +64,7 @@ def _insert(
     shifting = at > first
     while shifting:
         k = at - I1
-        shifting = _comes_before(
-            t, leaf, prim, columns.t[k], columns.leaf[k], columns.prim_id[k]
-        )
+        shifting = _comes_before(t, leaf, prim, columns.t[k], columns.leaf[k], columns.prim_id[k])
         if shifting:
             if not full:
                 columns.t[at] = columns.t[k]
@@ -124,13 +107,13 @@ def _leaf_of(target: Target, work: Work, j: int, place: int):
 @wp.func
 def _is_first(target: Target, work: Work, j: int, place: int):
     """Return whether triangle j of a ray is the first of those that are the same."""
-    fresh, item = bool(True), work.kept[j, place] & INDEX
+    fresh, item = bool(True), work.kept[j, place] & marks.INDEX
     prim, leaf, before = target.ids[item], _leaf_of(target, work, j, place), int(0)
     if wp.abs(target.triangles[item, 2][3]) > ONE4:
         # In several leaves of its tree.
         before = j
     for k in range(before):
-        same = target.ids[work.kept[k, place] & INDEX] == prim
+        same = target.ids[work.kept[k, place] & marks.INDEX] == prim
         fresh = fresh and not (same and _leaf_of(target, work, k, place) == leaf)
     return fresh
 
@@ -151,20 +134,20 @@ def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
         best, best_prim, best_leaf, best_t = int(-1), int(-1), int(-1), ONE * INF
         count = int(0)
         for j in range(work.kept_count[place]):
-            counts = query.goal != ANY or best < 0
+            counts = query.goal != marks.ANY or best < 0
             if of_all:
-                if query.goal == COUNT or query.goal == LIST:
+                if query.goal == marks.COUNT or query.goal == marks.LIST:
                     counts = _is_first(target, work, j, place)
             if decided and counts:
                 item = work.kept[j, place]
-                prim, leaf, once = target.ids[item & INDEX], int(0), int(0)
+                prim, leaf, once = target.ids[item & marks.INDEX], int(0), int(0)
                 if of_all:
                     once = query.once
                     leaf = _leaf_of(target, work, j, place)
                     decided, v0, v1, v2 = corners_of(target, leaf, prim)
                 else:
                     v0, v1, v2 = face_of(target, prim)
-                hit = (item & SURELY) != 0
+                hit = (item & marks.SURELY) != 0
                 if decided and not hit:
                     sure, side = side_of(o, d, scaled, floor, v0, v1, v2, once)
                     decided = sure
@@ -175,22 +158,22 @@ def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
                     decided = sure
                     if t >= q.t_min and t <= q.t_max:
                         if of_all:
-                            if query.goal == LIST and sure:
+                            if query.goal == marks.LIST and sure:
                                 _insert(columns, i, count, t, leaf, prim)
                         count += 1
                         if _comes_before(t, leaf, prim, best_t, best_leaf, best_prim):
-                            best = item & INDEX
+                            best = item & marks.INDEX
                             best_prim = prim
                             best_leaf = leaf
                             best_t = t
         if decided:
-            if query.goal == COUNT:
+            if query.goal == marks.COUNT:
                 if of_all:
                     columns.counts[i] += wp.int64(count)
-            elif query.goal == LIST:
-                work.known[place] = FOUND
+            elif query.goal == marks.LIST:
+                work.known[place] = marks.FOUND
             else:
-                work.known[place] = wp.where(best >= 0, best, MISSED)
+                work.known[place] = wp.where(best >= 0, best, marks.MISSED)
                 if of_all:
                     if target.is_scene != 0:
                         work.leaves[0, place] = best_leaf
@@ -208,16 +191,16 @@ def measure_function(measures_of: Any, of_all: bool, of_lists: bool) -> Any:
     ):  # fmt: skip
         """Measure the hits of a ray, or answer one that misses; return whether it did."""
         i, known, decided = row_at(work, place), work.known[place], bool(True)
-        if query.goal == ANY:
-            if known != LISTED:
-                columns.truth[i] = known != MISSED
-        elif known == MISSED:
-            if query.goal == CLOSEST:
+        if query.goal == marks.ANY:
+            if known != marks.LISTED:
+                columns.truth[i] = known != marks.MISSED
+        elif known == marks.MISSED:
+            if query.goal == marks.CLOSEST:
                 _write(target, columns, wp.int64(i), -1, -1, Measures())
-        elif known != LISTED:
+        elif known != marks.LISTED:
             first, count = wp.int64(i), int(1)
             if of_lists:
-                if query.goal == LIST:
+                if query.goal == marks.LIST:
                     first = columns.offsets[i]
                     count = wp.int32(columns.offsets[i + 1] - first)
             o, d, _ = ray_of(rays, query, i)
@@ -226,11 +209,11 @@ def measure_function(measures_of: Any, of_all: bool, of_lists: bool) -> Any:
                 if known >= 0:
                     prim = target.ids[known]
                 if of_lists:
-                    if query.goal == LIST:
+                    if query.goal == marks.LIST:
                         prim = columns.prim_id[row]
                         leaf = columns.leaf[row]
                 if of_all:
-                    if query.goal == CLOSEST:
+                    if query.goal == marks.CLOSEST:
                         leaf = _leaf_of(target, work, 0, place)
                     sure, v0, v1, v2 = corners_of(target, leaf, prim)
                 else:
@@ -243,12 +226,15 @@ def measure_function(measures_of: Any, of_all: bool, of_lists: bool) -> Any:
     return measure
 
 
-def kernel_of(function: Any, queue: int, following: int, measured: int, registers: int) -> Any:
-    """Return the kernel that calls a function for the rays in a queue.
+def stage_of(
+    function: Any, registers: int, queue: int, following: int = marks.UNDECIDED,
+    measured: int = marks.ALL_RAYS,
+) -> tuple[Any, int]:  # fmt: skip
+    """Return the kernel that calls a function for the rays in a queue, and the queue.
 
     Those that it leaves open go into the queue `following`, others into `measured`, if that is one.
     """
-    of_queue, continues = queue != ALL_RAYS, measured != ALL_RAYS
+    of_queue, continues = queue != marks.ALL_RAYS, measured != marks.ALL_RAYS
 
     @wp.kernel(
         module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers
@@ -269,23 +255,22 @@ def kernel_of(function: Any, queue: int, following: int, measured: int, register
             elif continues:
                 put(work, measured, place)
 
-    return run_stage
+    return run_stage, queue
 
 
-# Kernels, each with its queue. Registers are as many as leave no spills, or less where more threads
-# gain more.
+# Registers are as many as leave no spills, or less where more threads gain more.
 @functools.cache
 def by_doubles(of_all: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
     """Return the stages of double-doubles, of all targets or of trees alone."""
-    kinds, registers = (close_measures, near_measures), 128 if of_lists else 96
     close = decide_function(close_side, close_distance, of_all)
     near = decide_function(close_side, near_distance, of_all)
+    kinds = close_measures, near_measures
     first, second = (measure_function(kind, of_all, of_lists) for kind in kinds)
     return (
-        (kernel_of(close, DECIDE, DECIDE_NEAR, ALL_RAYS, 168 if of_all else 128), DECIDE),
-        (kernel_of(near, DECIDE_NEAR, DECIDE_BY_SUMS, ALL_RAYS, 168), DECIDE_NEAR),
-        (kernel_of(first, ALL_RAYS, MEASURE_NEAR, ALL_RAYS, registers), ALL_RAYS),
-        (kernel_of(second, MEASURE_NEAR, MEASURE_BY_SUMS, ALL_RAYS, 168), MEASURE_NEAR),
+        stage_of(close, 168 if of_all else 128, marks.DECIDE, marks.DECIDE_NEAR),
+        stage_of(near, 168, marks.DECIDE_NEAR, marks.DECIDE_BY_SUMS),
+        stage_of(first, 128 if of_lists else 96, marks.ALL_RAYS, marks.MEASURE_NEAR),
+        stage_of(second, 168, marks.MEASURE_NEAR, marks.MEASURE_BY_SUMS),
     )
 
 
@@ -294,8 +279,8 @@ def by_sums(decided: int, measured: int, of_all: bool) -> tuple[tuple[Any, int],
     """Return the stages of exact sums that read two queues; these begin with doubles, too."""
     decide = decide_function(triangle_side, exact_distance, of_all)
     measure = measure_function(exact_measures, of_all, of_all)
+    # Rays of a queue go into that of what is measured; otherwise all are still to be.
     return (
-        # All rays are still to measure; those of a queue go into that of what is.
-        (kernel_of(decide, decided, UNDECIDED, measured, 255), decided),
-        (kernel_of(measure, measured, UNDECIDED, ALL_RAYS, 255), measured),
+        stage_of(decide, 255, decided, marks.UNDECIDED, measured),
+        stage_of(measure, 255, measured),
     )

@@ -1,4 +1,4 @@
-"""Rays in the local frame of a tree on a device: with the margins of their tests.
+"""Rays in the local frame of a tree on a device, with the margins of their tests.
 
 A ray is brought into the tree's local frame, clipped to its box and counted from there, as
 `traversal.rays.ray_setup` does it, whose margins hold here; nothing is fused, which they allow.

@@ -12,20 +12,9 @@ import warp as wp
 
 from bvh.devices.exact.arithmetic import INF, ONE, ZERO, f8, largest, nan, power_of_two
 from bvh.devices.layout import STACK, Target
+from bvh.devices.stages import marks
 from bvh.devices.stages.moved import face_of
-from bvh.devices.stages.work import (
-    DONE,
-    FOR_CPU,
-    NO_QUEUE,
-    TO_DECIDE,
-    TOO_MANY,
-    Columns,
-    DeviceRays,
-    RayQuery,
-    Work,
-    row_at,
-    row_of,
-)
+from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work, row_at, row_of
 from bvh.traversal.points import point_bounds
 
 f4 = wp.float32
@@ -144,7 +133,7 @@ def _write(
     target: Target, columns: Columns, i: int, prim: int, d: wp.float64, u: wp.float64,
     v: wp.float64,
 ):  # fmt: skip
-    """Write a closest point (1-u-v) v0 + u v1 + v v2, each operation rounded; prim_id -1 if none."""
+    """Write the closest point (1-u-v) v0 + u v1 + v v2, each operation rounded; or none."""
     columns.distance[i] = d
     if columns.prim_id.shape[0] > 0:
         columns.prim_id[i] = prim
@@ -163,7 +152,9 @@ def _write(
 @wp.func
 def _point_of(rays: DeviceRays, i: int):
     """Return (point, largest distance) of a query."""
-    return rays.origins[row_of(i, rays.origins.shape[0])], rays.t_max[row_of(i, rays.t_max.shape[0])]
+    return rays.origins[row_of(i, rays.origins.shape[0])], rays.t_max[
+        row_of(i, rays.t_max.shape[0])
+    ]
 
 
 def nearest_function(size: int) -> Any:
@@ -180,12 +171,12 @@ def nearest_function(size: int) -> Any:
         p, limit = _point_of(rays, i)
         _write(target, columns, i, -1, INF, nan(), nan())
         if tree.is_empty != 0 or mask == 0 or not wp.isfinite(p) or not limit >= ZERO:
-            return NO_QUEUE
+            return marks.NO_QUEUE
         scale = power_of_two(tree.exponent)
         local64 = (p - tree.centre) * scale
         reach = largest(local64)
-        if tree.depth >= STACK or not reach <= FAR:
-            return FOR_CPU
+        if tree.depth >= STACK or target.is_scene != 0 or not reach <= FAR:
+            return marks.FOR_CPU
         local32 = wp.vec3(f4(local64[0]), f4(local64[1]), f4(local64[2]))
         # `bound` is the best upper bound of the distance so far, `square` that for boxes.
         box_error = BOX_ERROR * reach + TINY
@@ -195,7 +186,7 @@ def nearest_function(size: int) -> Any:
         stack, squares, top, kept = stack_type(), squares_type(), int(0), int(0)
         # A node, or ~(first triangle) of a leaf.
         code = wp.where(tree.count > 0, ~tree.root, tree.root)
-        while code != DONE:
+        while code != marks.DONE:
             while code >= 0:
                 a, b, c = target.boxes[code, 0], target.boxes[code, 1], target.boxes[code, 2]
                 first = _square(a[0], a[1], b[0], b[1], c[0], c[1], local32)
@@ -210,8 +201,8 @@ def nearest_function(size: int) -> Any:
                     top += 1
                 code = wp.where(swap, two, one)
                 if not wp.min(first, second) <= square:
-                    code = DONE
-            more, j = code != DONE, ~code
+                    code = int(marks.DONE)
+            more, j = code != marks.DONE, ~code
             while more:
                 low, high, follows = _triangle_bounds(target, j, local32)
                 more = follows
@@ -223,19 +214,19 @@ def nearest_function(size: int) -> Any:
                         if kept == work.kept.shape[0]:
                             kept = _drop_beyond(work, place, kept, error, bound)
                         if kept == work.kept.shape[0]:
-                            return TOO_MANY
+                            return marks.TOO_MANY
                         work.kept[kept, place] = j
                         work.lows[kept, place] = low
                         kept += 1
                 j += 1
-            code = DONE
-            while top > 0 and code == DONE:
+            code = int(marks.DONE)
+            while top > 0 and code == marks.DONE:
                 top -= 1
                 if squares[top] <= square:
                     code = stack[top]
         kept = _drop_beyond(work, place, kept, error, bound)
         work.kept_count[place] = kept
-        return wp.where(kept > 0, TO_DECIDE, NO_QUEUE)
+        return wp.where(kept > 0, marks.TO_DECIDE, marks.NO_QUEUE)
 
     return search
 

@@ -12,12 +12,14 @@ back. Bounds of hits in different leaves are compared as t of the world. The mar
 cover what a moved ray is off there (see `searches.moved`), so what is sure there is sure.
 """
 
+import functools
 from typing import Any
 
 import warp as wp
 
 from bvh.devices.exact.arithmetic import INF, LARGEST, ONE, SMALLEST, f8, scale_by
 from bvh.devices.layout import Target
+from bvh.devices.stages import marks
 from bvh.devices.stages.loads import load_codes, load_three, slab
 from bvh.devices.stages.local_rays import (
     LENGTH_SHARE,
@@ -33,20 +35,7 @@ from bvh.devices.stages.local_rays import (
 )
 from bvh.devices.stages.moved import handedness, moved_ray
 from bvh.devices.stages.work import (
-    ANY,
-    COUNT,
-    DONE,
-    FOR_CPU,
-    FOUND,
-    INDEX,
-    LIST,
-    LISTED,
-    MISSED,
-    NO_QUEUE,
     OPTIONS,
-    SURELY,
-    TO_DECIDE,
-    TOO_MANY,
     Columns,
     DeviceRays,
     RayQuery,
@@ -131,6 +120,7 @@ def _entry(
     return wp.where(enter <= leave, enter, NOT_MET)
 
 
+@functools.cache
 def search_function(size: int, with_scenes: bool, each: bool) -> Any:
     """Return the search of trees, or of scenes and trees, whose nodes fit on a stack of some size.
 
@@ -146,19 +136,20 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
         """Keep the triangles that a ray may hit; return its next queue."""
         i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
-        work.known[place] = MISSED
+        work.known[place] = marks.MISSED
         if each:
-            if query.goal == COUNT:
+            if query.goal == marks.COUNT:
                 columns.counts[i] = wp.int64(0)
             elif columns.offsets[i + 1] == columns.offsets[i]:
-                return NO_QUEUE
+                return marks.NO_QUEUE
         if target.top.is_empty != 0 or q.mask == 0 or not is_ray(o, d, q.t_min, q.t_max):
-            return NO_QUEUE
+            return marks.NO_QUEUE
         stack = stack_type()
-        stack[0] = DONE
+        stack[0] = marks.DONE
         top, kept, single, total = int(1), int(0), int(0), int(0)
-        # The leaf that is searched, or IN_TOP or IN_TREE; the leaf of `single`; and in a scene a bound
-        # of the closest hit so far, and where the first of those kept may be hit.
+        # The leaf that is searched, or IN_TOP or IN_TREE; the leaf of `single`; and in a scene a
+        # bound of the closest hit so far, and where the first of those kept may be hit.
+        lists = query.goal == marks.LIST
         leaf, single_leaf, most, nearest = int(IN_TREE), int(0), ONE * INF, ONE * INF
         if with_scenes:
             leaf = wp.where(target.is_scene != 0, IN_TOP, IN_TREE)
@@ -171,15 +162,15 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
             else:
                 ray = local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))
             if ray.state == OTHER:
-                work.known[place] = LISTED
-                return FOR_CPU
+                work.known[place] = marks.LISTED
+                return marks.FOR_CPU
             if ray.state == MISSES:
                 # The last entry is that of the frame.
                 top -= 1
                 code = stack[top]
                 if with_scenes:
                     if leaf < 0:
-                        code = DONE
+                        code = int(marks.DONE)
             first, last = _sure_range(ray, q.t_min, q.t_max)
             p, toward, inverse = ray.p, ray.d, ray.inverse
             lower = _by_sign(inverse, ray.near, ray.far)
@@ -261,7 +252,7 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                             keeps = bool(True)
                             if each:
                                 # A triangle in several leaves of a tree counts once.
-                                keeps = not sure or wp.abs(z[3]) > f4(1.0) or query.goal == LIST
+                                keeps = not sure or wp.abs(z[3]) > f4(1.0) or lists
                                 if not keeps:
                                     total += 1
                             elif with_scenes:
@@ -281,7 +272,7 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                                         earliest = f4(wp.inf)
                                 earliest = wp.min(earliest, from_t)
                             if keeps:
-                                item = wp.where(sure, j | SURELY, j)
+                                item = wp.where(sure, j | marks.SURELY, j)
                                 if kept == 0:
                                     single = item
                                     single_leaf = leaf
@@ -291,9 +282,9 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                                         work.leaves[kept, place] = leaf
                                 kept += 1
                             if not each:
-                                if sure and query.goal == ANY:
-                                    work.known[place] = FOUND
-                                    return NO_QUEUE
+                                if sure and query.goal == marks.ANY:
+                                    work.known[place] = marks.FOUND
+                                    return marks.NO_QUEUE
                     j += 1
                 top -= 1
                 code = stack[top]
@@ -303,26 +294,27 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                     leaf = int(IN_TOP)
                     top -= 1
                     code = stack[top]
-                searching = code != DONE
+                searching = code != marks.DONE
         if with_scenes:
             work.leaves[0, place] = single_leaf
         if each:
-            if query.goal == COUNT:
+            if query.goal == marks.COUNT:
                 columns.counts[i] = wp.int64(total)
         else:
-            if kept == 1 and (single & SURELY) != 0:
-                work.known[place] = single & INDEX
-                return NO_QUEUE
+            if kept == 1 and (single & marks.SURELY) != 0:
+                work.known[place] = single & marks.INDEX
+                return marks.NO_QUEUE
         if kept == 0:
-            return NO_QUEUE
-        work.known[place] = LISTED
+            return marks.NO_QUEUE
+        work.known[place] = marks.LISTED
         work.kept_count[place] = kept
         work.kept[0, place] = single
-        return wp.where(kept > work.kept.shape[0], TOO_MANY, TO_DECIDE)
+        return wp.where(kept > work.kept.shape[0], marks.TOO_MANY, marks.TO_DECIDE)
 
     return search
 
 
+@functools.cache
 def search_kernel(search: Any) -> Any:
     """Return the kernel that calls a search for each ray or point, and puts it into a queue."""
 
@@ -333,7 +325,7 @@ def search_kernel(search: Any) -> Any:
         """Keep the triangles that each ray may hit."""
         place = wp.tid()
         queue = search(target, rays, query, work, columns, place)
-        if queue != NO_QUEUE:
+        if queue != marks.NO_QUEUE:
             put(work, queue, place)
 
     return search_rays
