@@ -179,12 +179,11 @@ class SceneQueries(
         """Return the target of regions; raise a TypeError if a leaf is over boxes."""
         from bvh.scene.instance_pairs import search_of_scene
 
-        bits = one_mask(mask)
-
         def counted(found: results.Overlaps) -> results.Overlaps:
             selected = self._counted(found.leaf, found.prim_id, bits)
             return found if selected.all() else found._only(selected)
 
+        bits = one_mask(mask)
         return search_of_scene(self._over_triangles(query), counted)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
@@ -396,6 +395,6 @@ class SceneQueries(
         """Return the view, if the query takes what all visible leaves are over."""
         view = self._current()
         if (other := view.first_other(-1, query in OF_SHAPES)) is not None:
-            path, kind = self.path(other[0]), other[1]
-            raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
+            what = f"instance {self.path(other[0])} leads to {other[1]}"
+            raise TypeError(f"{query} needs triangles; {what}")
         return view
