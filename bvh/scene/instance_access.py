@@ -321,8 +321,10 @@ class InstanceAccess(SceneContent):
             # Rows correspond if nothing was added, removed or replaced, and no removal left a gap.
             if any(
                 t.structure_version > old or len(t.column("ids")) != len(copy)
-                or t.names != copy.names for t, copy, old in pairs
-            ):  # fmt: skip
+                for t, copy, old in pairs
+            ):
+                return False
+            if any(table.names != copy.names for table, copy, _ in pairs):
                 return False
             for table, copy, version in pairs:
                 # All rows, if the table's log does not reach back to that version.
