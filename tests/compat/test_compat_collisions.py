@@ -189,7 +189,7 @@ def test_spheres_and_capsules() -> None:
     assert not manager.in_collision_single(inner, at(3.0, 4.0, 0.0))
     with pytest.raises(TypeError, match="return_data needs meshes"):
         manager.in_collision_internal(return_data=True)
-    with pytest.raises(TypeError, match="add_object needs"):
+    with pytest.raises(TypeError, match="spheres or capsules, got triangles"):
         manager.add_object("tree", tree_of(box))
 
 

@@ -29,8 +29,9 @@ from bvh.scene.scene import Scene
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.table import Instance
-from bvh.tree.shapes import HOLLOW
 
+# Kinds of trees that are taken beside meshes.
+ROUND = "spheres", "capsules"
 NO_PAIRS = np.empty(0, np.int64)
 NO_NORMAL = np.full(3, np.nan)
 # A mesh, or a part of it, inside a solid one: ids of the pair, and a vertex that is inside.
@@ -91,7 +92,8 @@ class CollisionManager:
         # Everything that may fail precedes the addition to the scene.
         replaces, matrix, solid = name in self._ids, _matrix(transform), False
         if isinstance(mesh, BVH):
-            mesh._must_hold("add_object", *HOLLOW)
+            if mesh.kind not in ROUND:
+                raise TypeError(f"mesh must be a mesh, spheres or capsules, got {mesh.kind}")
             tree = mesh
         else:
             tree = tree_of(mesh)
@@ -291,7 +293,7 @@ class CollisionManager:
             if number not in manager._solid:
                 continue
             solid, one = manager._scene[number], their._scene[inner]
-            if isinstance(one.child.arrays.primitives, HOLLOW):
+            if one.child.kind in ROUND:
                 # The lowest points of shapes, which are on their surfaces.
                 row = one.child.arrays.primitives.points
                 ends = np.where(row[:, [8]] < row[:, [-2]], row[:, 6:9], row[:, -4:-1])
