@@ -395,6 +395,6 @@ class SceneQueries(
         """Return the view, if the query takes what all visible leaves are over."""
         view = self._current()
         if (other := view.first_other(-1, query in OF_SHAPES)) is not None:
-            path, kind = self.path(other[0]), other[1]
-            raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
+            what = f"instance {self.path(other[0])} leads to {other[1]}"
+            raise TypeError(f"{query} needs triangles; {what}")
         return view

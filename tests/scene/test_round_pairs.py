@@ -231,7 +231,7 @@ def test_trees_are_refused() -> None:
     """Boxes beside shapes; transforms that shapes cannot have; shapes with themselves."""
     ball, boxes = bvh.BVH.from_spheres([[0, 0, 0]], 1.0), bvh.BVH.from_boxes([[0] * 3], [[1] * 3])
     for ask in (ball.distance_to, ball.overlap_tree):
-        with pytest.raises(TypeError, match="needs a BVH over triangles or spheres or capsules"):
+        with pytest.raises(TypeError, match="needs a BVH over triangles, spheres or capsules"):
             ask(boxes)
         with pytest.raises(ValueError, match="one scale for all axes, and a shift, for spheres"):
             ask(ball, np.diag([1.0, 2.0, 1.0, 1.0]))
