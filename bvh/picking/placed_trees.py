@@ -22,7 +22,7 @@ from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import ALL_BITS
-from bvh.tree.face_bits import counted
+from bvh.tree.face_bits import selected
 from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]
@@ -106,7 +106,7 @@ class TreeFaces:
         found, groups = surface_of(self.tree), self.tree.groups
         if groups is None:
             return found
-        visible = counted(groups, self._mask)[found.owners]
+        visible = selected(groups, self._mask)[found.owners]
         return OwnedTriangles(found.points, found.faces[visible], found.owners[visible])
 
     @cached_property

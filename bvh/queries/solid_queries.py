@@ -345,7 +345,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         first, search = Surface.of(this), this._pair_search(query, tree)
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
-            return this._pairs_that_count(search(matrix, False, workers, None), None, tree, None)
+            return this._selected_pairs(search(matrix, False, workers, None), None, tree, None)
 
         if transform is None:
             near = bool(

@@ -22,7 +22,7 @@ from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, emptied, frozen, frozen_primitives, with_bits
 from bvh.tree.build import build, in_full, without_hidden
-from bvh.tree.face_bits import NO_BITS, counted
+from bvh.tree.face_bits import NO_BITS, selected
 from bvh.tree.primitives import THIN, Triangles, count_of, kind_of_faces
 from bvh.tree.shapes import HOLLOW
 from bvh.tree.triangle_groups import GROUP_SIZE
@@ -237,7 +237,7 @@ class TreeBase:
             from bvh.tree.open_edges import is_closed
 
             # Two threads may both compute it. The result stays after a refit.
-            closed = is_closed(self._counted_triangles(self._arrays, bits))
+            closed = is_closed(self._selected_triangles(self._arrays, bits))
             if len(cached) >= CLOSED:
                 cached.clear()
             cached[bits] = closed
@@ -257,7 +257,7 @@ class TreeBase:
             return search_of(arrays, now._bounds)
         return search_of(
             arrays, now._bounds,
-            lambda found: found._only(counted_ids(now._groups, found.prim_id, bits)),
+            lambda found: found._only(selected_ids(now._groups, found.prim_id, bits)),
         )  # fmt: skip
 
     def _by_mask(self, of: Callable[..., Any], mask: int, *rest: Any) -> Any:
@@ -267,13 +267,13 @@ class TreeBase:
         cached: dict[int, Any] = vars(arrays).setdefault(f"_{of.__name__}", {})
         found = cached.get(mask)
         if found is None:
-            found = of(self._counted_triangles(arrays, mask), *rest)
+            found = of(self._selected_triangles(arrays, mask), *rest)
             if len(cached) >= WINDINGS:
                 cached.clear()
             cached[mask] = found
         return found
 
-    def _counted_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
+    def _selected_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
         """Return the triangles that share a bit with a mask; without groups they have all bits."""
         triangles, groups = arrays.primitives, self._groups
         assert isinstance(triangles, Triangles)
@@ -282,7 +282,7 @@ class TreeBase:
         elif mask == -1 and not len(arrays.face_bits):
             chosen = slice(None)
         else:
-            chosen = counted(groups, mask)
+            chosen = selected(groups, mask)
         return Triangles(triangles.points, kernel_input(triangles.faces[chosen]))
 
     def _triangles(self) -> Triangles:
@@ -302,7 +302,8 @@ class TreeBase:
     def _must_hold(self, query: str, *kinds: type) -> None:
         """Raise a TypeError unless the tree is over some kinds of primitives."""
         if not isinstance(self._arrays.primitives, kinds):
-            names = " or ".join(kind.__name__.lower() for kind in kinds)
+            *others, last = (kind.__name__.lower() for kind in kinds)
+            names = f"{', '.join(others)} or {last}" if others else last
             raise TypeError(f"{query} needs a BVH over {names}, not over {self.kind}")
 
     def __len__(self) -> int:
@@ -373,11 +374,11 @@ class TreeBase:
         self._arrays, self._quick = arrays, Searched(arrays, self._quality == "high")
 
 
-def counted_ids(
+def selected_ids(
     groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
 ) -> NDArray[np.bool_]:
     """Return which of the faces `ids` share a bit with a mask; without groups they have all."""
-    return np.full(len(ids), mask != 0) if groups is None else counted(groups[ids], mask)
+    return np.full(len(ids), mask != 0) if groups is None else selected(groups[ids], mask)
 
 
 def is_in_use(tree: TreeBase) -> bool:

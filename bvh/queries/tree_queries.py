@@ -18,7 +18,7 @@ from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCast
 from bvh.queries.methods.section_queries import SectionQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.tree_base import TreeBase, counted_ids, file_of
+from bvh.queries.tree_base import TreeBase, file_of, selected_ids
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import IdResult, integers, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
@@ -333,7 +333,7 @@ class TreeQueries(
 
         return open_edges(self._triangles())
 
-    def _pairs_that_count(
+    def _selected_pairs(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
         """Return the pairs whose first face `mask` selects, and the second `other_mask`."""
@@ -341,7 +341,7 @@ class TreeQueries(
         for side, tree, one in ((0, self, mask), (1, other, other_mask)):
             bits = -1 if one is None else one_mask(one)
             if bits != -1 or len(tree._arrays.face_bits):
-                pairs = pairs[counted_ids(tree._groups, pairs[:, side], bits)]
+                pairs = pairs[selected_ids(tree._groups, pairs[:, side], bits)]
         return pairs
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:

@@ -319,7 +319,10 @@ class InstanceAccess(SceneContent):
                 return False
             pairs = list(zip(tables, copies, revision, strict=True))
             # Rows correspond if nothing was added, removed or replaced, and no removal left a gap.
-            if any(t.shape > old or len(t.column("ids")) != len(copy) for t, copy, old in pairs):
+            if any(
+                t.structure_version > old or len(t.column("ids")) != len(copy)
+                for t, copy, old in pairs
+            ):
                 return False
             if any(table.names != copy.names for table, copy, _ in pairs):
                 return False

@@ -48,9 +48,9 @@ STILL = np.eye(3, 4)
 
 
 def search_of_scene(
-    view: SceneView, counted: Callable[[Any], Overlaps] | None = None
+    view: SceneView, select: Callable[[Any], Overlaps] | None = None
 ) -> overlap_batches.RegionSearch:
-    """Return the region search of a scene; `counted` selects the results that a mask allows."""
+    """Return the region search of a scene; `select` selects the results that a mask allows."""
 
     def corners(code: int) -> Any:
         """Return the world corners of the primitive with a code (see `instanced`)."""
@@ -63,7 +63,7 @@ def search_of_scene(
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
     top = view.arrays, view.tlas.bounds, view.owners
-    return overlap_batches.RegionSearch(*top, corners, counted)
+    return overlap_batches.RegionSearch(*top, corners, select)
 
 
 class Side(NamedTuple):

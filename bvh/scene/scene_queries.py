@@ -20,7 +20,7 @@ from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import OF_SHAPES, one_mask, reported
-from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, counted_ids
+from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, selected_ids
 from bvh.runtime.arguments import ALL_BITS, one_length, thread_count
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.scene_content import SceneContent
@@ -133,15 +133,15 @@ class SceneQueries(
         If `reorient`, faces are reversed in leaves that are either reflected or have a reversed
         mesh (see `Attributes.reversed`), but not in those that are both.
         """
-        view, key = self._current(), (bits, reorient)
+        key = bits, reorient
         # Replaced, not cleared, when leaves change: no thread adds a tree of the old leaves.
-        cached = view.one_trees
+        cached = self._current().one_trees
         if key in cached:
             return cached[key]
         vertices, faces, leaf_id, prim_id = self.flattened(bits & ALL_BITS)
-        count = self._counted(leaf_id, prim_id, bits)
-        if not count.all():
-            faces, leaf_id = faces[count], leaf_id[count]
+        selected = self._selects(leaf_id, prim_id, bits)
+        if not selected.all():
+            faces, leaf_id = faces[selected], leaf_id[selected]
         if reorient:
             flipped = self._reversed_leaves()[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
@@ -150,30 +150,29 @@ class SceneQueries(
         tree = cached[key] = BVH.from_triangles(vertices, faces, warn=False)
         return tree
 
-    def _counted(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
+    def _selects(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
         """Return for each face, given by leaf and id, whether a mask selects it and its leaf."""
         leaves = self._current_leaves()
         selected = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
-        # A mask of all bits selects all faces but those without bits, and trees store `face_bits`
-        # where they have such faces.
+        # Only trees with faces that a mask of all bits does not select store `face_bits` at first.
         for k, tree in enumerate(leaves.trees):
             if tree._groups is not None and (mask != -1 or len(tree._arrays.face_bits)):
                 of_tree = np.flatnonzero(leaves.tree_of[leaf] == k)
-                selected[of_tree] &= counted_ids(tree._groups, prim_id[of_tree], mask)
+                selected[of_tree] &= selected_ids(tree._groups, prim_id[of_tree], mask)
         return selected
 
-    def _pairs_that_count(
+    def _selected_pairs(
         self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
     ) -> results.ScenePairs:
         """Return the pairs whose first face `mask` selects, and the second `other_mask`."""
         leaf, prim, bits = pairs.leaf, pairs.prim_id, one_mask(other_mask)
-        selected = self._counted(leaf[:, 0], prim[:, 0], one_mask(mask))
+        selected = self._selects(leaf[:, 0], prim[:, 0], one_mask(mask))
         if isinstance(other, SceneQueries):
-            selected &= other._counted(leaf[:, 1], prim[:, 1], bits)
+            selected &= other._selects(leaf[:, 1], prim[:, 1], bits)
         elif isinstance(other, TreeBase) and (bits != -1 or len(other._arrays.face_bits)):
-            selected &= counted_ids(other._groups, prim[:, 1], bits)
-        columns = pairs.instance_id, leaf, prim
-        return pairs if selected.all() else results.ScenePairs(*(x[selected] for x in columns))
+            selected &= selected_ids(other._groups, prim[:, 1], bits)
+        kept = slice(None) if selected.all() else selected
+        return results.ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
         """Return the target of regions; raise a TypeError if a leaf is over boxes."""
@@ -181,11 +180,11 @@ class SceneQueries(
 
         bits = one_mask(mask)
 
-        def counted(found: results.Overlaps) -> results.Overlaps:
-            selected = self._counted(found.leaf, found.prim_id, bits)
+        def select(found: results.Overlaps) -> results.Overlaps:
+            selected = self._selects(found.leaf, found.prim_id, bits)
             return found if selected.all() else found._only(selected)
 
-        return search_of_scene(self._over_triangles(query), counted)
+        return search_of_scene(self._over_triangles(query), select)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
         """Return a function that finds the pairs of faces of this scene and `other` that meet."""

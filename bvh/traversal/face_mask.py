@@ -11,13 +11,13 @@ ALL_LANES = (1 << WIDTH) - 1
 
 
 @inlined
-def counted_lanes(tree, group, mask):
+def selected_lanes(tree, group, mask):
     """Return the lanes whose faces share a bit with a mask, as bits; all if faces have no bits."""
     return sharing(tree.face_bits, group, mask) if tree.has_bits else np.int64(ALL_LANES)
 
 
 @inlined
-def counted_bounds(tree, group, mask, low, high):
+def selected_bounds(tree, group, mask, low, high):
     """Return bounds of distances to the faces of a group, infinite for those that share no bit."""
     if not tree.has_bits:
         return low, high

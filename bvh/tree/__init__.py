@@ -21,7 +21,7 @@ Each file imports only from those above it.
 | `triangle_groups.py` | Triangle groups: their memory layout and accessors, and the filter of a ray against them |
 | `wide_nodes.py` | Wide nodes, which queries traverse: their memory layout and accessors |
 | `binary_nodes.py` | Binary nodes of a tree, as devices have them, made from its wide nodes |
-| `face_bits.py` | Bits of faces, by which a query's mask tells those that count: by face, and as leaves have them |
+| `face_bits.py` | Bits of faces, which select the faces that a query sees: in the order of faces, and of leaves |
 | `arrays.py` | `TreeArrays`: the arrays of a tree, its row, and the pointers that kernels make of either |
 | `node_view.py` | `TreeNodes`: the nodes of a tree as plain arrays in world coordinates, for a user's traversal |
 | `oriented_boxes.py` | Oriented boxes around the children of wide nodes: their memory layout, fitting and accessors |

@@ -12,12 +12,12 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, load, mask_bits, splat
 
-# The bits of a tree whose faces have none: all count for every mask.
+# Those of a tree whose faces have no bits: every mask selects all.
 NO_BITS = kernel_input(np.empty((0, WIDTH), np.int32))
 
 
-def counted(groups: NDArray[np.uint32], mask: int) -> NDArray[np.bool_]:
-    """Return which faces share a bit with a mask, as int32 or uint32."""
+def selected(groups: NDArray[np.uint32], mask: int) -> NDArray[np.bool_]:
+    """Return which faces a mask, int32 or uint32, selects."""
     return np.asarray(groups & np.uint32(mask & 0xFFFFFFFF) != 0)
 
 

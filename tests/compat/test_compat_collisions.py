@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import trimesh
 
+from bvh import BVH
 from bvh.compat.trimesh import CollisionManager, scene_to_collision
 from bvh.compat.trimesh_points import tree_of
 from tests.oracles import points
@@ -164,6 +165,32 @@ def test_nothing_to_compare() -> None:
     assert manager.min_distance_internal("a") == manager.min_distance_internal() == np.inf
     assert manager.in_collision_other(CollisionManager()) is False
     assert manager.in_collision_internal() is False
+
+
+def test_spheres_and_capsules() -> None:
+    """Surfaces, which a box is solid around; contacts are of meshes alone."""
+    manager, box = CollisionManager(), trimesh.creation.box([2.0, 2.0, 2.0])
+    manager.add_object("box", box)
+    manager.add_object("ball", BVH.from_spheres([[0, 0, 0]], 1.0), at(3.0, 0.0, 0.0))
+    capsule = BVH.from_capsules([[0, 0, -1]], [[0, 0, 1]], 0.5)
+    manager.add_object("capsule", capsule, at(3.0, 4.0, 0.0))
+    assert not manager.in_collision_internal()
+    assert manager.min_distance_internal(return_names=True) == (1.0, ("ball", "box"))
+    manager.set_transform("ball", at(2.0, 0.0, 0.0))
+    assert manager.in_collision_internal(return_names=True) == (True, {("ball", "box")})
+    places = (at(0.0, 0.25, 0.0), True), (at(1.0, 0.0, 0.0), True), (at(9.0, 0.0, 0.0), False)
+    for place, hit in places:
+        small = BVH.from_spheres([[0, 0, 0]], 0.125)
+        assert manager.in_collision_single(small, place) == hit
+        small = BVH.from_capsules([[0, 0, 0.125]], [[0, 0, 0]], 0.125)
+        assert manager.in_collision_single(small, place) == hit
+    # A box within a ball or a capsule does not touch its surface.
+    inner = trimesh.creation.box([0.25, 0.25, 0.25])
+    assert not manager.in_collision_single(inner, at(3.0, 4.0, 0.0))
+    with pytest.raises(TypeError, match="return_data needs meshes"):
+        manager.in_collision_internal(return_data=True)
+    with pytest.raises(TypeError, match="add_object needs"):
+        manager.add_object("tree", tree_of(box))
 
 
 def test_refusals() -> None:

@@ -78,7 +78,7 @@ def random_triangles(
     return corners
 
 
-@pytest.mark.parametrize("grid", [2, 4, 1000])
+@pytest.mark.parametrize("grid", [2, *(pytest.param(n, marks=pytest.mark.long) for n in (4, 1000))])
 def test_triangles_equal_rational_arithmetic(rng: np.random.Generator, grid: int) -> None:
     """Touching and inside, for all kinds of lassos, and triangles that share points with them."""
     found = np.zeros(4, np.int64)

@@ -13,7 +13,8 @@ CELLS = 400
 
 
 @pytest.mark.parametrize("kind", ["flat", "hills", "far_origins", "long_directions"])
-def test_rays_beside_edges(kind: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("few", [10, pytest.param(40, marks=pytest.mark.long)])
+def test_rays_beside_edges(kind: str, few: int, rng: np.random.Generator) -> None:
     """At distances from an edge that margins of the whole frame, or none, leave undecided."""
     heights = np.zeros((CELLS + 1) ** 2)
     if kind != "flat":
@@ -41,7 +42,7 @@ def test_rays_beside_edges(kind: str, rng: np.random.Generator) -> None:
     for side in ("front", "back"):
         assert np.array_equal(tree.any_hit(o, d, cull=side), tree.count_hits(o, d, cull=side) > 0)
     # The same of a few by rational numbers, among the triangles around.
-    for i in rng.choice(3000, 40):
+    for i in rng.choice(3000, few):
         near = np.abs(vertices[faces].mean(axis=1) - target[i])[:, :2].max(axis=1) < 4.0
         ids = np.flatnonzero(near)
         want = oracle.closest_hit(vertices, faces[ids], o[i : i + 1], d[i : i + 1])

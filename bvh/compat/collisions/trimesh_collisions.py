@@ -29,6 +29,7 @@ from bvh.scene.scene import Scene
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.table import Instance
+from bvh.tree.shapes import HOLLOW
 
 NO_PAIRS = np.empty(0, np.int64)
 NO_NORMAL = np.full(3, np.nan)
@@ -77,17 +78,24 @@ class CollisionManager:
         return f"CollisionManager({number_of(len(self._ids), 'meshes')})"
 
     def add_object(
-        self, name: Hashable, mesh: trimesh.Trimesh, transform: ArrayLike | None = None
+        self, name: Hashable, mesh: trimesh.Trimesh | BVH, transform: ArrayLike | None = None
     ) -> Instance:
         """Add a mesh as it is now, as in trimesh; one with the same name is replaced.
+
+        It may also be a `BVH` over spheres or capsules, of which the surfaces count.
 
         Returns its instance in a `bvh.Scene`. A mesh that is added several times has one tree. The
         transform may be any affine, invertible matrix. Raises a ValueError or TypeError if its
         shape is not (4, 4), if it is singular, or if `mesh` is not a Trimesh.
         """
         # Everything that may fail precedes the addition to the scene.
-        replaces, tree, matrix = name in self._ids, tree_of(mesh), _matrix(transform)
-        solid = bool(len(tree) and mesh.is_convex and mesh.is_watertight)
+        replaces, matrix, solid = name in self._ids, _matrix(transform), False
+        if isinstance(mesh, BVH):
+            mesh._must_hold("add_object", *HOLLOW)
+            tree = mesh
+        else:
+            tree = tree_of(mesh)
+            solid = bool(len(tree) and mesh.is_convex and mesh.is_watertight)
         number = self._scene.add(tree, matrix)
         if replaces:
             self.remove_object(name)
@@ -207,6 +215,8 @@ class CollisionManager:
         """
         (view, content), threads = self._views(other), thread_count(None)
         any_one = not (named or detailed)
+        if detailed and (view.rounded or content.rounded):
+            raise TypeError("return_data needs meshes; there are spheres or capsules")
         touching = find_touching(view, content, NO_PAIRS, threads, None, any_one)
         inside = [] if any_one and len(touching) else self._inside(other, touching, any_one)
         pairs = [*map(tuple, touching.tolist()), *(one[:2] for one in inside)]
@@ -281,7 +291,13 @@ class CollisionManager:
             if number not in manager._solid:
                 continue
             solid, one = manager._scene[number], their._scene[inner]
-            used = one.child.vertices[np.unique(one.child.faces)]
+            if isinstance(one.child.arrays.primitives, HOLLOW):
+                # The lowest points of shapes, which are on their surfaces.
+                row = one.child.arrays.primitives.points
+                ends = np.where(row[:, [8]] < row[:, [-2]], row[:, 6:9], row[:, -4:-1])
+                used = ends - [0.0, 0.0, 1.0] * row[:, -1:]
+            else:
+                used = one.child.vertices[np.unique(one.child.faces)]
             # No face meets the solid's: a connected mesh is inside if one vertex is.
             used = used[np.isfinite(used).all(axis=1)]
             used = used[:1] if inner in their._solid else used

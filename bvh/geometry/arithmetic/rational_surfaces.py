@@ -5,6 +5,7 @@ from fractions import Fraction
 from itertools import combinations
 from math import hypot
 from operator import mul
+from typing import Any
 
 from bvh.geometry.arithmetic.rational import Corners, Row, dot, less, scaled, square_to_edge, times
 
@@ -110,7 +111,7 @@ def _reaches_out(ends: Sequence[Row], r: int, planes: Sequence[Row]) -> bool:
     ]  # fmt: skip
     p, q = ends
     for three in combinations([*box, *planes], 3):
-        x = solution([[*plane[:3], -plane[3]] for plane in three])
+        x: Any = solution([[*plane[:3], -plane[3]] for plane in three])
         if x is None or any(dot(plane[:3], x) + plane[3] < 0 for plane in (*box, *planes)):
             continue
         n, d = square_to_edge(tuple(x), p, q)

@@ -59,13 +59,13 @@ class RegionSearch(NamedTuple):
     # in a list of 1 of a round shape.
     corners: Callable[[int], Any]
     # Selects the overlaps that a mask allows; None for all.
-    counted: Callable[[Any], Overlaps] | None = None
+    select: Callable[[Any], Overlaps] | None = None
 
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the primitives that overlap each region, if `counted` selects them."""
+        """Return the primitives that overlap each region, if `select` keeps them."""
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
@@ -81,12 +81,12 @@ class RegionSearch(NamedTuple):
         else:
             leaf, prim = hit_codes(codes)
             found = Overlaps(prim, offsets, shape, self.owners[leaf], leaf)
-        return found if self.counted is None else self.counted(found)
+        return found if self.select is None else self.select(found)
 
 
 def search_of(
     arrays: TreeArrays, bounds: NDArray[np.float64],
-    counted: Callable[[Any], Overlaps] | None = None,
+    select: Callable[[Any], Overlaps] | None = None,
 ) -> RegionSearch:  # fmt: skip
     """Return the region search of a tree over triangles, boxes or round shapes."""
     primitives = arrays.primitives
@@ -98,7 +98,7 @@ def search_of(
             return axis_of(primitives.points[prim])
         return primitives.points[prim].reshape(2, 3).tolist()
 
-    return RegionSearch(arrays, bounds, None, corners, counted)
+    return RegionSearch(arrays, bounds, None, corners, select)
 
 
 def axis_of(row: NDArray[np.float64]) -> Any:
@@ -206,7 +206,8 @@ def _sides(box: BoxRegions, query: int) -> list[list[float]]:
     """Return the planes of a box."""
     faces = np.vstack([np.eye(3), -np.eye(3)])
     heights = np.concatenate([-box.lower[query], box.upper[query]])
-    return np.column_stack([faces, heights]).tolist()
+    planes: list[list[float]] = np.column_stack([faces, heights]).tolist()
+    return planes
 
 
 def joined(parts: list[Keys]) -> Keys:

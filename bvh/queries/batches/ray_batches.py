@@ -197,9 +197,8 @@ def result_columns(n: int, ids: Any) -> Columns:
     if n < LARGE:
         front = np.empty(n, np.bool_)
         return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), front)
-    # One block from a large page on is filled with few large pages: with small ones, the page faults
-    # of the first writes take as long as the search.
-    # The rest of the block is never touched.
+    # One block from a large page on is filled with few large pages: with small ones, the page
+    # faults of the first writes take as long as the search. The rest is never touched.
     rows, kind = -(-n // 64) * 64, CODES if ids is np.int64 else IDS
     memory = np.empty(rows * (25 + kind.itemsize) + LARGE_PAGE, BYTES)
     at = -memory.__array_interface__["data"][0] % LARGE_PAGE

@@ -160,7 +160,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
     # Returns, for the name of a query, the search for pairs with another tree or scene.
     _pair_search: Callable[[str, object], FindPairs[Pairs]]
     # Returns the pairs of faces that a mask of each side selects.
-    _pairs_that_count: Callable[[Pairs, int | None, object, int | None], Pairs]
+    _selected_pairs: Callable[[Pairs, int | None, object, int | None], Pairs]
 
     def overlap_tree(
         self, other: object, transform: ArrayLike | None = None, *, mask: int | None = None,
@@ -212,7 +212,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         if matrix is not None and matrix.ndim > 2:
             raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
         pairs = reported(run, progress, matrix, False, thread_count(threads))
-        return self._pairs_that_count(pairs, mask, other, other_mask)
+        return self._selected_pairs(pairs, mask, other, other_mask)
 
     def self_overlaps(
         self, *, mask: int | None = None, threads: int | None = None,
@@ -248,7 +248,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         """
         run = self._pair_search("self_overlaps", self)
         pairs = reported(run, progress, None, True, thread_count(threads))
-        return self._pairs_that_count(pairs, mask, self, mask)
+        return self._selected_pairs(pairs, mask, self, mask)
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:

@@ -53,9 +53,9 @@ def nearest_at(a, b, v, w):
     # If so, `triangle_distance` returns their distance, and is sure of it. Edges at v lead away
     # from w, and edges at w away from v, so that the distance grows along all of them. Two features
     # (vertices, edges, faces) of which one contains neither v nor w are farther apart by at least
-    # 2**-31 of the distance. For all others, the nearest points are found to be v and w by signs of
-    # products of sines and cosines above 2**-20: at least 2**-60 of their terms, which double-doubles
-    # decide, with errors of 2**-98.
+    # 2**-31 of the distance. All others are found not to be nearer by signs of products of sines
+    # and cosines above 2**-20: at least 2**-60 of their terms, which double-doubles decide, with
+    # errors of 2**-98.
     stay_outlined()
     i, j = _place(a, v), _place(b, w)
     g = minus(v, w)

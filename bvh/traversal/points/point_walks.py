@@ -25,7 +25,7 @@ from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, compress_order
 from bvh.runtime.tuple_references import Pointer
-from bvh.traversal.face_mask import counted_bounds, counted_lanes
+from bvh.traversal.face_mask import selected_bounds, selected_lanes
 from bvh.traversal.points import point_bounds
 from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
@@ -180,7 +180,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, high = triangle_bounds(space, group)
-        low, high = counted_bounds(space.tree, group, space.mask, low, high)
+        low, high = selected_bounds(space.tree, group, space.mask, low, high)
         nearest = simd.lowest(high) + space.error
         if nearest < bound:
             # The square is computed here so that this remains a branch: comparisons with the bound
@@ -214,7 +214,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
         error = np.float64(space.error)
         worst = point_bounds.local_distance(near, space.scale) * point_bounds.UP + error
         bits = np.int64(simd.mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
-        bits &= counted_lanes(space.tree, group, space.mask)
+        bits &= selected_lanes(space.tree, group, space.mask)
         if bits != 0:
             _insert_group(space, group, bits, p, goal)
             near = simd.peek(goal.distance, goal.k - 1)
@@ -225,7 +225,7 @@ def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     """Insert the triangles that are nearer than the last, without bounds in float32."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
-        bits = counted_lanes(space.tree, group, space.mask)
+        bits = selected_lanes(space.tree, group, space.mask)
         _insert_group(space, group, bits, p, goal)
     return simd.peek(goal.distance, goal.k - 1), limits, goal
 

@@ -25,7 +25,7 @@ from bvh.geometry.triangles import distance
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
-from bvh.traversal.face_mask import counted_lanes
+from bvh.traversal.face_mask import selected_lanes
 from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
 from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.hit_details import prefetch_vertices
@@ -330,11 +330,11 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
     """Apply the goal to those candidates of a triangle group that pass the ray's mask."""
     _, rays, _ = follow(context_ref)
     mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
-    bits = found.bits & counted_lanes(_faces_of(tree, memory, slot), group, mask)
+    bits = found.bits & selected_lanes(_faces_of(tree, memory, slot), group, mask)
     if bits != 0:
         certain = found.certain & bits
-        counted = Candidates(bits, certain, found.sure, found.den, found.first, found.last)
-        accept_candidates(goal, tree, block, context_ref, memory, slot, group, counted)
+        selected = Candidates(bits, certain, found.sure, found.den, found.first, found.last)
+        accept_candidates(goal, tree, block, context_ref, memory, slot, group, selected)
 
 
 @by_type(inline=True)

@@ -28,7 +28,7 @@ from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import refer
-from bvh.traversal.face_mask import counted_lanes
+from bvh.traversal.face_mask import selected_lanes
 from bvh.traversal.rays import blocks, ray_numbers, slots
 from bvh.traversal.rays.blocks import BLOCK, GROUP, OCTANTS, batch_index, ray_number
 from bvh.traversal.rays.candidates import filter_ray
@@ -109,7 +109,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
         for group in range(first, first + count):
             bits, certain, back = _filter(primitives, groups, group, lanes, r)
             if bits != 0:
-                bits &= counted_lanes(tree, group, mask_of(rays, batch_index(block, r)))
+                bits &= selected_lanes(tree, group, mask_of(rays, batch_index(block, r)))
                 certain &= bits
             if goal.cull != 0:
                 culled = certain & slots.culled_lanes(primitives, lanes, r, goal.cull, back)
