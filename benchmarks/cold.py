@@ -58,7 +58,7 @@ class Kit:
         self.tree: Any = self.content(content) if content else None
 
     def content(self, name: str) -> Any:
-        """Return a tree of the cube, or a scene of two cubes."""
+        """Return a tree of the cube if `name` is "tree", else a scene of two cubes."""
         import bvh
 
         if name == "tree":

@@ -1,4 +1,4 @@
-"""Effective partial overlap (EPO) of a tree: the area in its boxes that belongs to other subtrees.
+"""End-point overlap (EPO) of a tree: the area in its boxes that belongs to other subtrees.
 
 A ray that hits a triangle inside a node's box visits the node, in vain if the triangle belongs to
 another. The SAH cost depends on the boxes alone; EPO adds up, over all boxes of a tree, the area of
@@ -145,7 +145,7 @@ def _overlap(triangles, frame, data, members, begin, end, scratch):
 
 
 def overlap_of(tree: BVH, threads: int | None = None) -> float | None:
-    """Return the effective partial overlap of a tree; None for boxes, which have no area."""
+    """Return the end-point overlap of a tree; None for boxes, which have no area."""
     # Each box counts with its cost as in the SAH cost: 1 for a node, its rows for a leaf.
     arrays = tree._arrays
     data, ids, primitives, frame = (

@@ -44,7 +44,7 @@ def print_rows(rows: list[Row], file: Any = None) -> None:
 
 
 def _grid(*heads: str) -> Any:
-    """Return an empty table; columns of figures, which all but the first are, end at the right."""
+    """Return an empty table; if its first head is empty, the other columns are right-aligned."""
     from rich import box
     from rich.table import Table
 

@@ -126,7 +126,7 @@ def min_distance(face: Reals, faces: Reals) -> float:
 
 
 def of_edges(p: Reals, q: Reals, r: Reals, s: Reals) -> Reals:
-    """Return the distances of the lines of an edge from those of others, where both meet inside."""
+    """Return distances of line pq from lines rs (n, 3); inf unless nearest points are on edges."""
     u, v, w = q - p, s - r, p - r
     a, b, c = u @ u, v @ u, (v * v).sum(axis=1)
     d, e = w @ u, (w * v).sum(axis=1)

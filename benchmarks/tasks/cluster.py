@@ -285,6 +285,7 @@ class Memory:
         self._thread.join()
 
     def _look(self) -> None:
+        """Sample the memory of all processes every LOOK seconds, until `_end` is set."""
         page = os.sysconf("SC_PAGE_SIZE")
         ended = False
         while not ended:

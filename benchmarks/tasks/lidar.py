@@ -78,7 +78,7 @@ def lidar(setting: Setting) -> Iterator[Task]:
 
 
 def turn(beams: int = BEAMS, around: int = STEPS) -> Floats:
-    """Return the unit directions of a turn of a scanner, shape (beams, steps, 3)."""
+    """Return the unit directions of a turn of a scanner, shape (beams, around, 3)."""
     angle = np.linspace(0.0, 2.0 * np.pi, around, endpoint=False)
     dip = np.radians(np.linspace(-25.0, 5.0, beams))[:, None]
     x, y = np.cos(dip) * np.cos(angle), np.cos(dip) * np.sin(angle)

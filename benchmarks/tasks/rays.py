@@ -91,7 +91,7 @@ def one_by_one(work: Workload, peer: Caster, picked: Picked) -> Query | None:
 
 
 def in_small_batches(work: Workload, peer: Caster, picked: Picked) -> Query | None:
-    """Return a peer's query of rays in small batches, whose answers are compared in large ones."""
+    """Return a peer's query of rays in small batches, without answers: other tasks check them."""
     rows = [picked[begin : begin + FEW] for begin in range(0, len(picked), FEW)]
     queries = [peer.query("rays", work.of(some)) for some in rows]
     calls = [query.call for query in queries if query is not None]

@@ -112,7 +112,7 @@ def _sums_of(data: Any) -> tuple[Any, Any]:
 
 
 def _sum_of(array: Any) -> Any:
-    """Return the checksum of an array of VTK, or the modification time of an implicit one."""
+    """Return an array's checksum; its modification time if not contiguous; None if empty."""
     from vtkmodules.util.numpy_support import vtk_to_numpy
 
     if array is None or array.GetNumberOfValues() == 0:

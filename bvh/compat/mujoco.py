@@ -211,7 +211,7 @@ def mj_multiRay(
 ) -> None:  # fmt: skip
     """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`.
 
-    Normal, nray and cutoff follow, as there; by default none, all rays and 1e10.
+    `more` are MuJoCo's `normal`, `nray` and `cutoff`; by default None, all rays and 1e10.
     """
     rest: list[Any] = [None, None, 1e10]
     normal, nray, cutoff = [*more, *rest[len(more) :]]

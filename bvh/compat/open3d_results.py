@@ -89,7 +89,7 @@ class InputRows:
         self.threads = thread_limit(nthreads)
 
     def origins_and_directions(self) -> NDArray[np.float64]:
-        """Return rays (..., 6) as two contiguous arrays; a single one is a batch of one."""
+        """Return rays (..., 6) as contiguous (2, ..., 3); a single one is a batch of one."""
         parts = np.empty((2, len(self.flat), 3))
 
         def work(begin: int, end: int) -> None:

@@ -109,10 +109,10 @@ class MergedAnswers:
 
 
 class MergedLists:
-    """Lists so far of a flat batch of `size` queries, sorted by keys: the query, then others.
+    """Entries of a flat batch of `size` queries, merged from parts and sorted by columns `keys`.
 
-    `extra` are columns besides those of the result and the query. With a `limit`, a query has only
-    its first entries, at most that many.
+    The first key is the query. `extra` has the types of columns in addition to those of the result.
+    With a `limit`, a query has at most that many entries, its first ones.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class MergedLists:
         self._done.append({name: column[order] for name, column in columns.items()})
 
     def result(self, shape: tuple[int, ...]) -> dict[str, Any]:
-        """Return the columns of sorted entries, where each query begins, and the shape of all."""
+        """Return the sorted columns and `shape`; query i has rows offsets[i] : offsets[i + 1]."""
         columns = _joined(self._done)
         counts = np.bincount(columns.pop(self._keys[0]), minlength=self._size)
         offsets = np.append(0, np.cumsum(counts)).astype(np.int64)

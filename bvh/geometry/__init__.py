@@ -9,10 +9,10 @@ Each file imports only from those above it.
 | `ray_shapes.py` | Arguments and results of the `ray_*` functions, which test each ray against its own shape |
 | `planes.py` | The exact intersection of a ray with a plane, and `ray_plane` |
 | `boxes.py` | The exact slab test of a ray against an axis-aligned box, and `ray_box` |
-| `region_overlap.py` | Overlap tests of triangles and boxes with spheres and convex polytopes, by certificates |
 | `spheres.py` | The interval of a ray in a solid ball, and `ray_sphere` |
 | `capsules.py` | The interval of a ray in a solid capsule |
 | `round_distances.py` | Distances of points from spheres and capsules, to 4 units in the last place |
+| `region_overlap.py` | Overlap tests of triangles, boxes and capsules with balls, boxes and convex polytopes |
 | `transforms.py` | Affine transforms of instances: validation, and correctly rounded application to points |
 | `obbs.py` | The exact interval of a ray in an oriented box, and `ray_obb` |
 | `pairs/` | Pairs of triangles: whether they overlap, and how far apart they are. |

@@ -206,6 +206,7 @@ def _made_safe(
     """Return a file for trimesh, checked or rewritten where needed, its format, and a resolver.
 
     The content is `data`, or is read if that is None. The resolver is `named`, or one based on it.
+    `allowance` limits the bytes that archives and glTF files unpack to.
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":

@@ -111,7 +111,7 @@ def _check_nodes(blocks, limit, deepest, level, owned):
 
 @entry
 def _survey(points, faces, begin, end, valid, bounds):
-    """Set `valid` and `bounds` for triangles begin..end; return one with a wrong index, or -1."""
+    """Set `valid` (finite) and `bounds` of faces begin..end; return one with a bad index, or -1."""
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     n = len(points)
     for i in range(begin, end):

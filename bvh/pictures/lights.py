@@ -91,7 +91,7 @@ class Lights:
         return 1.0 - hidden.mean(axis=1), np.maximum(unhidden - lost, 0.0)
 
     def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
-        """Return for each spot the visible share of the lamp, 0 where it faces away."""
+        """Return for each spot the visible share of the lamp; `cells` are as in `of_sky`."""
         found = np.zeros(len(spots.points))
         facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
         starts = spots.starts[facing]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @public
 class BVH(Refitting, SolidQueries, metaclass=PublicClass):
-    """Bounding volume hierarchy over triangles, points, segments, boxes, spheres or your own.
+    """Bounding volume hierarchy over triangles, boxes, spheres, capsules or custom primitives.
 
     Create one with `from_triangles`, `from_mesh`, `from_file`, `from_heightfield`, `from_points`,
     `from_segments`, `from_boxes`, `from_obbs`, `from_spheres`, `from_capsules` or `from_custom`. A
@@ -32,7 +32,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     are read-only already) and changes only by `refit`. It can be pickled, and queried from several
     threads at once and after a fork.
 
-    Queries take Dask arrays, too, for what may be an array of one entry a ray, point or shape. The
+    Arguments with one entry for each ray, point or shape may also be Dask arrays. The
     result is then lazy: its fields are Dask arrays of the same chunks, and `threads` is 1 by
     default. Of `all_hits` and overlap queries it is a `LazyLists`.
 
@@ -44,10 +44,10 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     ``jax_enable_x64``, are a TypeError. Constructors take all these arrays, too.
 
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
-    names them. So do queries that are not for what a tree, or an instance that counts, is over:
-    those of points and pairs need triangles, those of regions triangles or boxes. Those of points
-    but `winding_number`, `distance_to`, `overlap_tree`, and `clearances` and `collisions` of scenes
-    also take spheres or capsules.
+    names them. So do queries that do not support the primitives of a tree or an included instance:
+    queries of points and pairs need triangles, those of regions triangles or boxes. Spheres and
+    capsules are also supported by `distance_to`, `overlap_tree`, `Scene.clearances`,
+    `Scene.collisions`, and all queries of points except `winding_number`.
 
     Examples
     --------
@@ -126,12 +126,12 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     ) -> BVH:  # fmt: skip
         """Build a tree over spheres: atoms, particles, joints.
 
-        They are closed surfaces: a ray that begins inside meets one where it leaves, with `front`
-        False. Hits are decided exactly, touching included, as of `ray_sphere`; normals point
+        They are closed surfaces: a ray that begins inside hits one where it leaves, with `front`
+        False. Hits are decided exactly, touching included, as by `ray_sphere`; normals point
         outward. `all_hits` and `count_hits` have two hits of a sphere that a ray crosses, where it
-        enters and where it leaves; all others, and all with a filter, the first in the range.
-        ``cull="back"`` leaves out where rays leave. The closest point is that of the surface, also
-        from inside. A point in or on one of them is inside for `contains`, however they overlap.
+        enters and where it leaves; other queries, and all with a filter, use the first in range.
+        ``cull="back"`` ignores points where rays leave. The closest point is that of the surface,
+        also from inside. A point in or on any of them is inside for `contains`.
         Regions, winding numbers, solids, picks with a radius and selections do not take them.
 
         Parameters
@@ -165,14 +165,14 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     ) -> BVH:  # fmt: skip
         """Build a tree over capsules: limbs of robots and people, wires, pipes, bonds.
 
-        All points within a radius of a line segment: closed surfaces with the properties of spheres
-        in `from_spheres`.
+        A capsule is the surface of the set of points within a radius of a line segment. Capsules
+        have the properties of spheres in `from_spheres`.
 
         Parameters
         ----------
         p, q : array_like, shape (n, 3)
-            Ends of their axes. Both may be one point: a sphere. A capsule with one that is not
-            finite is ignored.
+            Ends of their axes. If both are one point, it is a sphere. A capsule with an
+            end that is not finite is ignored.
         radii : float or array_like, shape (n,)
             As in `from_spheres`.
         quality, threads, progress
@@ -234,9 +234,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         return cls._build(primitives, "medium", threads, progress, "primitives")
 
     def to(self, device: Any = "cuda") -> DeviceBVH:
-        """Return the tree on a GPU, or on Warp's CPU device, for the same queries there.
+        """Return a copy on a GPU, or on Warp's CPU device, for queries of rays and points.
 
-        Answers are the same, bit for bit. It takes NVIDIA Warp: ``pip install "raybvh[gpu]"``.
+        Answers are the same, bit for bit. It needs NVIDIA Warp: ``pip install "raybvh[gpu]"``.
 
         Parameters
         ----------

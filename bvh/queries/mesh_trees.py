@@ -46,7 +46,7 @@ class MeshTrees(TreeBase):
         groups : int or array_like of int, shape (m,), optional
             32 bits for each face, or for all of them; all bits by default. A query with a `mask`
             answers as if there were only the faces that share a bit with it. A query without one
-            has all bits, so that no query meets faces that have none.
+            has all bits, so that no query finds faces whose bits are 0.
         quality : {"medium", "high"}
             "medium" is binned SAH; "high" also splits large triangles between nodes, which is
             worthwhile for long oblique ones, and takes several times as long to build.
@@ -61,7 +61,7 @@ class MeshTrees(TreeBase):
             Called as progress(done, total) in primitives, a few times a second. True shows a bar
             of rich or tqdm; a bar or the class of tqdm is accepted, too.
         warn : bool
-            False for a tree that may be empty, and for which no query warns of open edges.
+            False disables the warning below, and the warnings of queries about open edges.
 
         Warns
         -----
@@ -172,7 +172,7 @@ class MeshTrees(TreeBase):
 
         They are faces without area, so all queries of faces take them, such as the k nearest,
         overlaps, distances and selections, alone and in scenes with meshes. A ray never hits one:
-        pick with a radius, or ask for the closest point.
+        pick with a radius, or query the closest point.
 
         Parameters
         ----------
@@ -237,8 +237,8 @@ class MeshTrees(TreeBase):
         Parameters
         ----------
         z : array_like, shape (rows, columns)
-            Heights. Around one that is NaN, or masked, there is a hole. Of an ``xarray.DataArray``
-            the coordinates are taken, too; dimension x is the one with the ``axis``,
+            Heights. Cells at one that is NaN, or masked, are holes. The coordinates of an
+            ``xarray.DataArray`` are used, too; dimension x is the one with the ``axis``,
             ``standard_name`` or name of x, such as lon, longitude and easting, or else the second.
         x : array_like, shape (columns,), optional
             Coordinates of the columns, rising or falling; by default 0, 1, 2, ... Of an array whose
@@ -246,7 +246,7 @@ class MeshTrees(TreeBase):
         y : array_like, shape (rows,), optional
             Coordinates of the rows.
         transform : affine.Affine or six numbers, optional
-            In place of `x` and `y`, as rasterio has it: x = a column + b row + c and y = d column +
+            In place of `x` and `y`, as in rasterio: x = a column + b row + c and y = d column +
             e row + f, for the corners of pixels; heights are at their middles.
         groups, quality, memory, threads, progress
             As in `from_mesh`, where cells are faces.

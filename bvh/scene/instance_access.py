@@ -33,8 +33,8 @@ class InstanceAccess(SceneContent):
     def instance(self, instance_id: int | str) -> Instance:
         """Return a snapshot of an instance by its id or name, like ``scene[instance_id]``.
 
-        All methods that take an id also take the name of exactly one instance. A name of none or
-        several, and an unknown id, raise a KeyError.
+        All methods that take an id also take the name of exactly one instance. A name of no
+        instance or of several, and an unknown id, raise a KeyError.
 
         Examples
         --------

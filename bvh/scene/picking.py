@@ -148,7 +148,7 @@ class Picking(SceneQueries):
             Kind of items. An instance touches if one of its faces does, and is inside if all of
             them are. For boxes, faces are whole boxes.
         mode : {"touching", "inside"}
-            Whether a part or all of it has to be in the region. The same for vertices.
+            Whether a part or all of an item must be in the region; equivalent for vertices.
         visible_only : bool
             Leave out what the camera does not see because other parts of the scene are in front of
             it, or because it is outside the picture. A face is visible if it is the first hit of a

@@ -158,7 +158,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
 
     @property
     def source(self) -> MappedFile | None:
-        """The file that the scene is mapped from; None of one in memory, and after any change.
+        """The file that the scene is mapped from; None if it is in memory or has been changed.
 
         Examples
         --------
@@ -194,7 +194,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         ----------
         child : BVH, Scene or mesh
             A mesh is anything that `BVH.from_mesh` takes; added again, it shares its tree. A scene
-            must not hold this one.
+            must not contain this one.
         transform : array_like, shape (4, 4), optional
             From the child's coordinates to the scene's: affine and invertible, which includes
             reflections, shear and any scale. Spheres and capsules, also in nested scenes, may only
@@ -203,9 +203,9 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         name : str, optional
             Need not be unique.
         mask : int
-            32 bits; rays whose mask shares no bit with it ignore the instance.
+            32 bits; queries whose mask shares no bit with it ignore the instance.
         visible : bool
-            Rays ignore instances that are not visible.
+            Queries ignore instances that are not visible.
 
         Examples
         --------
@@ -285,7 +285,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         return table.child_index(child)
 
     def to(self, device: Any = "cuda") -> DeviceScene:
-        """Return the scene on a GPU, or on Warp's CPU device, for its ray queries there.
+        """Return a copy of the scene on a GPU, or on Warp's CPU device, for ray queries.
 
         It follows the scene: later changes of instances, and refits, apply there, too.
 

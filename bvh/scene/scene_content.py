@@ -118,7 +118,7 @@ class SceneContent(InstanceHolder):
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all leaves, hidden or not, shape (2, 3); NaN if there are none.
 
-        Exact for triangles under shifts; otherwise the box may be slightly larger than necessary.
+        Exact for triangles under translations; otherwise the box may be slightly too large.
         """
         return arguments.kernel_input(self._current().tlas.bounds)
 
@@ -126,7 +126,7 @@ class SceneContent(InstanceHolder):
     def nbytes(self) -> int:
         """Bytes of the trees, each once, with their cached tables, and of the level above.
 
-        Trees over all leaves, which many rays or winding numbers build, are included.
+        Trees over all leaves, built by queries of many rays or of winding numbers, are included.
         """
         return sum(scene_bytes(self))
 

@@ -207,11 +207,10 @@ class SceneQueries(
     ) -> NDArray[np.int32]:  # fmt: skip
         """Find all pairs of instances whose surfaces touch.
 
-        Decided as real arithmetic decides it on the vertices of the mesh that `flattened` returns,
-        though nothing is flattened: one common point is enough, also of vertices, edges or coplanar
-        faces. An instance inside another does not touch it. A nested scene is one instance, whose
-        parts are not compared with each other. Moves need no rebuild. `self_overlaps` finds the
-        faces that meet.
+        The decision is exact for the vertices of the mesh that `flattened` returns, though nothing
+        is flattened: one common point is enough, also of vertices, edges or coplanar faces.
+        An instance inside another does not touch it. A nested scene is one instance, whose parts
+        are not compared. Moves need no rebuild. `self_overlaps` finds the faces that meet.
 
         Parameters
         ----------
@@ -273,8 +272,8 @@ class SceneQueries(
 
         The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
         the last place of that between the meshes as `flattened` returns them. Boxes and nodes rule
-        out instances further apart than `max_distance`; by default all pairs are measured. Moves
-        need no rebuild.
+        out instances further apart than `max_distance`; by default all pairs are measured. Moving
+        instances rebuilds nothing.
 
         Parameters
         ----------
@@ -332,7 +331,7 @@ class SceneQueries(
         Returns
         -------
         ScenePairs
-            One row a pair that is not disjoint, without instances that are not visible.
+            A row for each pair that is not disjoint, without instances that are not visible.
 
         Raises
         ------

@@ -73,9 +73,9 @@ class Instance:
         From the child's coordinates to the scene's.
     name : str or None
     mask : int
-        32 bits; rays whose mask shares no bit with it ignore the instance.
+        32 bits; queries whose mask shares no bit with it ignore the instance.
     visible : bool
-        Rays ignore instances that are not visible.
+        Queries ignore instances that are not visible.
 
     Examples
     --------

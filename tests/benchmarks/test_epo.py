@@ -1,4 +1,4 @@
-"""Effective partial overlap of trees, against its definition."""
+"""End-point overlap of trees, against its definition."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ LIMITS = {
     "decide, all": (168, 64, 64), "decide near, all": (168, 64, 64), "measure, all": (96, 64, 64),
     "measure near, all": (168, 64, 64), "decide by sums, all": (255, 2048, 640),
     "measure by sums, all": (255, 2048, 64), "measure, lists": (128, 64, 64),
-    "points": (64, 640, 640), "points, deep": (64, 1200, 640), "decide, points": (255, 2560, 640),
+    "points": (64, 640, 640), "points, deep": (64, 1200, 640), "decide, points": (168, 640, 640),
+    "decide by sums, points": (255, 5120, 5120),
 }  # fmt: skip
 
 
@@ -119,6 +120,27 @@ def test_hostile_scenes(n: int, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.answers
+@pytest.mark.usefixtures("every_stage")
+@pytest.mark.parametrize("n", [60, pytest.param(3000, marks=pytest.mark.long)])
+def test_hostile_points(n: int, rng: np.random.Generator) -> None:
+    """Points on faces, edges and vertices, next to them, and farther off; sums decide the first."""
+    undecided = 0
+    for mesh in (trimesh.creation.icosphere(3), trimesh.creation.box().subdivide()):
+        for scale in (1.0, 1e-60, 1e60):
+            vertices, faces = mesh.vertices * scale, mesh.faces
+            tree = bvh.BVH.from_triangles(vertices, faces)
+            there, aims = tree.to(DEVICE), features(vertices, faces, rng)
+            on = vertices[faces[rng.integers(0, len(faces), n)]]
+            surface = np.einsum("nk,nki->ni", rng.dirichlet([1.0] * 3, n), on)
+            points = np.concatenate([aims[rng.integers(0, len(aims), n)], surface])
+            off = rng.normal(size=points.shape) * scale * 10.0 ** rng.uniform(-18, 1, (2 * n, 1))
+            points = np.concatenate([points, points + off])
+            assert_same(there.closest_point(points), tree.closest_point(points))
+            undecided += there.undecided
+    print(f"{undecided} of {24 * n} points left to the CPU")
+
+
+@pytest.mark.answers
 @pytest.mark.parametrize(("sections", "left"), [(60, 0), (400, 0), (2000, 20)])
 def test_fans(sections: int, left: int, rng: np.random.Generator) -> None:
     """Rays at an apex may hit more triangles than are kept: then more are, or the CPU decides."""
@@ -144,7 +166,7 @@ def test_registers(tmp_path: Path) -> None:
     for size in (small, large):
         plan = chain.plan_of(size, False, int(marks.NEAREST), True)
         kernels.append(plan.search)
-    kernels.append(plan.sums[0][0])
+    kernels += [plan.doubles[0][0], plan.sums[0][0]]
     for (name, limits), kernel in zip(LIMITS.items(), kernels, strict=True):
         folder = tmp_path / name.replace(" ", "_")
         wp.compile_aot_module(kernel.module, arch=90, use_ptx=True, module_dir=str(folder))

@@ -72,7 +72,7 @@ def held_by(view: Any, ids: np.ndarray, node: int, lane: int) -> set[int]:
 
 
 def epo(tree: BVH) -> float:
-    """Return the effective partial overlap, by its definition."""
+    """Return the end-point overlap, by its definition."""
     view, ids = lanes_of(tree.arrays.nodes.data), tree.arrays.nodes.ids
     triangles = local_triangles(tree)
     areas = {

@@ -70,7 +70,7 @@ def triple(name: str, text: str) -> NDArray[np.float64]:
 
 
 def axis_or_direction(text: str) -> str | NDArray[np.float64]:
-    """Return the value of --up: the name of an axis, or a direction."""
+    """Return the value of --up: the name of an axis, or a direction, shape (3,)."""
     name = text.lower().removeprefix("+")
     if name in AXES:
         return name

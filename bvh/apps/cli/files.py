@@ -83,7 +83,7 @@ def opened_parts(
 
 
 def opened_scene(path: Path, threads: int | None) -> Scene:
-    """Return a file as a scene, a single mesh named after the file."""
+    """Return the scene in a file; a mesh, cloud or tree is one instance, named after the file."""
     read = _read(path)
     # The mesh itself is added, because it has more attributes than its tree.
     is_mesh = read is not None and not _is_graph(read) and not is_cloud(read)

@@ -233,6 +233,7 @@ class Session:
         self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
 
     def _clear(self) -> None:
+        """Clear the pick, the selection and the measurement, when Escape is pressed."""
         with self.lock:
             self.pick = self._picked = None
             self.marks.clear("face", "edges", "normal")

@@ -187,7 +187,7 @@ class Viewer(Page):
             pause = max(TICK - took, took)
 
     def _update(self) -> None:
-        """Bring all pages up to date; the caller holds the lock."""
+        """Send changes of the scene since the last call to all pages; the caller holds the lock."""
         # The count is read first, so that changes during the update are noticed at the next one.
         seen = changes.count
         if self._seen == seen:

@@ -124,8 +124,8 @@ class CollisionManager:
         """Return whether a mesh collides with any in the manager, as in trimesh.
 
         With `return_names` also the names of all that it collides with; with `return_data` all
-        contacts: each pair of faces that touch, and each mesh inside a convex one. Names are that
-        of the mesh in the manager, and "__external".
+        contacts: each pair of faces that touch, and each mesh inside a convex one. They name
+        the mesh in the manager, and `mesh` as "__external".
         """
         hit, names, data = self._colliding(_one(mesh, transform), return_names, return_data)
         return _chosen(hit, {first for first, _ in names}, data, return_names, return_data)

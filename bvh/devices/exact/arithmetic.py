@@ -226,3 +226,59 @@ def round_quotient(n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.floa
         and d_size < SIZE_MOST
     )
     return decided, up
+
+
+@wp.func
+def dd_add(a: wp.vec2d, b: wp.vec2d):
+    """Add two double-doubles (AccurateDWPlusDW)."""
+    s_high, s_low = two_sum(a[0], b[0])
+    t_high, t_low = two_sum(a[1], b[1])
+    v_high, v_low = fast_two_sum(s_high, s_low + t_high)
+    high, low = fast_two_sum(v_high, t_low + v_low)
+    return wp.vec2d(high, low)
+
+
+@wp.func
+def dd_mul(a: wp.vec2d, b: wp.vec2d):
+    """Multiply two double-doubles (DWTimesDW1)."""
+    p, e = two_product(a[0], b[0])
+    high, low = fast_two_sum(p, e + (a[0] * b[1] + a[1] * b[0]))
+    return wp.vec2d(high, low)
+
+
+@wp.func
+def dd_div(a: wp.vec2d, b: wp.vec2d):
+    """Divide two double-doubles (DWDivDW2)."""
+    t_high = a[0] / b[0]
+    p, e = two_product(t_high, b[0])
+    p_high, p_low = fast_two_sum(p, e + t_high * b[1])
+    delta = (a[0] - p_high) + (a[1] - p_low)
+    high, low = fast_two_sum(t_high, delta / b[0])
+    return wp.vec2d(high, low)
+
+
+@wp.func
+def _dd(v: wp.vec3d, low: wp.vec3d, i: int):
+    return wp.vec2d(v[i], low[i])
+
+
+@wp.func
+def _minor(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d, j: int, k: int):
+    """Return a[j] * b[k] - a[k] * b[j] of double-doubles."""
+    product = dd_mul(_dd(a, a_low, j), _dd(b, b_low, k))
+    return dd_add(product, -dd_mul(_dd(a, a_low, k), _dd(b, b_low, j)))
+
+
+@wp.func
+def dd_cross(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d):
+    """Return (high, low) of the cross product of two vectors of double-doubles."""
+    x, y = _minor(a, a_low, b, b_low, 1, 2), _minor(a, a_low, b, b_low, 2, 0)
+    z = _minor(a, a_low, b, b_low, 0, 1)
+    return wp.vec3d(x[0], y[0], z[0]), wp.vec3d(x[1], y[1], z[1])
+
+
+@wp.func
+def dd_dot(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d):
+    """Return the dot product of two vectors of double-doubles."""
+    x, y = dd_mul(_dd(a, a_low, 0), _dd(b, b_low, 0)), dd_mul(_dd(a, a_low, 1), _dd(b, b_low, 1))
+    return dd_add(dd_add(x, y), dd_mul(_dd(a, a_low, 2), _dd(b, b_low, 2)))

@@ -5,6 +5,8 @@ points on a face or an edge or next to them, exact volumes decide, as exact sums
 faces, and numbers of extreme sizes, are left to the CPU.
 """
 
+from typing import Any
+
 import warp as wp
 
 from bvh.devices.exact.arithmetic import (
@@ -15,18 +17,20 @@ from bvh.devices.exact.arithmetic import (
     ZERO,
     cross,
     cross_size,
+    dd_cross,
+    dd_div,
+    dd_dot,
+    dd_mul,
     difference,
     dot,
     dot_size,
     exponent,
     f8,
-    fast_two_sum,
     i8,
     largest,
     power_of_two,
     scale_by,
     two_product,
-    two_sum,
 )
 from bvh.devices.exact.volumes import LOWEST, exact_sum
 from bvh.geometry import point_triangle
@@ -52,62 +56,6 @@ class Measured:
     u: wp.float64
     v: wp.float64
     sure: wp.bool
-
-
-@wp.func
-def dd_add(a: wp.vec2d, b: wp.vec2d):
-    """Add two double-doubles (AccurateDWPlusDW)."""
-    s_high, s_low = two_sum(a[0], b[0])
-    t_high, t_low = two_sum(a[1], b[1])
-    v_high, v_low = fast_two_sum(s_high, s_low + t_high)
-    high, low = fast_two_sum(v_high, t_low + v_low)
-    return wp.vec2d(high, low)
-
-
-@wp.func
-def dd_mul(a: wp.vec2d, b: wp.vec2d):
-    """Multiply two double-doubles (DWTimesDW1)."""
-    p, e = two_product(a[0], b[0])
-    high, low = fast_two_sum(p, e + (a[0] * b[1] + a[1] * b[0]))
-    return wp.vec2d(high, low)
-
-
-@wp.func
-def dd_div(a: wp.vec2d, b: wp.vec2d):
-    """Divide two double-doubles (DWDivDW2)."""
-    t_high = a[0] / b[0]
-    p, e = two_product(t_high, b[0])
-    p_high, p_low = fast_two_sum(p, e + t_high * b[1])
-    delta = (a[0] - p_high) + (a[1] - p_low)
-    high, low = fast_two_sum(t_high, delta / b[0])
-    return wp.vec2d(high, low)
-
-
-@wp.func
-def _dd(v: wp.vec3d, low: wp.vec3d, i: int):
-    return wp.vec2d(v[i], low[i])
-
-
-@wp.func
-def _minor(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d, j: int, k: int):
-    """Return a[j] * b[k] - a[k] * b[j] of double-doubles."""
-    product = dd_mul(_dd(a, a_low, j), _dd(b, b_low, k))
-    return dd_add(product, -dd_mul(_dd(a, a_low, k), _dd(b, b_low, j)))
-
-
-@wp.func
-def dd_cross(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d):
-    """Return (high, low) of the cross product of two vectors of double-doubles."""
-    x, y = _minor(a, a_low, b, b_low, 1, 2), _minor(a, a_low, b, b_low, 2, 0)
-    z = _minor(a, a_low, b, b_low, 0, 1)
-    return wp.vec3d(x[0], y[0], z[0]), wp.vec3d(x[1], y[1], z[1])
-
-
-@wp.func
-def dd_dot(a: wp.vec3d, a_low: wp.vec3d, b: wp.vec3d, b_low: wp.vec3d):
-    """Return the dot product of two vectors of double-doubles."""
-    x, y = dd_mul(_dd(a, a_low, 0), _dd(b, b_low, 0)), dd_mul(_dd(a, a_low, 1), _dd(b, b_low, 1))
-    return dd_add(dd_add(x, y), dd_mul(_dd(a, a_low, 2), _dd(b, b_low, 2)))
 
 
 @wp.func
@@ -167,41 +115,6 @@ def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
 
 
 @wp.func
-def _to_edge(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
-    """Return the distance to an edge; `u` is the weight of b at the nearest point."""
-    nearest = Measured()
-    nearest.sure = True
-    pa, pa_low, i = _off(p, a)
-    pb, pb_low, j = _off(p, b)
-    e, e_low, k = _off(b, a)
-    at_a, at_b = dot(pa, e), dot(pb, e)
-    if at_a <= ZERO or at_b >= ZERO:
-        near, low, shift = pa, pa_low, i
-        nearest.u = ZERO
-        if at_a > ZERO:
-            near, low, shift = pb, pb_low, j
-            nearest.u = ONE
-        square, scale = _square_of(near, low)
-        nearest.distance = _root_of(square)
-        nearest.exponent = scale + shift
-        return nearest
-    nearest.u = wp.min(scale_by(at_a / dot(e, e), i - k), ONE)
-    across, low = dd_cross(pa, pa_low, e, e_low)
-    shift = i + k
-    if largest(across) < KEPT * largest(cross_size(pa, e)) + UNDERFLOW:
-        # A point on the line, or next to it.
-        fits, across, low, shift = _exact_cross(p, a, b)
-        nearest.sure = fits
-        if largest(across) == ZERO:
-            return nearest
-    square, scale = _square_of(across, low)
-    length, e_scale = _square_of(e, e_low)
-    nearest.distance = _root_of(dd_div(square, length))
-    nearest.exponent = scale - e_scale + shift - k
-    return nearest
-
-
-@wp.func
 def _to_corner(p: wp.vec3d, corner: wp.vec3d, k: wp.int64):
     """Return the distance to a corner, by differences that are multiplied by 2**k."""
     nearest = Measured()
@@ -210,34 +123,6 @@ def _to_corner(p: wp.vec3d, corner: wp.vec3d, k: wp.int64):
     nearest.distance = _root_of(square)
     nearest.exponent = scale - k
     nearest.sure = True
-    return nearest
-
-
-@wp.func
-def _to_plane(
-    p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: wp.vec3d,
-    n_low: wp.vec3d, n_size: wp.vec3d,
-):  # fmt: skip
-    """Return the distance to the plane of a face, whose normal is that of `_double_area`."""
-    nearest = Measured()
-    a, a_low = difference(p, v0, k)
-    volume = dd_dot(n, n_low, a, a_low)
-    e, f = -THRICE * k, -TWICE * k
-    nearest.sure = not (largest(n) < KEPT * largest(n_size))
-    if wp.abs(volume[0]) < KEPT * dot_size(n_size, a):
-        # A point in the plane, or next to it.
-        b, b_low = difference(v1, v0, NONE)
-        c, c_low = difference(v2, v0, NONE)
-        a, a_low = difference(p, v0, NONE)
-        fits, volume, e = exact_sum(b, b_low, c, c_low, a, a_low, True)
-        nearest.sure = nearest.sure and fits
-    if volume[0] == ZERO:
-        return nearest
-    shift = exponent(wp.abs(volume[0]))
-    volume = volume * power_of_two(-shift)
-    square, scale = _square_of(n, n_low)
-    nearest.distance = _root_of(dd_div(dd_mul(volume, volume), square))
-    nearest.exponent = shift + e - scale - f
     return nearest
 
 
@@ -308,97 +193,170 @@ def _nearer(best: Measured, other: Measured, u: wp.float64, v: wp.float64):
     return best
 
 
-@wp.func
-def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
-    """Return the nearest point of face and edges, where doubles leave it open (k: `_by_region`)."""
-    a, a_low = difference(p, v0, k)
-    b, b_low = difference(p, v1, k)
-    c, c_low = difference(p, v2, k)
-    n, n_low, n_size = _double_area(v0, v1, v2, k)
-    s0, s1, s2 = int(0), int(0), int(0)
-    if largest(n) > FLAT * largest(n_size):
-        e, e_low = difference(v1, v0, k)
-        s0, w2 = _side_of_edge(n, n_low, e, e_low, a, a_low)
-        f, f_low = difference(v2, v1, k)
-        s1, w0 = _side_of_edge(n, n_low, f, f_low, b, b_low)
-        g, g_low = difference(v0, v2, k)
-        s2, w1 = _side_of_edge(n, n_low, g, g_low, c, c_low)
-        if s0 > 0 and s1 > 0 and s2 > 0:
-            total = w0 + w1 + w2
-            nearest = _to_plane(p, v0, v1, v2, k, n, n_low, n_size)
-            return _with_weights(nearest, w1 / total, w2 / total)
-    best = Measured()
-    best.distance = f8(wp.inf)
-    best.sure = True
-    if s0 <= 0:
-        best = _to_edge(p, v0, v1)
-    if s1 <= 0:
-        other = _to_edge(p, v1, v2)
-        best = _nearer(best, other, ONE - other.u, other.u)
-    if s2 <= 0:
-        other = _to_edge(p, v2, v0)
-        best = _nearer(best, other, ZERO, ONE - other.u)
-    at_border = s0 * s1 * s2 == 0 and best.distance > ZERO
-    if at_border and scale_by(best.distance, best.exponent + k) < NEAR:
-        best.sure = False
-    return best
+def _nearest_on(by_sums: bool) -> Any:
+    """Return the function of a point and a triangle that uses exact sums, or leaves them open."""
 
-
-@wp.func
-def _by_region(
-    p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, s: wp.float64
-):  # fmt: skip
-    """Return the nearest point, by the Voronoi region of the triangle that p is in.
-
-    All differences are multiplied by s = 2**k, which makes the largest about 1. Regions that
-    doubles do not surely decide are left to `_nearest_of_all`.
-    """
-    a, b, c = (p - v0) * s, (p - v1) * s, (p - v2) * s
-    ab, bc, ca = (v1 - v0) * s, (v2 - v1) * s, (v0 - v2) * s
-    if _sure_corner(a, ab, -ca):
-        return _to_corner(p, v0, k)
-    if _sure_corner(b, bc, -ab):
-        return _with_weights(_to_corner(p, v1, k), ONE, ZERO)
-    if _sure_corner(c, ca, -bc):
-        return _with_weights(_to_corner(p, v2, k), ZERO, ONE)
-    n, sizes = cross(ab, -ca), cross_size(ab, -ca)
-    s0, w2 = _sure_side(n, sizes, ab, a)
-    s1, w0 = _sure_side(n, sizes, bc, b)
-    s2, w1 = _sure_side(n, sizes, ca, c)
-    total = w0 + w1 + w2
-    if s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * dot_size(sizes, sizes):
-        area, low, areas = _double_area(v0, v1, v2, k)
-        return _with_weights(_to_plane(p, v0, v1, v2, k, area, low, areas), w1 / total, w2 / total)
-    # Beyond one edge and between its ends: it has the nearest point.
-    if s0 < 0 and dot(ab, a) > ZERO and dot(-ab, b) > ZERO:
-        return _to_edge(p, v0, v1)
-    if s1 < 0 and dot(bc, b) > ZERO and dot(-bc, c) > ZERO:
-        nearest = _to_edge(p, v1, v2)
-        return _with_weights(nearest, ONE - nearest.u, nearest.u)
-    if s2 < 0 and dot(ca, c) > ZERO and dot(-ca, a) > ZERO:
-        nearest = _to_edge(p, v2, v0)
-        return _with_weights(nearest, ZERO, ONE - nearest.u)
-    return _nearest_of_all(p, v0, v1, v2, k)
-
-
-@wp.func
-def nearest_on_triangle(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return the point (1-u-v) v0 + u v1 + v v2 that is nearest to p, its distance as a double."""
-    nearest = Measured()
-    a, b, c = p - v0, p - v1, p - v2
-    ab, bc, ca = v1 - v0, v2 - v1, v0 - v2
-    size = wp.max(largest(a), wp.max(largest(b), largest(c)))
-    if size == ZERO:
+    @wp.func
+    def _to_edge(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
+        """Return the distance to an edge; `u` is the weight of b at the nearest point."""
+        nearest = Measured()
         nearest.sure = True
+        pa, pa_low, i = _off(p, a)
+        pb, pb_low, j = _off(p, b)
+        e, e_low, k = _off(b, a)
+        at_a, at_b = dot(pa, e), dot(pb, e)
+        if at_a <= ZERO or at_b >= ZERO:
+            near, low, shift = pa, pa_low, i
+            nearest.u = ZERO
+            if at_a > ZERO:
+                near, low, shift = pb, pb_low, j
+                nearest.u = ONE
+            square, scale = _square_of(near, low)
+            nearest.distance = _root_of(square)
+            nearest.exponent = scale + shift
+            return nearest
+        nearest.u = wp.min(scale_by(at_a / dot(e, e), i - k), ONE)
+        across, low = dd_cross(pa, pa_low, e, e_low)
+        shift = i + k
+        if largest(across) < KEPT * largest(cross_size(pa, e)) + UNDERFLOW:
+            # A point on the line, or next to it.
+            nearest.sure = by_sums
+            if by_sums:
+                fits, across, low, shift = _exact_cross(p, a, b)
+                nearest.sure = fits
+                if largest(across) == ZERO:
+                    return nearest
+        square, scale = _square_of(across, low)
+        length, e_scale = _square_of(e, e_low)
+        nearest.distance = _root_of(dd_div(square, length))
+        nearest.exponent = scale - e_scale + shift - k
         return nearest
-    least = size * UNLIKE
-    unlike = _has_below(a, least) or _has_below(b, least) or _has_below(c, least)
-    unlike = unlike or _has_below(ab, least) or _has_below(bc, least) or _has_below(ca, least)
-    if size < GREAT and not unlike:
-        k = wp.min(-exponent(size), MOST)
-        nearest = _by_region(p, v0, v1, v2, k, power_of_two(k))
-        d = nearest.distance
-        if d > ZERO:
-            d = wp.min(wp.max(scale_by(d, nearest.exponent), SMALLEST), LARGEST)
-        nearest.distance = wp.where(d > ZERO, d, ZERO)
-    return nearest
+
+    @wp.func
+    def _to_plane(
+        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: wp.vec3d,
+        n_low: wp.vec3d, n_size: wp.vec3d,
+    ):  # fmt: skip
+        """Return the distance to the plane of a face, whose normal is that of `_double_area`."""
+        nearest = Measured()
+        a, a_low = difference(p, v0, k)
+        volume = dd_dot(n, n_low, a, a_low)
+        e, f = -THRICE * k, -TWICE * k
+        nearest.sure = not (largest(n) < KEPT * largest(n_size))
+        if wp.abs(volume[0]) < KEPT * dot_size(n_size, a):
+            # A point in the plane, or next to it.
+            fits = by_sums
+            if by_sums:
+                b, b_low = difference(v1, v0, NONE)
+                c, c_low = difference(v2, v0, NONE)
+                a, a_low = difference(p, v0, NONE)
+                fits, volume, e = exact_sum(b, b_low, c, c_low, a, a_low, True)
+            nearest.sure = nearest.sure and fits
+        if volume[0] == ZERO:
+            return nearest
+        shift = exponent(wp.abs(volume[0]))
+        volume = volume * power_of_two(-shift)
+        square, scale = _square_of(n, n_low)
+        nearest.distance = _root_of(dd_div(dd_mul(volume, volume), square))
+        nearest.exponent = shift + e - scale - f
+        return nearest
+
+    @wp.func
+    def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
+        """Return the nearest point of face and edges, where doubles leave it open."""
+        a, a_low = difference(p, v0, k)
+        b, b_low = difference(p, v1, k)
+        c, c_low = difference(p, v2, k)
+        n, n_low, n_size = _double_area(v0, v1, v2, k)
+        s0, s1, s2 = int(0), int(0), int(0)
+        if largest(n) > FLAT * largest(n_size):
+            e, e_low = difference(v1, v0, k)
+            s0, w2 = _side_of_edge(n, n_low, e, e_low, a, a_low)
+            f, f_low = difference(v2, v1, k)
+            s1, w0 = _side_of_edge(n, n_low, f, f_low, b, b_low)
+            g, g_low = difference(v0, v2, k)
+            s2, w1 = _side_of_edge(n, n_low, g, g_low, c, c_low)
+            if s0 > 0 and s1 > 0 and s2 > 0:
+                total = w0 + w1 + w2
+                nearest = _to_plane(p, v0, v1, v2, k, n, n_low, n_size)
+                return _with_weights(nearest, w1 / total, w2 / total)
+        best = Measured()
+        best.distance = f8(wp.inf)
+        best.sure = True
+        if s0 <= 0:
+            best = _to_edge(p, v0, v1)
+        if s1 <= 0:
+            other = _to_edge(p, v1, v2)
+            best = _nearer(best, other, ONE - other.u, other.u)
+        if s2 <= 0:
+            other = _to_edge(p, v2, v0)
+            best = _nearer(best, other, ZERO, ONE - other.u)
+        at_border = s0 * s1 * s2 == 0 and best.distance > ZERO
+        if at_border and scale_by(best.distance, best.exponent + k) < NEAR:
+            best.sure = False
+        return best
+
+    @wp.func
+    def _by_region(
+        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, s: wp.float64
+    ):  # fmt: skip
+        """Return the nearest point, by the Voronoi region of the triangle that p is in.
+
+        All differences are multiplied by s = 2**k, which makes the largest about 1. Regions that
+        doubles do not surely decide are left to `_nearest_of_all`.
+        """
+        a, b, c = (p - v0) * s, (p - v1) * s, (p - v2) * s
+        ab, bc, ca = (v1 - v0) * s, (v2 - v1) * s, (v0 - v2) * s
+        if _sure_corner(a, ab, -ca):
+            return _to_corner(p, v0, k)
+        if _sure_corner(b, bc, -ab):
+            return _with_weights(_to_corner(p, v1, k), ONE, ZERO)
+        if _sure_corner(c, ca, -bc):
+            return _with_weights(_to_corner(p, v2, k), ZERO, ONE)
+        n, sizes = cross(ab, -ca), cross_size(ab, -ca)
+        s0, w2 = _sure_side(n, sizes, ab, a)
+        s1, w0 = _sure_side(n, sizes, bc, b)
+        s2, w1 = _sure_side(n, sizes, ca, c)
+        total = w0 + w1 + w2
+        if s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * dot_size(sizes, sizes):
+            area, low, areas = _double_area(v0, v1, v2, k)
+            return _with_weights(
+                _to_plane(p, v0, v1, v2, k, area, low, areas), w1 / total, w2 / total
+            )
+        # Beyond one edge and between its ends: it has the nearest point.
+        if s0 < 0 and dot(ab, a) > ZERO and dot(-ab, b) > ZERO:
+            return _to_edge(p, v0, v1)
+        if s1 < 0 and dot(bc, b) > ZERO and dot(-bc, c) > ZERO:
+            nearest = _to_edge(p, v1, v2)
+            return _with_weights(nearest, ONE - nearest.u, nearest.u)
+        if s2 < 0 and dot(ca, c) > ZERO and dot(-ca, a) > ZERO:
+            nearest = _to_edge(p, v2, v0)
+            return _with_weights(nearest, ZERO, ONE - nearest.u)
+        return _nearest_of_all(p, v0, v1, v2, k)
+
+    @wp.func
+    def nearest_on_triangle(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+        """Return the nearest point (1-u-v) v0 + u v1 + v v2, its distance as a double."""
+        nearest = Measured()
+        a, b, c = p - v0, p - v1, p - v2
+        ab, bc, ca = v1 - v0, v2 - v1, v0 - v2
+        size = wp.max(largest(a), wp.max(largest(b), largest(c)))
+        if size == ZERO:
+            nearest.sure = True
+            return nearest
+        least = size * UNLIKE
+        unlike = _has_below(a, least) or _has_below(b, least) or _has_below(c, least)
+        unlike = unlike or _has_below(ab, least) or _has_below(bc, least) or _has_below(ca, least)
+        if size < GREAT and not unlike:
+            k = wp.min(-exponent(size), MOST)
+            nearest = _by_region(p, v0, v1, v2, k, power_of_two(k))
+            d = nearest.distance
+            if d > ZERO:
+                d = wp.min(wp.max(scale_by(d, nearest.exponent), SMALLEST), LARGEST)
+            nearest.distance = wp.where(d > ZERO, d, ZERO)
+        return nearest
+
+    return nearest_on_triangle
+
+
+close_on_triangle, nearest_on_triangle = _nearest_on(False), _nearest_on(True)

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from bvh.devices.exact.point_triangle import nearest_on_triangle
+from bvh.devices.exact.point_triangle import close_on_triangle, nearest_on_triangle
 from bvh.devices.layout import STACK
 from bvh.devices.stages import marks
 from bvh.devices.stages.decide import by_doubles, by_sums, stage_of
@@ -47,8 +47,12 @@ class Plan(NamedTuple):
 def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
     """Return the kernels of a query; a function, as what nobody calls needs no code."""
     if goal == int(marks.NEAREST):
-        decide = stage_of(closest_function(nearest_on_triangle), 255, marks.DECIDE)
-        return Plan(search_kernel(nearest_function(min(size, STACK))), (), (decide,))
+        close, exact = map(closest_function, (close_on_triangle, nearest_on_triangle))
+        search = search_kernel(nearest_function(min(size, STACK)))
+        if not every:
+            return Plan(search, (), (stage_of(exact, 255, marks.DECIDE),))
+        first = stage_of(close, 168, marks.DECIDE, marks.DECIDE_BY_SUMS)
+        return Plan(search, (first,), (stage_of(exact, 255, marks.DECIDE_BY_SUMS),))
     each = goal in (int(marks.COUNT), int(marks.LIST))
     of_all, sums = in_scene or each, by_sums(marks.DECIDE, marks.ALL_RAYS, True)
     doubles: Kernels = ()

@@ -6,6 +6,7 @@ far as their bounds tell in the end; these are measured exactly. Points are the 
 whose t_max is the largest distance.
 """
 
+import functools
 from typing import Any
 
 import warp as wp
@@ -157,6 +158,7 @@ def _point_of(rays: DeviceRays, i: int):
     ]
 
 
+@functools.cache
 def nearest_function(size: int) -> Any:
     """Return the search of trees whose nodes fit on a stack of some size."""
     stack_type = wp.types.vector(length=size, dtype=wp.int32)
@@ -231,6 +233,7 @@ def nearest_function(size: int) -> Any:
     return search
 
 
+@functools.cache
 def closest_function(nearest_on: Any) -> Any:
     """Return the function that measures what the search keeps."""
 

@@ -220,6 +220,7 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
 
 
 def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
+    """Read the triangles of a binary PLY file; `vertex` and `face` are where its rows are."""
     vertex_offset, vertex_count, vertex_row = vertex
     for begin, faces in _row_windows(path, *face):
         if len(faces) == 0:

@@ -111,7 +111,7 @@ class OpenParts:
         return self._mapped(number, *self._fetched(number))
 
     def _fetched(self, number: int) -> tuple[Path, Path]:
-        """Return the paths of local copies of a part's tree and ids, which are at a URL."""
+        """Return the paths of local copies of a part's tree and ids, downloaded if not cached."""
         files, root = part_folder.file_system(self._place)
         block_size = WHOLE if "http" in files.protocol else REQUEST
         part, paths = self._index.parts[number], list[Path]()

@@ -162,6 +162,7 @@ class PartPoints(NamedTuple):
         return near
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
+        """Return the smallest distance of each point from the faces of all parts."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
 
         def search(part: OpenPart, some: PointBatch, _: int) -> Columns:

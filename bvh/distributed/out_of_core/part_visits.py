@@ -163,7 +163,7 @@ def _counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
 
 
 def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:
-    """Return the parts, each with its rows."""
+    """Return a group (part, its rows, their entries) for each part; arguments are parallel."""
     # NumPy sorts 16-bit integers by radix, in a sixth of the time.
     part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
     order = np.argsort(part, kind="stable")

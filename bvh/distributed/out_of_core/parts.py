@@ -187,8 +187,8 @@ def load(
 ) -> BVH | Scene | Parts:  # fmt: skip
     """Read a saved tree, a saved scene, or a folder of parts that `partition` has written.
 
-    A file can be damaged, or crafted to do harm; no such file leads to anything but a ValueError,
-    or to a tree that is safe to query. It holds no code.
+    A damaged file, or one crafted to do harm, either raises a ValueError or gives a tree that is
+    safe to query. Files contain no code.
 
     Parameters
     ----------
@@ -197,9 +197,8 @@ def load(
     mmap : bool
         Map the file into memory instead of reading it: a tree of any size is available at once, is
         read from the disk as far as queries need it, and is shared by all processes that map it.
-        Triangle groups of files of versions 1 and 2 are packed anew, in memory of each process. The
-        file must not be changed in place while the tree is in use: where it was cut off, the system
-        ends the process. To save to it again is safe.
+        The file must not be changed in place while the tree is in use: if it is truncated, the
+        system ends the process. Saving to it again is safe.
     verify : bool
         Check checksums and structure, which takes about as long as reading the file does: at once,
         or with `mmap` at the first use of the tree, whatever it is, which then raises the
@@ -229,7 +228,7 @@ def load(
         If the file is neither tree nor scene, is of another version, damaged, or not valid, or if a
         folder of parts is not finished; the message says how.
     FileNotFoundError
-        If there is none.
+        If there is no such file or folder.
 
     Examples
     --------

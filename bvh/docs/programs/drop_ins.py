@@ -12,7 +12,7 @@ from bvh.compat.open3d import RaycastingScene
 from bvh.compat.trimesh import install
 from bvh.docs.programs.gallery.sheet import SIGN, THICK, Sheet, beside, colours
 
-TEXT = "Programs for these libraries run unchanged, and get exact answers"
+TEXT = "Programs for these libraries run with another import, and get exact answers"
 
 
 def main(path: Path, width: int = 1000, frequency: int = 60) -> dict[str, int]:

@@ -154,7 +154,7 @@ def header_of(data: bytes) -> PlyHeader:
 
 
 def _indices(values: NDArray[Any], offsets: Ints, count: int, what: str, least: int = 0) -> Any:
-    """Return indices of vertices, after a check that they are integers in least..count - 1."""
+    """Return vertex indices as int32, or raise, naming the row, unless in least..count - 1."""
     bad = (values < least) | (values >= count)
     if values.dtype.kind == "f":
         bad |= values != np.floor(values)
@@ -327,7 +327,7 @@ class _Bytes:
         return np.asarray(content[inside].view(form))
 
     def check(self, element: Element, place: Ints) -> None:
-        """Go on behind an element, whose rows end at places."""
+        """Advance past an element whose rows end at `place`, which must be in the file."""
         self._at = int(place[-1])
         if self._at > len(self._data):
             self._refuse(element)
@@ -339,7 +339,7 @@ class _Bytes:
 
 
 class _Words:
-    """The rows of a text, each a line; places are those of words."""
+    """The rows of a text file, one a line; a place is the index of a word."""
 
     def __init__(self, data: bytes, header: PlyHeader) -> None:
         before = len(data[: header.size].splitlines())
@@ -370,7 +370,7 @@ class _Words:
         return self.values(at, kind, None)
 
     def check(self, element: Element, place: Ints) -> None:
-        """Go on behind an element, whose rows end at places."""
+        """Advance past an element whose rows end at `place`, which must be ends of lines."""
         ends = self._begins[self._at + 1 : self._at + 1 + len(place)]
         self._at += len(place)
         if not np.array_equal(ends, place):

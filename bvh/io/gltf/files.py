@@ -189,7 +189,7 @@ def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
 
 
 def numbered(names: list[str | None], given: set[str]) -> list[str | None]:
-    """Return unique names: repeated ones get a number that makes none of `given`; None stays."""
+    """Return unique names: a repeated one gets a number, avoiding names in `given`; None stays."""
     used: set[str | None] = set()
     numbers: dict[str, itertools.count[int]] = {}
     unique: list[str | None] = []

@@ -38,7 +38,7 @@ class DistanceQueries(TreeBase):
     ) -> Clearances:  # fmt: skip
         """Find the distance between this mesh and another, and where they are nearest.
 
-        It is 0 exactly where the meshes touch, as real arithmetic on their vertices decides it
+        It is 0 exactly where the meshes touch, which is decided exactly for their vertices
         (see `overlap_tree`), and otherwise within 2 units in the last place of the real distance;
         a distance too large or too small for a double is the largest or the smallest positive one.
         Both trees are searched together, nearest pairs of boxes first (Larsen, Gottschalk, Lin,
@@ -51,14 +51,14 @@ class DistanceQueries(TreeBase):
             built into a tree in each call; so is a scene, as its `flattened` mesh, whose faces
             `prim_id` then numbers.
         transform : array_like, shape (..., 4, 4), optional
-            Finite affine matrices that bring `other` to this tree's world, a query each. Vertices
+            Finite affine matrices that map `other` to this tree's world, one a query. Vertices
             are computed in float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is about
-            these; faces whose vertices are not finite, or overflow, count for nothing. If either
+            these; faces whose vertices are not finite, or overflow, are ignored. If either
             tree is over spheres or capsules, they must be invertible, and move the tree as an
             instance of a scene.
         max_distance : array_like, shape (...)
-            Meshes farther apart are a miss; broadcast against the transforms. One for all must be
-            at least 0; of several, those that are negative or NaN find nothing.
+            Meshes farther apart are a miss; broadcast against the transforms. A single number must
+            be at least 0; in an array, entries that are negative or NaN are misses.
         hint : Clearances or array_like of int, shape (..., 2), optional
             An earlier result for the same trees, such as the last one of a moving pair, or pairs of
             faces; -1 for none. It saves time, and changes nothing else.

@@ -49,16 +49,16 @@ class RegionQueries:
     ) -> Overlaps:  # fmt: skip
         """Find the triangles, boxes or surfaces of shapes that have a point in an axis-aligned box.
 
-        Decided as real arithmetic on the given doubles decides it, touching included; a face
-        without area is the segment or point that it is. By separating axes (Akenine-Möller 2001),
-        each tested by an exact sign. In a scene, regions are in its coordinates, and faces are
+        The decision is exact for the given doubles, touching included; a face without area is
+        treated as a segment or point. The method is separating axes (Akenine-Möller 2001), each
+        tested by an exact sign. In a scene, regions are in its coordinates, and faces are
         those of the mesh that `flattened` returns, though nothing is flattened.
 
         Parameters
         ----------
         lower, upper : array_like, shape (..., 3)
-            Corners, broadcast against each other; they may be infinite. A box with a NaN meets
-            nothing, nor does one of several with lower > upper, which alone is an error.
+            Corners, broadcast against each other; they may be infinite. A box with a NaN
+            meets nothing; one with lower > upper meets nothing in a batch, and alone is an error.
         mask : int, optional
             As in `closest_point`.
         threads, progress
@@ -100,8 +100,8 @@ class RegionQueries:
         center : array_like, shape (..., 3)
             Centres; a ball around one that is not finite meets nothing.
         radius : array_like, shape (...)
-            Radii, broadcast against the centres; with 0, what contains the centre is found. One for
-            all must be finite and at least 0; of several, those that are not meet nothing.
+            Radii, broadcast against the centres; 0 finds primitives that contain the centre. A
+            single number must be finite and at least 0; in an array, other entries meet nothing.
         mask, threads, progress
             As in `overlap_box`.
 
@@ -133,8 +133,8 @@ class RegionQueries:
         ----------
         planes : array_like, shape (k, 4) or (..., k, 4)
             Rows (nx, ny, nz, offset): inside is where n . p + offset >= 0 for all k of them.
-            Normals need not be normalised. With no planes, all is inside; a plane that is not
-            finite has nothing inside.
+            Normals need not be normalised. Without planes everything is inside; nothing is inside a
+            plane that is not finite.
         mask, threads, progress
             As in `overlap_box`.
 
@@ -169,8 +169,8 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
     ) -> Pairs:  # fmt: skip
         """Find all pairs of faces, one of this tree or scene and one of another, that meet.
 
-        Decided as real arithmetic on the vertices decides it: faces that touch, or meet in one
-        plane, are found, and a face without area is the segment or point that it is. By signs of
+        The decision is exact for the vertices: faces that touch, or are coplanar and meet, are
+        found; a face without area is treated as a segment or point. The method is signs of
         volumes (Guigue and Devillers 2003). The vertices of a scene are those of the mesh that
         `flattened` returns, though nothing is flattened.
 
@@ -218,13 +218,13 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         self, *, mask: int | None = None, threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Pairs:  # fmt: skip
-        """Find all pairs of faces that meet elsewhere than in the vertices or edge they share.
+        """Find all pairs of faces that meet beyond the vertices or edge they share.
 
         A clean mesh has none. Vertices are shared where their coordinates are equal, whatever
-        their indices, also those of two instances. Two faces that share nothing overlap if they
-        touch; that share one vertex, if they touch elsewhere; that share an edge, if they have an
-        area in common, so that one is folded onto the other; that have the same three vertices,
-        always. Decided as real arithmetic on the vertices decides it.
+        their indices, also those of two instances. Two faces without a shared vertex overlap
+        if they touch; with one, if they touch elsewhere; with a shared edge, if they have an
+        area in common, so that one is folded onto the other; with the same three vertices,
+        always. The decision is exact for the vertices.
 
         Parameters
         ----------

@@ -49,9 +49,9 @@ class PointQueries:
 
         The face with the smallest distance; of equal distances, the one with the lowest id. The
         distance is the real one to 4 units in the last place, at any scale and far from the origin,
-        and 0.0 on the surface alone; one too large or too small for a double is the largest or the
+        and 0.0 only on the surface; one too large or too small for a double is the largest or the
         smallest positive one. It depends on the point and the face alone: not on the tree, on
-        threads, or on the batch. A face without area is the segment or the point that it is.
+        threads, or on the batch. A face without area is treated as a segment or a point.
 
         In a scene, points are in its coordinates, and the answer is that for the mesh that
         `flattened` returns, bit for bit: of equal distances, the leaf that comes first, which has
@@ -62,8 +62,8 @@ class PointQueries:
         points : array_like, shape (..., 3)
             Points with a coordinate that is not finite miss.
         max_distance : array_like, shape (...)
-            How far to look, that distance included; broadcast against the points. One for all must
-            be at least 0; of several, points for which it is NaN or negative miss.
+            Largest distance of a closest point, included; broadcast against the points. A single
+            number must be at least 0; in an array, points whose entry is NaN or negative miss.
         k : int, optional
             Find the closest points in this many faces, closest first, on one more axis.
         mask : int, optional
@@ -80,7 +80,7 @@ class PointQueries:
 
         Notes
         -----
-        A flat face is taken for its edges where its height is below 2**-90 of its length.
+        A face whose height is below 2**-90 of its length is treated as its edges.
 
         Leaves of a scene are discarded by distances in the world: scaling along the axes of a tree,
         rotation and reflection cost nothing; shear makes boxes seem nearer than they are, by the
@@ -219,14 +219,14 @@ class PointQueries:
         points : array_like, shape (..., 3)
             Points that are not finite are outside.
         method : {"parity", "winding"}
-            "parity" counts how often a ray from the point crosses the surface: right for closed
-            meshes however their faces are turned, and in a scene however they overlap; a point on
-            a face, one with an area, is inside. A point in or on a sphere or capsule is inside,
-            however these overlap. "winding" tests whether `winding_number` exceeds a
-            half: for meshes with holes, gaps and overlaps whose normals point outward, and
-            instances that are closed only together; the faces of reflected ones are turned back.
-            For open meshes parity depends on the direction of the ray, which depends on the tree's
-            box, whatever the mask.
+            "parity" counts how often a ray from the point crosses the surface: correct for closed
+            meshes with faces of any orientation, and in a scene also where they overlap; a point
+            on a face with an area is inside. A point in or on a sphere or capsule is inside, also
+            where these overlap. "winding" tests whether `winding_number` exceeds 0.5: for
+            meshes with holes, gaps and overlaps whose normals point outward, and for instances
+            that are closed only together; the faces of reflected ones are reversed.
+            For open meshes parity depends on the direction of the ray, which depends on the box of
+            the whole tree, for any mask.
             A `BVHWarning` is given, once for each tree, for parity with a tree that is not closed
             (see `is_closed`). The first such query checks, in some 20 ms for each million faces.
         mask, threads, progress
@@ -282,7 +282,7 @@ class PointQueries:
         scene the sum over the leaves: 2 where two closed ones overlap, and -1 in one that is
         reflected, whose faces are turned over.
 
-        It is an integer, exactly, if each edge has as many faces to one side as to the other: for
+        It is exactly an integer if equally many faces use each edge in either direction: for
         every closed mesh with outward normals, even if it crosses itself, or has edges with four
         faces. Otherwise it is good to 4 units in the last place, for meshes of more than some 60
         open edges only with an infinite `accuracy`.

@@ -78,8 +78,8 @@ class RayQueries:
         """Find the closest hit of each ray.
 
         The hit with the smallest t; of equal t, the one with the lowest id. Hit or miss is decided
-        as real arithmetic on the given doubles decides it, and t is the real distance rounded to
-        the nearest double. The result depends on neither the tree, threads, nor other rays.
+        exactly for the given doubles, and t is the exact distance rounded to the
+        nearest double. The result depends on neither the tree, threads, nor other rays.
 
         In a scene, rays are in its coordinates, and the hit is that in the mesh that `flattened`
         returns, bit for bit: of equal t, the one of the leaf that comes first, which has the lowest
@@ -101,27 +101,27 @@ class RayQueries:
             scene is not changed, so several threads may exclude different instances.
         cull : {None, "back", "front"}
             Triangles to ignore: those seen from behind, or from the front. Boxes have no sides: a
-            scene never ignores them, and a tree of them raises a ValueError. Of spheres and
-            capsules, "back" ignores where rays leave them, and "front" is a ValueError.
+            scene never ignores them, and a tree of them raises a ValueError. For spheres
+            and capsules, "back" ignores points where rays leave, and "front" is a ValueError.
         threads : int, optional
             Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
         validate_rays : bool
             Raise on the first ray that is not finite, has no direction or an empty range. Without
             it such rays miss.
         progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in rays. True shows a bar; one of tqdm will do, too.
+            Called as progress(done, total) in rays. True shows a bar; one of tqdm is accepted.
         sort : bool, optional
             Sort the rays, some thousands at a time, so that neighbours use the same nodes; by
-            default where a trial shows that it pays. Results are the same, in their order.
+            default if a trial shows that it saves time. Results keep the order of the rays.
         filter : function compiled with numba.njit, optional
             ``filter(ray_id, prim_id, t, u, v, data) -> bool``, in a scene ``filter(ray_id,
             instance_id, prim_id, t, u, v, data) -> bool``, returns whether a hit counts: for
-            cut-outs, groups, the face that a ray starts on. It is compiled at its first use, once
+            cut-outs, or to skip the face a ray starts on. It is compiled at its first use, once
             for each type of `data` in a process. It is called in no particular order, from several
             threads, for candidates of the closest hit, so it should have no side effects. ray_id
             is the flat index of the ray; with Dask arrays, of those of its chunk.
         data : object, optional
-            Last argument of the filter: an array, a number, or a tuple of them; with one only.
+            Last argument of `filter`, which it requires: an array, a number, or a tuple of them.
         counters : bool
             Count what each ray costs. Rays are then traced one by one, never in streams.
 
@@ -129,8 +129,8 @@ class RayQueries:
         -------
         Hits
             Fields have the rays' leading shape; scalars for a single ray. `mask` is True for hits;
-            misses have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
-            demand. In a scene also `instance_id` and `leaf`; with `counters`, `nodes` and `tests`.
+            misses have t +inf, prim_id -1, u and v NaN; `position` and `normal` are computed
+            on access. In a scene also `instance_id`, `leaf`; with `counters`, `nodes` and `tests`.
 
         Examples
         --------
@@ -241,16 +241,16 @@ class RayQueries:
     ) -> AllHits:  # fmt: skip
         """Find all hits of each ray, or the first few.
 
-        Complete, and sorted by ray, t, in a scene leaf, and prim_id. It takes 29 bytes a hit, 37
-        while it is made, and some 110 for each hit of a block of 256 rays on every thread; where
-        primitives are no faces, also 48 a ray, which positions need.
+        Hits are sorted by ray, t, leaf (in a scene) and prim_id. They take 29 bytes each, 37 during
+        the query, and some 110 for each hit of a block of 256 rays on every thread; primitives
+        other than triangles also take 48 a ray, from which positions are computed.
 
         Parameters
         ----------
         origins, directions, t_min, t_max, mask, exclude, cull, threads, validate_rays, progress
             As in `closest_hit`.
         max_hits : int, optional
-            Keep at most this many hits of each ray, the closest; the search ends behind them.
+            Return at most this many hits of each ray, the closest; the search ends after them.
         edges : {"closed", "once"}
             Which faces are hit by a ray through a shared edge or vertex: "closed", all that it
             touches; "once", those that it would cross if it were moved by an infinitesimal that is
@@ -263,7 +263,7 @@ class RayQueries:
         Returns
         -------
         AllHits
-            Flat arrays, and offsets to each ray's hits; `position` and `normal` on demand.
+            Flat arrays, and offsets to each ray's hits; `position` and `normal` on access.
 
         Examples
         --------

@@ -83,9 +83,9 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         """Cut this mesh by a plane, or by many.
 
         Vertices in the plane count as above it, so that the section of a closed mesh consists of
-        closed polylines, without a crack, wherever the plane is: what is exactly at its height is
-        cut as just below it. Where more than two faces share an edge, as where two solids meet in
-        it, each line goes on along its own solid. Seen from where the normal points, faces whose
+        closed polylines, without a crack, wherever the plane is: faces in the plane are cut as
+        if just below it. Where more than two faces share an edge, as where two solids meet in
+        it, each line follows one solid. Seen from where the normal points, faces whose
         normals point outward give lines that have the solid on their left.
 
         Parameters

@@ -50,8 +50,8 @@ class SightQueries:
         margin : float
             How much of the line is left out at both ends, at least 0: a share of the largest
             coordinate of p and q. Computed points of a surface, such as `Hits.position`, are off by
-            some 1e-16 of that, and a line at a low angle passes by for a longer way. Take 1e-6 for
-            points that were rounded to float32; with 0, nothing but the end points is left out.
+            some 1e-16 of that, and a line at a low angle is near the surface for longer. Use 1e-6
+            for points that were rounded to float32; with 0, only the end points are left out.
         mask, cull, threads, progress, sort
             As in `closest_hit`.
         filter, data
@@ -66,8 +66,8 @@ class SightQueries:
         Notes
         -----
         A hit counts if its t, rounded to the nearest double, is strictly between 0 and 1, and
-        further from both than the margin. No margin helps two points of the same oblique plane,
-        rounded to different sides of it: the line crosses it anywhere. Move them off along
+        further from both than the margin. No margin helps if two points of one oblique plane
+        are rounded to different sides of it: the line may cross it anywhere. Move them off along
         `Hits.normal`. Boxes are solid: they hide whatever is inside.
 
         Examples

@@ -1,4 +1,4 @@
-"""Calls of kernels from Python at the price of a built-in function's: objects in, objects out.
+"""Calls of kernels as built-in functions of Python, which take and return objects.
 
 Numba's entries take arguments from a tuple and make one of the results; with a Python function
 around them, that takes longer than a ray. A *method* is a kernel with the calling convention of
@@ -52,10 +52,10 @@ def call_c(typingctx: TypingContext, function: Type, arguments: Type, like: Type
 
 
 def _api(name: str, result: Any) -> Any:
-    """Return a function (words, *arguments) for kernels that calls one of Python's C interface.
+    """Return a function (words, *arguments), for kernels, that calls `name` of Python's C API.
 
-    `words` is the memory of a method. Objects are passed as addresses; `result` is a number of the
-    type that is returned.
+    `words` is the memory of a method. Objects are passed as addresses; the type of
+    `result`, any number, is the type that is returned.
     """
     place = API + len(_functions)
     _functions.append(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)

@@ -45,7 +45,7 @@ def select(typingctx: TypingContext, mask: Type, a: Type, b: Type) -> Operation:
 
 
 def _multiply_add(exact: bool) -> Callable[..., Operation]:
-    """Return a function that types and generates a * b + c, always rounded once if `exact`.
+    """Return the function of a Numba intrinsic for a * b + c, always rounded once if `exact`.
 
     Otherwise float32 is rounded twice on CPUs without an instruction that fuses both steps.
     """

@@ -121,7 +121,7 @@ def operands(
 
 
 def _vec_of(args: Sequence[Type]) -> Vec | None:
-    """Return the one vector type among operands, None where they do not go together."""
+    """Return the type of all vector operands; None without one, or if operands do not match."""
     vecs = [ty for ty in args if isinstance(ty, Vec)]
     if any(vec != vecs[0] for vec in vecs):
         return None

@@ -103,7 +103,7 @@ class Sectioning:
 def cut_by(
     plane: tuple[Floats, float] | None, parts: list[DrawnMesh], frame: PageFrame
 ) -> CutDrawing:
-    """Return the parts below a plane of the world: copies that are, and cut ones with caps."""
+    """Return the parts of copies below a plane, (normal, offset) in the world, and caps of cuts."""
     caps, curves = [np.empty((0, 3, 3))], [np.empty((0, 2, 3))]
     if plane is None:
         return CutDrawing(parts, caps[0], curves[0])
