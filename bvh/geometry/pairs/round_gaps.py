@@ -24,6 +24,14 @@ SIZE = 11
 
 
 @inlined
+def _foot(p, a, b):
+    """Return the point of a segment that is nearest to p, in doubles."""
+    v = minus(b, a)
+    share = along(dot(minus(p, a), v), dot(v, v))
+    return a[0] + share * v[0], a[1] + share * v[1], a[2] + share * v[2]
+
+
+@inlined
 def _farthest(t, a, b):
     """Return the greatest distance of a corner from a segment, in doubles."""
     most, v = 0.0, minus(b, a)
@@ -51,11 +59,15 @@ _corners = inlined(
 def _gap(a, r, b, s):
     """Return (low, high, x, y, g): bounds of the gap, nearest points of the triangles, y to x."""
     o = b[0]
-    if a[0] == a[1] and a[0] == a[2] and o == b[1] and o == b[2]:
-        # Two spheres.
-        g = minus(a[0], o)
+    if a[1] == a[2] and b[1] == b[2] and (a[0] == a[1] or o == b[1]):
+        # A sphere, and another or a capsule: a foot is off by less than the error below.
+        x, y = minus(a[0], o), (0.0, 0.0, 0.0)
+        if a[0] != a[1]:
+            x = _foot(y, x, minus(a[1], o))
+        elif o != b[1]:
+            y = _foot(x, y, minus(b[1], o))
+        g = minus(x, y)
         low = high = sqrt(dot(g, g))
-        x, y = g, (0.0, 0.0, 0.0)
     else:
         low, high, g, x, y = bounded_features(a, b)
     size = max(floats.reach_of(minus(a[0], o), minus(a[1], o), minus(a[2], o)), 0.0)
