@@ -118,8 +118,10 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_f8_3d corners;
     bvh_f8_1d radii;
+    bvh_i8_1d rows;
     bvh_f8_3d others;
     bvh_f8_1d other_radii;
+    bvh_i8_1d other_rows;
     bvh_f8_2d found;
 } bvh_find_gaps_words;
 void bvh_find_gaps(bvh_find_gaps_words *words);
@@ -1654,6 +1656,44 @@ void bvh_search_regions_BoxRow_SphereRegions(bvh_search_regions_BoxRow_SphereReg
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
+    bvh_CapsuleRow row;
+    bvh_BoxRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_CapsuleRow_BoxRegions_words;
+void bvh_search_regions_CapsuleRow_BoxRegions(bvh_search_regions_CapsuleRow_BoxRegions_words *words);
+
+typedef struct {
+    bvh_f8_3d planes;
+    bvh_i8_1d shape;
+} bvh_PlaneRegions;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_CapsuleRow row;
+    bvh_PlaneRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_CapsuleRow_PlaneRegions_words;
+void bvh_search_regions_CapsuleRow_PlaneRegions(bvh_search_regions_CapsuleRow_PlaneRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_CapsuleRow row;
+    bvh_SphereRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_CapsuleRow_SphereRegions_words;
+void bvh_search_regions_CapsuleRow_SphereRegions(bvh_search_regions_CapsuleRow_SphereRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
     bvh_SceneRow row;
     bvh_BoxRegions regions;
     int64_t end;
@@ -1661,11 +1701,6 @@ typedef struct {
     bvh_Found found;
 } bvh_search_regions_SceneRow_BoxRegions_words;
 void bvh_search_regions_SceneRow_BoxRegions(bvh_search_regions_SceneRow_BoxRegions_words *words);
-
-typedef struct {
-    bvh_f8_3d planes;
-    bvh_i8_1d shape;
-} bvh_PlaneRegions;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1688,6 +1723,39 @@ typedef struct {
     bvh_Found found;
 } bvh_search_regions_SceneRow_SphereRegions_words;
 void bvh_search_regions_SceneRow_SphereRegions(bvh_search_regions_SceneRow_SphereRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_SphereRow row;
+    bvh_BoxRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_SphereRow_BoxRegions_words;
+void bvh_search_regions_SphereRow_BoxRegions(bvh_search_regions_SphereRow_BoxRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_SphereRow row;
+    bvh_PlaneRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_SphereRow_PlaneRegions_words;
+void bvh_search_regions_SphereRow_PlaneRegions(bvh_search_regions_SphereRow_PlaneRegions_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_SphereRow row;
+    bvh_SphereRegions regions;
+    int64_t end;
+    bvh_Search search;
+    bvh_Found found;
+} bvh_search_regions_SphereRow_SphereRegions_words;
+void bvh_search_regions_SphereRow_SphereRegions(bvh_search_regions_SphereRow_SphereRegions_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1721,6 +1789,44 @@ typedef struct {
     bvh_Found found;
 } bvh_search_regions_TriangleRow_SphereRegions_words;
 void bvh_search_regions_TriangleRow_SphereRegions(bvh_search_regions_TriangleRow_SphereRegions_words *words);
+
+/* bvh.tree.binary_nodes */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_f4_1d data;
+    bvh_i4_1d numbers;
+} bvh_number_words;
+void bvh_number(bvh_number_words *words);
+
+typedef struct {
+    float *data;
+    int64_t shape[3];
+} bvh_f4_3d;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_f4_1d data;
+    bvh_i8_1d starts;
+    bvh_i4_1d numbers;
+    bvh_i8_1d bases;
+    bvh_i4_1d levels;
+    bvh_i8_2d work;
+    bvh_f4_3d boxes;
+    bvh_i4_2d children;
+} bvh_split_2_words;
+void bvh_split_2(bvh_split_2_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f4_1d groups;
+    bvh_i4_2d ids;
+    bvh_i4_1d seen;
+    bvh_f4_3d triangles;
+} bvh_unpack_words;
+void bvh_unpack(bvh_unpack_words *words);
 
 /* bvh.tree.build */
 
