@@ -14,6 +14,8 @@ from tests.oracles import round_regions as oracle
 from tests.scene.test_round_shapes import even_map
 
 KINDS = ["spheres", "capsules"]
+# Shares of the inputs: rational arithmetic decides some polytopes and shapes, in milliseconds each.
+FEW_OR_ALL = [False, pytest.param(True, marks=pytest.mark.long)]
 QUERIES: dict[str, Any] = {
     "overlap_box": oracle.surface_meets_box,
     "overlap_sphere": oracle.surface_meets_sphere,
@@ -60,14 +62,19 @@ def wanted_of(truth: Any, shapes: Any, queries: Any) -> list[list[int]]:
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("scale", "grid"), [(1.0, True), (1.0, False), (2.0**300, True)])
-def test_regions(kind: str, query: str, scale: float, grid: bool, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("complete", FEW_OR_ALL)
+def test_regions(
+    kind: str, query: str, scale: float, grid: bool, complete: bool, rng: np.random.Generator
+) -> None:
     """Of a tree, and of a scene whose transforms round nothing."""
-    n, m = (10, 6) if query == "overlap_frustum" else (30, 30)
+    n, m = (30, 30) if complete else (15, 12)
+    if query == "overlap_frustum":
+        n, m = (10, 6) if complete else (5, 3)
     tree, shapes = shapes_of(kind, rng, n, scale, grid)
     given = regions_of(rng, m, scale, grid)[query]
     wanted = wanted_of(QUERIES[query], shapes, given)
     found = getattr(tree, query)(*given)
-    assert len(found.prim_id) > 0
+    assert not complete or len(found.prim_id) > 0
     assert [found[i].tolist() for i in range(len(found))] == wanted
     single = getattr(tree, query)(*(each[0] for each in given))
     assert single.prim_id.tolist() == wanted[0]
@@ -90,15 +97,17 @@ def test_regions(kind: str, query: str, scale: float, grid: bool, rng: np.random
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("query", QUERIES)
-def test_scenes(kind: str, query: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("complete", FEW_OR_ALL)
+def test_scenes(kind: str, query: str, complete: bool, rng: np.random.Generator) -> None:
     """Turned instances beside a mesh, as trees of the shapes that they are; masks."""
-    tree, _ = shapes_of(kind, rng, 200, 1.0, False)
+    n, m = (200, 100) if complete else (40, 20)
+    tree, _ = shapes_of(kind, rng, n, 1.0, False)
     face = BVH.from_triangles([[0, 0, 0], [9, 0, 0], [0, 9, 0]], [[0, 1, 2]])
     scene = bvh.Scene()
     scene.add(face, mask=1)
     turn = even_map(rng, 1.5, grid=False)
     scene.add(tree, turn, mask=2)
-    given = regions_of(rng, 100, 1.0, False)[query]
+    given = regions_of(rng, m, 1.0, False)[query]
     shapes: Any = tree._arrays.primitives
     points = shape_of(shapes).instances(shapes.points, turn[:3])
     ends = points[:, 6:9], points[:, -4:-1], points[:, -1]
