@@ -104,9 +104,13 @@ def _exact_side(o, d, p, q, radius):
 
 @kernel
 def _exact_nearest(o, d, p, q):
-    """Return the sign of (m.v)(d.d) - (m.d)(d.v), m = o - p, v = q - p."""
+    """Return the sign of (m.v)(d.d) - (m.d)(d.v), m = o - p, v = q - p.
+
+    It is negative if the line comes closest to that of the axis beyond p, seen from q.
+    """
     stay_outlined()
     total = new_sum()
+    # Bits of n choose the term, o or -p, of m and the term, q or -p, of v.
     for i in range(3):
         for j in range(3):
             for n in range(4):
@@ -188,7 +192,7 @@ def _surely_missed(o, d, p, q, radius):
 
 @kernel
 def _outside(o, d, p, q, radius, along):
-    """Return whether the cylinder is entered, and left, beyond the end p of the axis."""
+    """Return (entered, left): whether a line enters, and leaves, the cylinder beyond the end p."""
     # `along` is the sign of d.v. A line that passes the plane of the end within the radius enters
     # on one side of it and leaves on the other; any other line enters and leaves on the side on
     # which it comes closest to the axis.
@@ -199,6 +203,7 @@ def _outside(o, d, p, q, radius, along):
         floats.dd_dot(m, v), floats.dd_dot(u, v), floats.dd_dot(m, u), floats.dd_dot(u, u)
     )  # fmt: skip
     mv_size, dv_size, md_size = dot_size(mh, vh), dot_size(uh, vh), dot_size(mh, uh)
+    # On which side the line comes closest to the axis: the sign of `_exact_nearest`.
     s = floats.dd_sub(floats.dd_mul(mv, dd), floats.dd_mul(md, dv))
     if usable and is_decided(s, mv_size * dd[0] + md_size * dv_size):
         nearest = floats.sign(s[0])
@@ -206,6 +211,7 @@ def _outside(o, d, p, q, radius, along):
         nearest = _exact_nearest(o, d, p, q)
     if along == 0:
         return nearest < 0, nearest < 0
+    # Whether it passes the plane within the radius: the sign of `_exact_passage`.
     reach, size = floats.dd_mul(floats.two_product(scale, scale), floats.dd_mul(dv, dv)), 0.0
     total = reach
     for i in range(3):

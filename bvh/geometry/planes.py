@@ -145,7 +145,7 @@ def crossed_later(o, d, w, b, v, c):
 
 @entry
 def _ray_plane(rays, planes, cull, hits):
-    """Test each ray against its own plane; t is NaN, without a hit, if the ray is in the plane."""
+    """Test ray i against plane i; t is NaN, without a hit, if the ray is in the plane."""
     normal, offset = planes
     hit, t = hits
     for i in range(len(hit)):

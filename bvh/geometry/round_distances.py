@@ -2,8 +2,8 @@
 
 A sphere is a capsule whose axis has equal ends. Distances are negative inside.
 
-The distance from what is r away from a point or an axis is (d**2 - r**2) / (d + r), in which only
-the numerator cancels: double-doubles have it, or exact sums.
+A point at a distance d from the centre or axis is d - r = (d**2 - r**2) / (d + r) away from the
+surface. Only the numerator cancels: it is computed in double-doubles, or by exact sums.
 """
 
 from bvh.geometry.arithmetic import floats
@@ -140,7 +140,8 @@ def nearest_on_surface(p, a, b, radius):
             foot = a[0] + along * v[0], a[1] + along * v[1], a[2] + along * v[2]
     away = minus(p, foot)
     if largest(away) == 0.0:
-        # From the axis itself, any direction across it leads to the surface.
+        # From a point of the axis, any direction across it leads to the surface: cross the axis
+        # with the coordinate axis along which it is shortest.
         away, least = (1.0, 0.0, 0.0), min(abs(v[0]), min(abs(v[1]), abs(v[2])))
         if size > 0.0:
             x, y = 1.0 if abs(v[0]) == least else 0.0, 1.0 if abs(v[1]) == least else 0.0

@@ -253,7 +253,7 @@ def _solved(o, d, center, radius):
 
 @entry
 def _ray_sphere(rays, balls, hits):
-    """Test each ray against its own ball."""
+    """Test ray i against ball i."""
     center, radius = balls
     hit, t_near, t_far = hits
     for i in range(len(hit)):

@@ -1,4 +1,4 @@
-"""Selection of faces, vertices or instances by a region of the picture, those visible alone.
+"""Selection of faces, vertices or instances by a region of the picture: all, or the visible ones.
 
 A face is visible if one of these rays meets it first: those through the middles of device pixels in
 the region, each divided into `samples` x `samples`; those at the middle of the face, and at three
@@ -178,7 +178,7 @@ class SelectedTrees(VisitedTrees):
             found[row] |= np.isin(parts[row].ids, prims_of_row[seen_of_row])
 
     def _in_picture(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return pixels (n, 2) and depths of points; depths outside the picture are NaN."""
+        """Return the positions (n, 2) and depths of `Camera.project`; NaN depths if outside."""
         x, y, depth = self.camera.project(points)
         at = np.stack([x, y], axis=1)
         size = np.array([self.camera.width, self.camera.height]) / self.camera.pixel_ratio

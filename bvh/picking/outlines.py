@@ -168,11 +168,14 @@ def _beside(p, q, box):
 
 @kernel
 def _segment_meets(p, q, a, b, c, sign):
-    """Return whether the segment p, q intersects the image of a triangle of orientation `sign`."""
+    """Return whether the segment p, q intersects the image of a triangle; `sign` is its turn."""
+    # Reject triangles strictly on one side of the line.
     stay_outlined()
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa > 0 and sb > 0 and sc > 0) or (sa < 0 and sb < 0 and sc < 0):
         return False
+    # An end in the image: its signs at all edges are that of the triangle, or 0. If neither end is
+    # in it, the segment must cross an edge.
     pa, pb, pc = turn(b, c, p), turn(c, a, p), turn(a, b, p)
     if sign != 0 and pa * sign >= 0 and pb * sign >= 0 and pc * sign >= 0:
         return True

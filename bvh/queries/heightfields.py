@@ -1,4 +1,4 @@
-"""Height fields: heights on a grid of rows and columns as triangles, numbered by cells."""
+"""Height fields: heights on a grid of rows and columns, as two triangles for each cell."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     if transform is not None:
         if x is not None or y is not None:
             raise ValueError("transform must not be given together with x or y")
+        # Affine coefficients as in rasterio, which place corners of pixels: heights are at middles.
         a, b, c, d, e, f = reals("transform", list(transform)[:6])
         right, down = column + 0.5, row + 0.5
         vertices[..., 0], vertices[..., 1] = a * right + b * down + c, d * right + e * down + f
@@ -68,7 +69,7 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     vertices[..., 2] = heights
     corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
     a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
-    # Corners are listed so that normals point upward.
+    # List corners so that normals point upward: `upward` if x and y turn as column and row do.
     halves = (a, b, c, a, c, d) if upward != is_transposed else (a, c, b, a, d, c)
     faces = np.stack(halves, axis=2).reshape(-1, 3)
     cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)

@@ -261,8 +261,8 @@ class TreeBase:
         )  # fmt: skip
 
     def _by_mask(self, of: Callable[..., Any], mask: int, *rest: Any) -> Any:
-        """Return what a function computes of the faces that a mask selects, cached by its name."""
-        # Two threads may both compute it, with equal results.
+        """Return `of(triangles of a mask, *rest)`, cached by the name of `of` and the mask."""
+        # Equal for any `rest`, a number of threads: two threads may both compute it.
         arrays = self._arrays
         cached: dict[int, Any] = vars(arrays).setdefault(f"_{of.__name__}", {})
         found = cached.get(mask)

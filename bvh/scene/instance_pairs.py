@@ -107,7 +107,7 @@ def near_leaves(
     view: SceneView, first: Side, second: Side, transform: Reals | None, threads: int,
     reach: float = 0.0,
 ) -> tuple[Rows, Rows]:  # fmt: skip
-    """Return the leaves of both sides, pair by pair, whose boxes meet or are near.
+    """Return (leaves of `first`, leaves of `second`) of all pairs whose boxes meet or are near.
 
     `first` is the side of `view`; `transform` moves the second one. Boxes are near if they are
     within `reach` along every axis.

@@ -239,13 +239,13 @@ class SceneView(Searched):
         return bytes_of(arrays, self._metrics, tree_tables) + self.merger.nbytes + others
 
     def move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
-        """Change the maps of leaves, (k,), to maps (k, 3, 4)."""
+        """Set the maps of leaves, (k,), to maps (k, 3, 4), and update what depends on them."""
         new = kernel_input(maps)
         self._forget_trees()
         self.moves += 1
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
-        # If two threads computed metrics, the target may have those that are not updated below.
+        # If two threads computed metrics, `_near` may refer to those that are not updated below.
         if self._near is not None and self._near.arguments[0].metrics.base is not self._metrics:
             self._near = None
         if self._metrics is not None:
@@ -253,7 +253,7 @@ class SceneView(Searched):
         self._inverses[leaves], _ = inverses(new)
         if self.tlas.update(kernel_input(leaves), self._bounded(leaves)):
             self.adopt(self.tlas.arrays._replace(primitives=self._instanced))
-            # All transforms begin at the frame of the TLAS, which is another one.
+            # The TLAS was rebuilt in another frame, from which all transforms begin.
             leaves = np.arange(len(self), dtype=np.int64)
         self._update_transforms(leaves)
 

@@ -223,11 +223,11 @@ class Instances:
         return rows
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
-        """Return the names of instances as objects, `missing` for -1 and where there is none."""
+        """Return the names of ids as an object array; `missing` for -1 and for no name."""
         ids = ids.astype(np.int64, copy=False)
         size = int(ids.max(initial=-1)) + 2
         if ids.min(initial=-1) == -1 and size <= ids.size + SMALL_TABLE:
-            # A table over all ids from -1 on: twenty times as fast as sorting the ids.
+            # Dense ids: a table from -1 to the largest is twenty times as fast as sorting.
             which, rows, seen = np.arange(-1, size - 1), ids + 1, np.zeros(size, np.bool_)
             seen[rows] = True
             which[~seen] = -1
@@ -275,7 +275,7 @@ class Instances:
         changes.note_scene()
 
     def changed_since(self, version: int) -> tuple[Rows, Rows] | None:
-        """Return the rows with another map, and with another mask or visibility, than at a version.
+        """Return the rows whose maps, and whose masks or visibility, were written since a version.
 
         None if the log does not reach back to it: then all rows may have changed.
         """

@@ -1,6 +1,6 @@
 """Terms of the volume that two solids share; kernels.
 
-All sums are of double-doubles. Points are seen from an origin near the solids, and scaled.
+All sums are of double-doubles. Coordinates are relative to an origin near the solids, over 2**e.
 """
 
 import numpy as np
@@ -22,8 +22,8 @@ SUMS, SIZE, AREA = 10, 8, 9
 # Rounding of a sum, as a share of the sizes of its terms, at most: those of a term and of adding to
 # up to 2**16 partial sums as large as all terms are less.
 ROUNDING = 2.0**-84
-# Of an edge: by how many sheets of the other solid it is inside, times its length, from 0 to 1; and
-# the same of twice its parameter.
+# Of an edge with parameter t from 0 to 1: the integrals over t of the depth in the other solid, and
+# of 2 t times the depth, as double-doubles.
 SHARES = 4
 
 
@@ -309,7 +309,7 @@ def sum_areas(corners, e, sums):
 
 @warms("volumes of solids")
 def _warm() -> None:
-    """Compile what the volume that two solids share needs besides signs of faces."""
+    """Compile the kernels of this module, for the smallest arrays."""
     faces, pairs, three = np.zeros((1, 3, 3)), np.zeros((1, 2), np.int32), np.zeros(3)
     signs, outward = np.zeros((1, 15), np.int8), np.zeros(1, np.int8)
     whole, sums = np.zeros(3, np.int64), np.zeros(SUMS)

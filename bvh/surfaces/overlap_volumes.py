@@ -97,13 +97,13 @@ def shared_volume(
 
 
 def check_depths(surface: Surface) -> None:
-    """Raise a ValueError if faces of a solid overlap, but for parts that touch in walls."""
+    """Raise a ValueError unless the depth of a solid is 0 or 1: parts may touch, not overlap."""
     if len(surface.own_pairs) and not surface.is_embedded:
         pairs = surface.tree.overlap_tree(surface.tree)
         kept = (surface.outward[pairs] != 0).all(axis=1)
         pairs = kernel_input(pairs[kept])
         signs = signs_of((surface, surface), pairs)
-        # The integrals of the depth and of its square are equal if it is 0 or 1 everywhere.
+        # Depths d are integers, so d**2 >= d: their integrals are equal only if d is 0 or 1.
         square = _Moved((surface, surface), pairs, signs, 1, 1).sums()[0]
         if not abs(solid_sums(surface)[0] - square) <= 2.0**-40 * square:
             raise ValueError(
@@ -313,11 +313,16 @@ class _Moved:
         return total / 2.0
 
     def _exact_sums(self) -> tuple[float, Reals]:
-        """Return the volume and the centroid by sums in rational numbers."""
+        """Return the volume and the centroid by sums in rational numbers.
+
+        The terms are those of `add_faces` and `add_segments`: six times the volumes of tetrahedra
+        at the origin, and 24 times their moments.
+        """
         volume, moment, points = Fraction(0), [Fraction(0)] * 3, list[Vector]()
         for own, side, (ends, faces) in zip(
             self.surfaces, self.sides, map(self._crossing, range(2)), strict=True
         ):
+            # Find the sign and the parameter t of each crossing of an edge, and its point.
             crossed = dict[int, list[tuple[int, Fraction]]]()
             for n, edge in enumerate(side.edges.tolist()):
                 (p, q), (a, b, c) = vectors(ends[n]), vectors(faces[n])
@@ -326,6 +331,8 @@ class _Moved:
                 t = f / (f - g)
                 crossed.setdefault(edge, []).append((int(side.signs[n]), t))
                 points.append([x + t * (y - x) for x, y in zip(p, q, strict=True)])
+            # Add the fan of each face a, b, c around a, over the edge b c; for `share` and `twice`,
+            # the integrals of its depth, see SHARES.
             across = own.first_of_edge[1::3]
             inside = (side.depths[own.names[:, 2]] != 0) | np.isin(across, list(crossed))
             for i in np.flatnonzero(inside & (own.outward != 0)).tolist():
@@ -334,12 +341,15 @@ class _Moved:
                 cuts = crossed.get(edge, [])
                 share, twice = (end - sum(sign * t**k for sign, t in cuts) for k in (1, 2))
                 if own.names[edge // 3, edge % 3] != own.names[i, 1]:
+                    # The edge runs from c to b: exchange t and 1 - t.
                     twice = 2 * share - twice
                 a, b, c = vectors(own.corners[i])
                 weight = int(own.outward[i]) * dot_of(a, cross_of(b, c))
                 volume += weight * share
                 for k in range(3):
                     moment[k] += weight * (share * (a[k] + 2 * b[k]) + twice * (c[k] - b[k]))
+        # Add the fans of each segment p q around the first corners of both its faces; the second
+        # counts negative, as the boundary of that face's part runs from q to p.
         pairs, both = self._segments
         for (i, j), (start, end) in zip(pairs.tolist(), both.tolist(), strict=True):
             p, q = points[start], points[end]

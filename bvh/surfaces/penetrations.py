@@ -97,11 +97,11 @@ def deepest_of(
 
 
 class _Places:
-    """Points of a solid, and what of the surface of another is nearest to them.
+    """Points of a solid, and the nearest points of the surface of another.
 
-    `depth` is the distance, negative outside of the other solid, and `own_depth` so for the first,
-    +inf for points of its surface; `near` is the nearest point, in a face `face` with a unit normal
-    `normal`; all of the surface within `clear` of it in the plane of the face is in that plane.
+    `depth` is the distance from the other surface, negative outside, and `own_depth` that from the
+    first, +inf for points on it; `near` is the nearest point of the other surface, in face `face`
+    with the unit normal `normal`, and `clear` its distance from `distances_to_creases`.
     """
 
     def __init__(self, own: Surface, other: Surface, threads: int) -> None:
@@ -143,7 +143,7 @@ class _Places:
         """Add the corners of a box, and return simplices: tetrahedra that fill it."""
         box = np.stack([low, high])
         numbers = self.add(box[np.indices((2, 2, 2)).reshape(3, -1).T, np.arange(3)], False)
-        # From corner 0 to corner 7 along the axes, in each order.
+        # Kuhn's triangulation: paths along the axes, in each order, from corner 0 to corner 7.
         paths = [(0, 1 << a, (1 << a) | (1 << b), 7) for a in range(3) for b in range(3) if a != b]
         return self._simplices(numbers[np.array(paths)])
 

@@ -1,4 +1,4 @@
-"""`TreeArrays`: the arrays of a tree, its row, and the pointers that kernels make of either."""
+"""`TreeArrays`: the arrays of a tree, its row, and how kernels make pointers from either."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -88,7 +88,7 @@ class TreeArrays(_Arrays):
     def words(
         self, lowest: NDArray[np.int32] | None = None, boxes: NDArray[np.float32] | None = None
     ) -> NDArray[np.int64]:
-        """Return a row of its own, with what distances need; the arrays must live as long."""
+        """Return a new row, with the tables for distances; the arrays must outlive it."""
         nodes, groups, primitives, frame, bits = self
         kind, _ = ROWS[type(primitives)]
         tables = nodes.data, nodes.ids
@@ -171,7 +171,8 @@ def _custom_pointers(arrays):
 
 @pointers_of(SceneRow)
 def _scene_pointers(arrays):
-    """Return pointers of a scene, of which a kernel has the address of a row."""
+    """Return the `TreePointers` of the TLAS whose row is at an address."""
+    # The six arrays of `Instanced` in order, each with a value of the type that it points to.
     row = rows.row_at(arrays.address)
     instanced = Instanced(
         rows.part(row, 0, 0.0), rows.part(row, 1, 0.0), rows.part(row, 2, 0.0),

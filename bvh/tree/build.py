@@ -147,7 +147,7 @@ def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Pre
 
 
 def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
-    """Prepare triangles in two passes, without an array of their boxes."""
+    """Prepare triangles in two passes: bound them for the frame, then write their records."""
     triangles = Triangles(*(kernel_input(array) for array in triangles))
     count = len(triangles.faces)
     chunks = max(-(-count // CHUNK), 1)
@@ -165,10 +165,12 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
     frame = kernel_input(frame)
     used = int(valid.sum())
-    # Two halves, of which a builder moves records from one to the other.
+    # Two halves, between which a builder moves records.
     records = aligned(2 * (used + int(spare * used)) * RECORD, np.float32).reshape(-1, RECORD)
+    # Each chunk writes from the row `first` on, after the valid triangles of those before.
     first = np.cumsum(valid) - valid
     share(count, CHUNK, write, threads)
+    # Records hold the lower corners negated: the box of all is the maximum.
     return Prepared(records, used, frame, bounds, joined.max(axis=0))
 
 

@@ -1,6 +1,6 @@
 """The local frame of a tree: its memory layout and accessors.
 
-A frame is an array of float64, shape (4, 3), made by `local_frame`. It maps the world to
+A frame is an array of float64, shape (4, 3): two rows by `local_frame`, and a box. It maps world to
 the local coordinates x' = (x - centre) * 2**exponent, in which boxes and triangle groups are stored
 as float32:
 
@@ -75,8 +75,8 @@ class FrameView:
 def local_frame(
     lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Choose the local frame for primitives within the given boxes, shape (2, 3)."""
-    # Also returns the lower and upper corner of all boxes, (2, 3); NaN if there are none.
+    """Return the first two rows of the frame of boxes with corners (n, 3), and their bounds."""
+    # The bounds are the lower and upper corner of all boxes, (2, 3); NaN if there are none.
     frame = np.zeros((2, 3))
     if len(lower) == 0:
         return frame, np.full((2, 3), np.nan)
@@ -84,7 +84,8 @@ def local_frame(
     # Halve before adding: two coordinates of 1e308 must not overflow.
     frame[0] = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = (0.5 * bounds[1] - 0.5 * bounds[0]).max()
-    # Twice the half extent covers the rounding of the centre.
+    # Scale the half extent to [0.5, 1): local coordinates are at most 1, also after the centre has
+    # been rounded, or below 16 where the exponent is clamped.
     k = -int(np.frexp(half)[1]) if half > 0.0 else 0
     k = min(max(k, -1020), 1020)
     frame[1] = k, np.abs(bounds).max(), max(1.0, float(np.ldexp(half, k)) * (1.0 + 2.0**-20))

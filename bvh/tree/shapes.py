@@ -114,7 +114,8 @@ class Shape:
 
     @classmethod
     def instances(cls, points: Floats, transform: Floats) -> Floats:
-        """Return round shapes under a map (3, 4), as `moved_capsule` has them."""
+        """Return rows of round shapes under a map (3, 4), as `moved_capsule` transforms them."""
+        # A row has the corners of a box, one end of the axis or both, and the radius.
         with np.errstate(over="ignore"):
             radii = np.minimum(points[:, -1] * even_scales(transform[None]), LARGEST)
         ends = [moved(points[:, at : at + 3], transform) for at in range(6, cls.size - 1, 3)]

@@ -1,9 +1,9 @@
 """Distances from a point to a vertex, an edge and the plane of a face, as (distance, exponent).
 
-The distance is the first times two to the power of the second, so that none is too large or too
-small. It comes from exact differences of coordinates, as double-doubles, and is rounded once at the
-end: where a double-double is not accurate to a few units in the last place of the distance from a
-plane or an edge, the volume or area that it comes from is summed exactly.
+A pair (d, e) is the distance d * 2**e, so that none over- or underflows. It comes from exact
+differences of coordinates, as double-doubles, and is rounded once at the end: where a double-double
+is not accurate to a few units in the last place of the distance from a plane or an edge, the volume
+or area that it comes from is summed exactly.
 """
 
 import numpy as np
@@ -62,7 +62,8 @@ def exact_cross(p, q, r, s):
 
 @kernel
 def exact_volume_of(p, a, b, c):
-    """Return (v, e): ((b - a) x (c - a)) . (p - a) is v * 2**e, to 2**-63 of itself."""
+    """Return (v, e): ((b - a) x (c - a)) . (p - a) is v * 2**e, with a relative error of 2**-63."""
+    # Expand it to p . (a x b) + p . (b x c) + p . (c x a) - a . (b x c), and sum that exactly.
     stay_outlined()
     total = new_sum()
     for factor, x, y, z in ((-1.0, a, b, c), (1.0, p, a, b), (1.0, p, b, c), (1.0, p, c, a)):
@@ -72,7 +73,7 @@ def exact_volume_of(p, a, b, c):
 
 @kernel
 def by_normal(volume, e, n, f):
-    """Return (distance, exponent) from the volume, times 2**e, by the length of n, times 2**f."""
+    """Return (distance, exponent): volume * 2**e, a double-double, over the length of n * 2**f."""
     stay_outlined()
     if volume[0] == 0.0:
         return 0.0, np.int64(0)

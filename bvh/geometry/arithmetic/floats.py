@@ -279,11 +279,11 @@ def sized_dot(n, sizes, a):
 @inlined
 def are_equal_products(a, b, c, d):
     """Return whether a * b = c * d of doubles; False where under- or overflow may hide it."""
-    # An error of a product that is large enough is a double; those of equal products are equal.
+    # Above 2**-900 the rounding error of a product is a double: p + e and q + f are the products.
     p, e = two_product(a, b)
     q, f = two_product(c, d)
-    none = (a == 0.0 or b == 0.0) and (c == 0.0 or d == 0.0)
-    return p == q and e == f and (none or 2.0**-900 < abs(p) < INF)
+    both_zero = (a == 0.0 or b == 0.0) and (c == 0.0 or d == 0.0)
+    return p == q and e == f and (both_zero or 2.0**-900 < abs(p) < INF)
 
 
 @inlined

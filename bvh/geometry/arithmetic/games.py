@@ -1,4 +1,4 @@
-"""Matrix games: weights of the rows of small matrices that make the sums of columns equal."""
+"""Matrix games: equalising strategies, the weights of rows that make all column sums equal."""
 
 from functools import cache
 from itertools import combinations
@@ -11,7 +11,7 @@ Reals = NDArray[np.float64]
 
 @cache
 def choices(count: int, size: int) -> NDArray[np.int64]:
-    """Return all choices of some of a number of things, one in a row."""
+    """Return the combinations of `size` of the indices below `count`, one a row."""
     return np.array(list(combinations(range(count), size)))
 
 
@@ -20,6 +20,7 @@ def equaliser(games: Reals) -> Reals:
 
     They are at least 0, and add up to 1; if there are none, any such weights.
     """
+    # Cramer's rule: the weights are the signed minors of the differences of columns.
     size, last = games.shape[-1], games[..., 1:] - games[..., :1]
     minors = last[..., choices(size, size - 1)[::-1], :]
     weights = _determinants(minors) * np.resize([1.0, -1.0], size)

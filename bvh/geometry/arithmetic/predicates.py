@@ -7,9 +7,9 @@ first, and exact sums where it does not decide. They are exact for all finite do
 The bounds. A difference of two doubles is off by 2**-53 of itself, so a product of two of them by
 three such units, the difference of two products by four of the sum of their sizes, and with a third
 factor and two more sums by eight: AREA_ERROR and VOLUME_ERROR are larger by half, which also covers
-for the rounding of the sizes. A product that underflows loses 2**-1075, times the third factor of a
-volume; TINY times that factor covers six of them. Values that overflow are infinite or NaN in both
-value and size, and is left undecided.
+the rounding of the sizes. A product that underflows loses 2**-1075, times the third factor of a
+volume; TINY times that factor covers six of them. Where a product overflows, the size is infinite
+or NaN, so that the filter does not decide.
 """
 
 import numpy as np
@@ -55,7 +55,7 @@ def orient2d(a, b, c):
 
 @kernel
 def _exact_area(a, b, c):
-    """Return the sign of the area where the filter cannot decide."""
+    """Return the sign of `orient2d` by exact sums: twice the area is a x b + b x c + c x a."""
     stay_outlined()
     total = new_sum()
     for p, q in ((a, b), (b, c), (c, a)):

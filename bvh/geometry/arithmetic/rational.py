@@ -5,7 +5,8 @@ faster than those of fractions. A point is homogeneous: its coordinates times a 
 weight, which is positive. Points of doubles and all results have no common factor, so that equal
 points are equal rows. A plane is a row (a, b, c, d), or (a, b, d) for a line in the plane, up to a
 positive factor; its product with a point is the height of the point, up to positive factors.
-Products end with the shorter row: that of a plane with a vector leaves out d.
+Products end with the shorter row: that of a plane with a vector leaves out d. Distances take points
+without weights, as rows that all have one scale (see `scaled`).
 
 This arithmetic is slow, and decides only what floating-point filters do not.
 """
@@ -187,8 +188,9 @@ def triangle_meets_planes(corners: Corners, planes: Iterable[Sequence[float]]) -
 
 
 def triangle_distance(a: Corners, b: Corners) -> float:
-    """Return the distance of two triangles that do not touch, rounded to a double."""
+    """Return the distance of two triangles that do not touch, to about a unit in the last place."""
     rows, scale = scaled([*a, *b])
+    # Of rows times `scale`: the square is scale**2 times as large.
     n, d = _square_between(rows[:3], rows[3:])
     return root(n, d * scale * scale)
 
@@ -220,14 +222,15 @@ def round_gap(a: Corners, radius: float, b: Corners, other: float) -> float:
 
 
 def _pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
-    """Return whether a segment, from the first to the second row, meets a face with an area."""
+    """Return whether the segment of the first two rows crosses a face, and not within its plane."""
     edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
     normal = cross(edges[0], edges[1])
     f, g = (dot(normal, less(x, face[0])) for x in axis[:2])
     if f * g > 0 or f == g:
-        # Within a plane, features that meet are at the distance 0.
+        # On one side of the plane, or parallel to it: of features that meet within the plane,
+        # `_square_between` is 0. A face without an area has f = g = 0.
         return False
-    # The crossing, times its weight, which is positive.
+    # The crossing times f + g; it is in the face if it is on the inner side of all edges.
     f, g = abs(f), abs(g)
     x = tuple([g * u + f * v for u, v in zip(axis[0], axis[1], strict=True)])
     return all(

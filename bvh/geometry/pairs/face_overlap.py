@@ -188,13 +188,14 @@ def _overlap_thin(a, b, i, j):
 def _overlap_repeated(a, b):
     """Decide the overlap of faces that share a corner where one of them has a corner twice."""
     stay_outlined()
-    shared, other, v = 0, 0, a[0]
+    # Count the different corners that they share; the last is v, corner `index` of a.
+    shared, index, v = 0, 0, a[0]
     for i in range(3):
         repeated = (i > 0 and a[i] == a[0]) or (i > 1 and a[i] == a[1])
         if corner_index(a[i], b) >= 0 and not repeated:
-            shared, other, v = shared + 1, i, a[i]
+            shared, index, v = shared + 1, i, a[i]
     if shared != 1:
-        # An edge, which bounds no area.
+        # Two: the face with a repeated corner is the edge that they share.
         return False
-    a, b = turned(a, other), turned(b, corner_index(v, b))
+    a, b = turned(a, index), turned(b, corner_index(v, b))
     return _overlap_thin(a, b, spread_axis(a), spread_axis(b))

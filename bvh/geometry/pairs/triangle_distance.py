@@ -8,11 +8,11 @@ or two edges. Edges begin with the lower end, so that the same features give the
 whatever two faces they are reached: faces that share the nearest vertex or edge are at the same
 distance.
 
-Which features these are is decided in double-doubles. A wrong decision is off to the side by 2**-98
-of what is compared, over the sine of the angle between edges. With sines above PARALLEL, distances
-above 2**-66 of the triangles' size change by less than 2**-55 of themselves; at smaller angles,
-edges count as parallel and faces as their edges. Results that are nearer are not `sure`, and
-rational arithmetic decides it.
+Which features these are is decided in double-doubles. A wrong decision moves a nearest point by
+2**-98 of the sizes compared, over the sine of the angle between edges. With sines above PARALLEL,
+distances above 2**-66 of the triangles' size change by less than 2**-55 of themselves; at smaller
+angles, edges count as parallel and faces as their edges. Smaller distances are not `sure`, and
+callers measure them in rational arithmetic.
 
 Pairs of segments: Lumelsky 1985, "On fast computation of distance between line segments"; triangles
 by their features: Larsen, Gottschalk, Lin, Manocha 1999, "Fast proximity queries with swept sphere
@@ -135,7 +135,7 @@ _least = inlined(lambda g, t: min(dot(g, t[0]), min(dot(g, t[1]), dot(g, t[2])))
 def distance_bounds(a, b):
     """Return (low, high, g): bounds of the distance of two triangles, and a direction from b to a.
 
-    That is the one of the lower bound, or 0 if the sizes are out of the filter's range.
+    The lower bound is the gap along g; g is 0 if the sizes are out of the filter's range.
     """
     low, high, g, _, _ = bounded_features(a, b)
     return low, high, g
@@ -143,10 +143,11 @@ def distance_bounds(a, b):
 
 @inlined
 def bounded_features(a, b):
-    """Return the results of `distance_bounds`, and nearest points, less the first corner of b."""
-    # Two points bound it from above, any direction g from below, however inaccurate. With u =
-    # 2**-53 and `size` the largest difference of vertices, a product with g / |g| is off by less
-    # than 20 u size, a point by 10 u size: 2**-45 size covers both.
+    """Return (low, high, g, x, y): those of `distance_bounds`; nearest points minus b[0], about."""
+    # The distance of any two points, x of a and y of b, is an upper bound; the gap between the
+    # projections on any direction g is a lower one. With u = 2**-53 and `size` the largest
+    # difference of vertices, a product with g / |g| is off by less than 20 u size, a point by 10 u
+    # size: 2**-45 size covers both.
     o = b[0]
     p = minus(a[0], o), minus(a[1], o), minus(a[2], o)
     q = minus(o, o), minus(b[1], o), minus(b[2], o)

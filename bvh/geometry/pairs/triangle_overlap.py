@@ -116,9 +116,10 @@ def _surely_apart(a, b):
 
 @kernel
 def _decide(a, b, s, t):
-    """Decide the overlap of two triangles; s and t have the sides of corners already known."""
+    """Return whether two triangles touch; s and t are their filtered sides, 0 if undecided."""
+    # s are the sides of b that the corners of a are on, t those of a for the corners of b.
     stay_outlined()
-    # Most pairs that are left are of faces in one plane.
+    # Most pairs that are left are of faces in one plane: separate their projections.
     if _surely_apart(a, b):
         return False
     s = _sides(b, a, s)

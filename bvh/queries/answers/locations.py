@@ -1,9 +1,9 @@
 """Positions and normals of hits, computed on first access, and of points on faces.
 
-Hits refer to their *source*: the primitives of a tree, or the view of a scene with the number of
-its moves so far, and the rays where a position does not follow from u and v; or the parts of a
-mesh, which open those that were hit by `leaves_of`, and their numbers. A refit replaces the arrays
-of a tree; maps of a scene change in place, so hits on a leaf that has moved since are refused.
+Hits refer to their *source*: the primitives of a tree; or the view of a scene and its count of
+moves; or a mesh in parts, whose `leaves_of` opens those that were hit, and the part of each hit.
+Where positions do not follow from u and v, the source also has the rays. A refit replaces the
+arrays of a tree; maps of a scene change in place, so hits on a leaf that has moved are refused.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from bvh.tree.shapes import HOLLOW, shape_of
 
 Floats = NDArray[np.float64]
 
-# The object that was searched; its count of moves; the rays (six numbers, or origins and
-# directions) or None, or a column (..., 1) of numbers of parts. A plain tuple, for speed. Of Dask
-# arrays, the function that queries positions or normals, lazily, by that name.
+# The object that was searched; its count of moves; and the rays (six numbers, or origins and
+# directions), None, or in a mesh in parts a column (..., 1) of part numbers. A plain tuple, for
+# speed. For Dask arrays: a function that returns lazy positions or normals, given that name.
 Source = tuple[Any, int, Any]
 LazySource = Callable[[str], Any]
 
@@ -213,7 +213,7 @@ def located(hits: Any, name: str) -> Any:
 
 
 def face_normals(near: Any) -> Any:
-    """Return the unit normals of the faces of closest points, (..., 3), in their library."""
+    """Return the unit normals at closest points, (..., 3), as an array of their library."""
     source: Source | LazySource | None = vars(near).get("_source")
     if source is None:
         raise AttributeError(
@@ -227,11 +227,13 @@ def face_normals(near: Any) -> Any:
     ids, shapes = prim_id.ravel(), []
     rows, found = np.flatnonzero(ids >= 0), np.full((ids.size, 3), np.nan)
     if hasattr(view, "leaves_of"):
+        # A mesh in parts: `rest` are the numbers of these, `own` the ids of faces in one.
         for triangles, _, some, own in view.leaves_of(rest, ids, rows):
             found[some] = on_faces(triangles, NO_LEAVES, own, u.ravel()[some], v.ravel()[some])[1]
     elif isinstance(view, Primitives) and not isinstance(view, Triangles):
         shapes = [(view, None, rows)]
     else:
+        # Triangles, or a scene, where normals on shapes replace the NaN of `on_faces` below.
         primitives, leaf = view, NO_LEAVES
         if not isinstance(view, Triangles):
             primitives, leaf = view.arrays.primitives, np.ravel(in_numpy(near.leaf))

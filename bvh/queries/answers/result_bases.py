@@ -1,4 +1,4 @@
-"""Bases of results: one entry a query, or any number; as arrays of any library."""
+"""Base classes of results: with one entry a query (`PerQuery`), or any number (`Ragged`)."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -77,12 +77,12 @@ class Record:
     """Base of results, which do not store fields that are None: their class has that default."""
 
     def __getattr__(self, name: str) -> Any:
-        """Raise an AttributeError that says what an unknown attribute is called here."""
+        """Raise an AttributeError that suggests the name of an attribute for an unknown one."""
         kind = type(self)
         member = None if name.startswith("_") else getattr(kind, name, None)
         compute = getattr(member, "fget", None) or getattr(member, "func", None)
         if compute is not None:
-            # A property has raised an AttributeError: raise it again.
+            # A property, cached or not, has raised an AttributeError: raise it again.
             return compute(self)
         text = f"{kind.__name__!r} object has no attribute {name!r}"
         if not name.startswith("_"):

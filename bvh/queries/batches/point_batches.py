@@ -190,7 +190,10 @@ def _fill(
     kernel: Any, target: Any, batch: PointBatch, extra: tuple[int, ...], found: Nearest,
     threads: int, progress: Progress | None,
 ) -> Nearest:  # fmt: skip
-    """Call a kernel of points on chunks, with `extra` arguments."""
+    """Fill and return `found`: threads call a kernel, such as `closest_points`, on chunks.
+
+    `extra` are the arguments of the kernel between the range of a chunk and `found`.
+    """
 
     def work(begin: int, end: int) -> None:
         with _scratch_for(target) as scratch:

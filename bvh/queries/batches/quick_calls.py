@@ -308,7 +308,7 @@ def closest_point(
 
 
 def distance(searched: Searched, point: Sequence[float], limit: float) -> float | None:
-    """Return the distance of a point."""
+    """Return the distance from a point to the closest face; inf if none is within the limit."""
     one = _measured(searched, point, limit, False)
     if one is None:
         return None

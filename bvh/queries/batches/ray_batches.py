@@ -93,7 +93,7 @@ class RaySearch(NamedTuple):
     merged: Callable[[int, int], MergedTree | None] | None = None
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the side to ignore; raise where primitives have none."""
+        """Return the code of a side to cull; raise a ValueError if primitives have no winding."""
         code, primitives = cull_code(cull), self.arrays.primitives
         if code and not isinstance(primitives, Triangles | Instanced):
             kind = type(primitives).__name__.lower()

@@ -3,12 +3,12 @@
 ====== ===== =====================================================================================
 offset bytes materials
 ====== ===== =====================================================================================
-0      4     images
-4      8 m   bytes of each image
-...    32 n  of each tree with a material: factor (3 doubles); whether colours are linear, vertices
-             have colours, and faces have; a zero; the number of its image from 1 up, 0 without
-...          images, PNG
-...    3 k   colours of vertices, then those of faces, of each material in turn
+0      4     m, the number of images
+4      8 m   size in bytes of each image
+...    32 n  of n trees with a material: factor (3 doubles); 3 flags (linear colours, colours of
+             vertices, of faces) and a zero, a byte each; number of the image from 1, 0 for none
+...          the images, PNG
+...    3 k   k colours: of vertices, then of faces, of each material in turn
 ====== ===== =====================================================================================
 
 The images are decoded when they are used. Their size is limited by Pillow (`MAX_IMAGE_PIXELS`).
@@ -86,7 +86,7 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
 
 
 def _png(image: Any) -> bytes:
-    """Return an image as PNG; empty, with a warning, if it cannot be decoded."""
+    """Return an image as bytes of PNG; none, with a warning, if it cannot be decoded."""
     stream = io.BytesIO()
     try:
         image = image if image.mode in MODES else image.convert("RGB")

@@ -82,9 +82,9 @@ def candidates(
 
 
 def _rounds_of(view: SceneView, content: SceneView, job: instance_pairs.PairJob) -> Any:
-    """Return which pairs of leaves have round shapes, and their distances; None if there are none.
+    """Return (flags of the pairs of leaves with round shapes, `RoundInstances`), or None.
 
-    These distances are of the class `RoundInstances`.
+    The latter measures such pairs; None if no pair is flagged.
     """
     if view.plain and content.plain:
         return None
@@ -194,7 +194,10 @@ def _touch_rounds(
     found: NearbyLeaves, rounds: NDArray[np.bool_], instances: Any,
     touching: NDArray[np.bool_], only_one: bool,
 ) -> None:  # fmt: skip
-    """Set in `touching` the pairs of instances of which round leaves touch others."""
+    """Set the flags `touching` of pairs of instances that touch where a leaf is of round shapes.
+
+    `rounds` and `instances` are those of `_rounds_of`. If `only_one`, stop at the first.
+    """
     job, groups = found.job, found.instances
     for k in np.flatnonzero(rounds).tolist():
         if not touching[groups[k]] and instances.nearest(int(job.rows[k]), int(job.rows2[k]), 0.0):

@@ -60,7 +60,7 @@ def _scene_pointers(arrays):
 
 
 def _top_space(target, x, reach):
-    """Return the space of x in the TLAS, which both walks share."""
+    """Return the `TopSpace` of x, a point in the frame of the TLAS; `reach` is max(abs(x))."""
     tree = target.tree
     return TopSpace(
         tree, frames.scale(tree.frame), target, spread_point(x), BOX_ERROR * reach + 1e-30,

@@ -1,4 +1,4 @@
-"""Candidates of a ray at a leaf: the filter that finds them; the closest hit, exactly; ties.
+"""Candidates of a ray at a leaf: their filter, the exact choice of the closest hit, and ties.
 
 The bounds of the filter depend on whether the triangles are those of a tree or moved ones of a
 scene. A slot keeps its ray's closest primitive so far, with an interval of tau that surely contains
@@ -327,7 +327,7 @@ _faces_of = by_scene(_own_faces, _faces_of_leaf)
 
 @inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Apply the goal to those candidates of a triangle group that pass the ray's mask."""
+    """Apply the goal to the candidates of a triangle group whose faces the ray's mask selects."""
     _, rays, _ = follow(context_ref)
     mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
     bits = found.bits & selected_lanes(_faces_of(tree, memory, slot), group, mask)

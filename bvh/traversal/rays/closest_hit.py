@@ -1,6 +1,6 @@
 """Closest hit of each ray of a batch, or whether there is any: in streams, or singly.
 
-The kernel works block by block; trials decide how (see `trials`).
+The kernel works block by block; trials choose the faster of both ways (see `trials`).
 """
 
 from typing import NamedTuple
@@ -215,7 +215,7 @@ def _miss_all(order, b, which, size, out):
 
 @inlined
 def _miss_run(begin, end, out):
-    """Write misses array by array, which makes them vector stores."""
+    """Write misses to rows begin..end, array by array, which makes them vector stores."""
     for k in range(begin, end):
         poke(out.t, k, INF)
     for k in range(begin, end):

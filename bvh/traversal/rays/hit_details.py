@@ -119,7 +119,7 @@ def _solve_exactly(primitives, tree, prim, ray):
 
 @kernel
 def _solve_triangle(primitives, tree, prim, ray):
-    """Return the details of a hit with a triangle."""
+    """Return (t, u, v, front) of a hit with a triangle, by exact sums where `solve` is unsure."""
     vertices = corners(primitives, prim)
     known, timed, weighed, t, u, v, volumes = solve(vertices, ray[0], ray[1])
     if known and not weighed:
@@ -147,7 +147,7 @@ def details_of(primitives, tree, prim, ray):
 
 @by_type()
 def _undecided(primitives, tree, prim, ray):
-    """Return the details of a hit that the lanes left undecided."""
+    """Return the details of a hit for which lanes are not used or do not decide."""
     if primitives.instance_class is Triangles:
         return lambda primitives, tree, prim, ray: exact_details(
             ray[0], ray[1], *corners(primitives, prim)
@@ -308,7 +308,7 @@ def write_details(out, j, details):
 
 @kernel
 def _write_alone(tree, rays, pairs, k, out):
-    """Write the details of the k-th pair, which the lanes left undecided."""
+    """Write the details of pair k, for which lanes are not used or do not decide."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
     details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
     write_details(out, simd.peek(pairs.rows, k), details)

@@ -94,11 +94,12 @@ def delta_of(transforms, at, error, largest, unit):
 
 @inlined
 def local_ray(transforms, at, p, x, error):
-    """Return the ray from p along x in a BLAS, p off by up to `error`, and its direction's size.
+    """Return (ray, size): the `LocalRay` in a BLAS of the ray from p along x in the TLAS.
 
-    The transform of the instance begins at `at`.
+    p is off by up to `error`; `size` is the largest component of A x; the instance's transform
+    begins at `at`.
     """
-    # Callers reject sizes beyond MIN_SCALE..MAX_SCALE, with which delta means nothing.
+    # Callers reject sizes beyond MIN_SCALE..MAX_SCALE, for which delta is no bound.
     # Scale the direction's largest component to [1, 2), as ray setup does.
     q = instanced.local_direction(transforms, at, x)
     size = largest_of(q)

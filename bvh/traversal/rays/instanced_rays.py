@@ -190,8 +190,10 @@ def load_ray_of_scene(tree, block, memory, slot, r):
     _load_tlas_numbers(tree, block, memory, slot, r)
     slots.set_end(memory, slot, blocks.end(block.lanes, r))
     slots.reset_closest(memory, slot, r)
+    # No instance so far: a negative error makes the first one call `_enter_tlas`.
     slots.set_tlas_error(memory, slot, -1.0)
     slots.set_instance(memory, slot, -1)
+    # The stack begins at height 0, which has the index of the slot.
     slots.set_base(memory, slot, slot)
 
 

@@ -217,7 +217,7 @@ def has_filter(accept):
 
 
 def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Insert the candidates of a triangle group into the first hits of a slot's ray."""
+    """Insert those candidates of a triangle group that are among the first hits, see `rank_hit`."""
     bits = found.bits
     while bits != 0:
         k = lowest_bit(bits)

@@ -1,4 +1,4 @@
-"""Near candidates: those of a triangle group, tested again from a nearer point of the ray."""
+"""Second edge test of a triangle group, from a point of the ray near it, where errors are small."""
 
 import numpy as np
 
@@ -18,9 +18,9 @@ F = np.float32
 def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, sure):
     """Repeat the edge test of a group from a point near it; return the new (bits, certain)."""
     # Bits of lanes: triangles in `bits` may be hit, those in `certain` surely are, and the
-    # distances of those in `sure` are surely in the ray's range. Three or more uncertain triangles,
-    # or a closest hit that was decided exactly, suggest that the ray passes exactly through a
-    # vertex or an edge. Then this test would not decide either.
+    # distances of those in `sure` are surely in the ray's range.
+    # Give up if three or more triangles are uncertain, or the closest hit was decided exactly: the
+    # ray probably passes exactly through a vertex or an edge, which this test cannot decide.
     others = bits & ~certain
     others &= others - 1
     if (
@@ -29,8 +29,8 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, s
         or slots.exact(memory, slot) == slots.best(memory, slot)
     ):
         return bits, certain
-    # The new origin is a point of the ray near the first uncertain hit. Its error is below 2**-31
-    # of the bound, except for far origins and extreme directions, which are left out.
+    # Choose as new origin q the point of the ray near the first uncertain hit. Its error is below
+    # 2**-31 of the bound, except for far origins and extreme directions, which are left out.
     r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
     o, d, _, _ = read_ray(rays, batch_index(block, r))
     p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)

@@ -1,8 +1,8 @@
 """One ray from Python: numbers or points in, a tuple or a hit out.
 
-To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the address
-of its row (see `tree.rows`), by a method (see `python_calls`). Scratch memory is on the stack of
-the call: any number of threads may call it at the same time.
+Passing an array to a kernel takes longer than tracing a ray, so a tree is passed as the address of
+its row (see `tree.rows`), to a *method* (see `python_calls`). Scratch memory is on the stack of the
+call: any number of threads may call it at the same time.
 """
 
 from collections.abc import Callable
@@ -238,7 +238,10 @@ def cast_function(
 def _cast_with_users_code(
     arrays: TreeArrays, cull: int, doc: str, forms: int
 ) -> Callable[..., Any]:
-    """Return the function that casts a ray at a user's primitives; it only takes numbers."""
+    """Return `cast_function` of a tree over a user's primitives, which only takes numbers.
+
+    If `forms` is not NUMBERS, it returns None for other calls than those with eight numbers.
+    """
     ready, kept = kernel_arrays(arrays)
     custom: Any = ready.primitives
     address, options = arrays.row.address, (cull, custom.intersect, custom.data)

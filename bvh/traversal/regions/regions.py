@@ -132,7 +132,8 @@ def _squared_gap(low, high, x):
 
 
 def _reach_sphere(region, local, low, high):
-    """Return which boxes, in lanes, may overlap a ball."""
+    """Return which boxes, in lanes, may overlap a ball: those within its squared radius."""
+    # The negated comparison is true for NaN; unused lanes have low > high.
     total = (
         _squared_gap(low[0], high[0], peek(local, 0))
         + _squared_gap(low[1], high[1], peek(local, 1))

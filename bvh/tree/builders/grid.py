@@ -2,7 +2,7 @@
 
 One pass counts and bounds the records of each cell, so that ranges of cells can be split between
 any two layers of cells, by the surface area heuristic, without touching a record. A second pass
-moves each record to its range. Level by level, each record would be counted and moved each time.
+moves each record to its range, where splits level by level would move it on each level.
 A cell with too many records for one thread gets a grid of its own.
 """
 
@@ -239,9 +239,10 @@ def split_top(
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Split all records into ranges that are small enough for one thread."""
-    # `boxes` are those of all records and of their centres. Returns the links of the nodes above
-    # those ranges, (t, 2); the ranges as tasks (see `subtrees`); and the records of the box of each
-    # and that of its centres, (k, 2, 8). Ranges that no grid splits stay large.
+    # The first half of `records` holds them; a split moves a range to the other half. `boxes` are
+    # records of the box of all and of that of their centres, (2, 8). Returns the links of the nodes
+    # above the ranges, (t, 2); the ranges as tasks (see `subtrees`); and these two records of each,
+    # (k, 2, 8). Ranges that no grid splits stay large. For the other limits see `_split_cells`.
     half = len(records) // 2
     grain = subtrees.task_size(half)
     links, tasks, task_boxes = np.zeros((1, 2), np.int32), [], []
@@ -260,7 +261,7 @@ def split_top(
             tasks.append(task)
             task_boxes.append(boxes)
             continue
-        # The root of the ranges is the node of the task; their other nodes come after all others.
+        # Append the new nodes, but for their root, which is the node of the task.
         (range_links, columns, range_boxes), shift = ranges, len(links) - 1
         below = np.where(range_links > 0, range_links + shift, 0).astype(np.int32)
         links[task[NODE]] = below[0]
@@ -268,5 +269,6 @@ def split_top(
         columns[:, NODE] += shift
         columns[:, [BEGIN, END]] += begin
         columns[:, LIMIT], columns[:, SIDE] = columns[:, END], 1 - side
+        # The first range is popped next.
         waiting.extend(zip(columns[::-1], range_boxes[::-1], strict=True))
     return links, np.array(tasks), np.array(task_boxes)

@@ -1,7 +1,7 @@
 """All hits of each ray, or the first few, in order; or how many there are.
 
-The hits of a block are grouped by ray, t, u and v are computed side by side, and each ray's own are
-sorted by t and id.
+The hits of a block are grouped by ray, t, u and v of several hits are computed side by side, and
+the hits of each ray are sorted by t and id.
 """
 
 from typing import NamedTuple
@@ -240,7 +240,7 @@ def _found_by_ray(goal, block, size, pairs):
 
 
 def _nearest_by_ray(goal, block, size, pairs):
-    """Copy the nearest hits of each ray of a block to `pairs`."""
+    """Copy the nearest hits of each of the `size` rays of a block to `pairs`, ray by ray."""
     nearest = goal.nearest
     at = np.int64(0)
     for i in range(size):
