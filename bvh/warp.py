@@ -4,7 +4,8 @@ For a lidar in a simulator, ambient occlusion, or any kernel whose next query de
 They take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and `Scene.to` return, and
 give for one ray or point what those give for many, bit for bit, where `state` is 0. Where it is 1
 the device has not decided, which is rare, and the other results are meaningless; `DeviceBVH` then
-uses the CPU. `any_hit` and `count_hits` return False and 0 then, or the hits so far.
+uses the CPU. `any_hit` and `count_hits` return False and 0 then, or the hits so far. A ray or point
+near more than 32 triangles that it may meet first, such as those around one vertex, is undecided.
 
 Products and sums must not be fused: set ``fuse_fp`` to False for the module of a kernel that calls
 them, as in the example; otherwise `state` is always 2. They have no adjoints: set
@@ -147,11 +148,15 @@ def _tracer(each: bool) -> Any:
         work.kept = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
         work.leaves = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
         columns.counts = _longs(wp.zeros(shape=1, dtype=wp.int64))
-        queue, decided = search(target, rays, query, work, columns, 0), True
-        if queue == marks.TO_DECIDE:
+        queue = search(target, rays, query, work, columns, 0)
+        decided = queue == marks.NO_QUEUE
+        crowded = queue == marks.TOO_MANY and goal == marks.ANY
+        if crowded:
+            work.kept_count[0] = KEPT
+        if crowded or queue == marks.TO_DECIDE:
             decided = decide(target, rays, query, work, columns, 0)
-        elif queue != marks.NO_QUEUE:
-            decided = False
+            # Of too many, a hit of those kept is an answer to `any_hit`; misses of them are none.
+            decided = decided and not (crowded and work.known[0] == marks.MISSED)
         hit.count = wp.int32(columns.counts[0])
         if goal == marks.CLOSEST and decided and work.known[0] != marks.MISSED:
             columns.t = _reals(wp.zeros(shape=1, dtype=wp.float64))
@@ -230,11 +235,10 @@ def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
     columns.v = _reals(wp.zeros(shape=1, dtype=wp.float64))
     columns.prim_id = _ints(wp.zeros(shape=1, dtype=wp.int32))
     columns.position = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
-    queue, decided = _search_points(target, rays, query, work, columns, 0), True
+    queue = _search_points(target, rays, query, work, columns, 0)
+    decided = queue == marks.NO_QUEUE
     if queue == marks.TO_DECIDE:
         decided = _decide_points(target, rays, query, work, columns, 0)
-    elif queue != marks.NO_QUEUE:
-        decided = False
     near.distance = columns.distance[0]
     near.u = columns.u[0]
     near.v = columns.v[0]

@@ -61,6 +61,21 @@ def test_functions_for_kernels(in_scene: bool, rng: np.random.Generator) -> None
         assert_same(far.numpy(), tree.distance(o), "far")
 
 
+def test_functions_at_a_fan(rng: np.random.Generator) -> None:
+    """A ray that may hit more triangles than are kept hits if it hits one of these."""
+    tree = bvh.BVH.from_mesh(trimesh.creation.cone(1.0, 1.0, sections=60))
+    o = rng.normal(size=(20, 3)) + [0.0, 0.0, 4.0]
+    given = [wp.array(a, dtype=wp.vec3d, device=DEVICE) for a in (o, [0.0, 0.0, 1.0] - o)]
+    kinds = wp.float64, wp.bool, wp.int32, wp.float64
+    t, met, crossed, far = (wp.empty(20, dtype=kind, device=DEVICE) for kind in kinds)
+    inputs = [tree.to(DEVICE).target, *given, t, met, crossed, far]
+    wp.launch(ask, 20, inputs=inputs, device=DEVICE)
+    wanted = tree.closest_hit(o, [0.0, 0.0, 1.0] - o)
+    assert_same(met.numpy(), wanted.prim_id >= 0, "met")
+    decided = ~np.isnan(t.numpy())
+    assert (t.numpy()[decided] == wanted.t[decided]).all() and not decided.all()
+
+
 # Without the option products and sums are contracted on GPUs, not on CPUs: what the test below must
 # be able to see, and what functions refuse to run with.
 CONTROL = """
