@@ -217,8 +217,8 @@ def face_normals(near: Any) -> Any:
     source: Source | LazySource | None = vars(near).get("_source")
     if source is None:
         raise AttributeError(
-            "these points do not know their faces: normal is of what closest_point has returned, "
-            "and must be read before it is pickled"
+            "these points do not know their faces: only results of closest_point have a normal, "
+            "which must be read before they are pickled"
         )
     if callable(source):
         return source("normal")

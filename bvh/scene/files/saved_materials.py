@@ -67,7 +67,7 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
     records = [_RECORD.unpack(taken(_RECORD.size).tobytes()) for _ in counts]
     # An opened image takes twenty times the memory of a small file, so unused ones are refused.
     if len({record[-1] for record in records} - {0}) < image_count:
-        raise ValueError("is not valid: an image is of no use")
+        raise ValueError("is not valid: an image is not used")
     images = [None, *(_image(taken(size)) for size in sizes.tolist())]
     found = []
     for (*factor, linear, vertices, faces, zero, image), rows in zip(records, counts, strict=True):

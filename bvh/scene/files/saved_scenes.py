@@ -151,9 +151,9 @@ def _check_instances(tables: Tables, header: file_formats.SceneHeader) -> None:
     # This refuses cycles, and numbers that are out of range.
     _refuse((children < 0) & (inner >= scene), "a scene holds one that does not come before it")
     uses = np.bincount(children[children >= 0], minlength=header.trees)
-    _refuse(uses == 0, "a tree is of no use")
+    _refuse(uses == 0, "a tree is not used")
     uses = np.bincount(inner[children < 0], minlength=header.scenes)
-    _refuse(uses[:-1] == 0, "a scene is of no use")
+    _refuse(uses[:-1] == 0, "a scene is not used")
     for begin in range(0, len(ids), CHUNK):
         part = tables["maps"][begin : begin + CHUNK].reshape(-1, 3, 4)
         try:

@@ -171,7 +171,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
         lambda parts: [
             struct.pack("<I2Q", 2, len(parts[2]), len(parts[2])), parts[1], 2 * parts[2], parts[3]
         ],
-        "an image is of no use",
+        "an image is not used",
     ),
     "no colours": (lambda parts: parts[:3], "cut off"),
     "more": (lambda parts: [*parts, b"\0"], "something behind its materials"),

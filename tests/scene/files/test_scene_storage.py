@@ -97,7 +97,7 @@ HOSTILE: dict[str, tuple[Callable[[SceneParts], Any], str]] = {
     "no such scene": (put("children", -1, -(2**31)), "does not come before it"),
     "no such tree": (put("children", 0, 4), "tree that there is not"),
     "far tree": (put("children", 0, 2**31 - 1), "tree that there is not"),
-    "unused tree": (put("children", slice(None), 0), "of no use"),
+    "unused tree": (put("children", slice(None), 0), "not used"),
     "twice an id": (put("ids", 1, 0), "order of their ids"),
     "negative id": (put("ids", 0, -1), "not given"),
     "next id": (put("scenes", (-1, 1), 2), "not given"),
