@@ -132,7 +132,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         enters and where it leaves; other queries, and all with a filter, use the first in range.
         ``cull="back"`` ignores points where rays leave. The closest point is that of the surface,
         also from inside. A point in or on any of them is inside for `contains`.
-        Regions, winding numbers, solids, picks with a radius and selections do not take them.
+        Winding numbers, solids and selections do not take them.
 
         Parameters
         ----------

@@ -344,9 +344,8 @@ def picks(m: Any) -> Rows:
     yield row(TypeError, "camera must be a Camera, got str", m.tree.pick, "camera", 1.0, 2.0)
     message = "radius must be a finite number of at least 0"
     yield row(ValueError, message, m.tree.pick, CAMERA, 1.0, 2.0, -1.0)
-    message = "a pick with a radius needs a BVH over triangles, boxes or obbs"
+    message = "a pick with a radius needs a BVH over triangles, boxes, .* or capsules"
     yield row(TypeError, message, m.custom.pick, CAMERA, 1.0, 2.0, 3.0)
-    yield row(TypeError, "spheres", m.balls.pick, CAMERA, 20, 20, radius=3)
 
 
 def scenes(m: Any) -> Rows:
