@@ -123,10 +123,16 @@ class RoundInstances:
             gaps = pair.gaps()
         return _least(pair, gaps, limit)
 
-    def touching(self, leaf: int, leaf2: int) -> NDArray[np.int32]:
-        """Return the pairs of parts of two leaves that touch, (m, 2), ascending."""
+    def touching(self, leaf: int, leaf2: int, itself: bool = False) -> NDArray[np.int32]:
+        """Return the pairs of parts of two leaves that touch, (m, 2), ascending.
+
+        If `itself`, these are the same leaf, and each pair counts once, the lower part first.
+        """
         side = 0 if self._is_round(0, leaf) else 1
         near = self._within((leaf, leaf2), side, 0.0)
+        if itself:
+            once = np.less(*near.ids)
+            near = near._replace(rows=near.rows[once], rows2=near.rows2[once])
         touch = np.zeros(len(near.rows), np.bool_)
         for begin in range(0, len(touch), AT_ONCE):
             gaps = near.gaps(begin, begin + AT_ONCE)
