@@ -232,6 +232,14 @@ def test_what_misses() -> None:
         assert scene.compute_occupancy(points).tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("rays", [[], np.empty(0, np.float32), np.empty((0, 6))])
+def test_no_rays(rays: Any) -> None:
+    """Empty arrays of any shape and type are no rays."""
+    scene = scene_of(TRIANGLE)
+    assert scene.cast_rays(rays)["t_hit"].shape == (0,)
+    assert scene.list_intersections(rays)["ray_splits"].tolist() == [0]
+
+
 def test_degenerate_faces_have_no_normal() -> None:
     """The nearest point may lie on a face without area: the segment that it is."""
     flat = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0]], float), np.array([[0, 1, 2]])
