@@ -279,6 +279,16 @@ def lane4(builder: Builder, v: Value, axis: Value) -> Value:
     return builder.extract_element(v, builder.trunc(axis, I32))
 
 
+@operation(v8, v8, i8)
+def spread_lane(builder: Builder, v: Value, lane: Value) -> Value:
+    """Return a vector whose lanes all are one lane of another."""
+    lane = builder.trunc(lane, I32)
+    if host_features().get("avx2"):
+        permute = declare(builder, "llvm.x86.avx2.permps", [V8, INTS8], V8, plain=True)
+        return builder.call(permute, [v, spread(builder, lane, 8)])
+    return spread(builder, builder.extract_element(v, lane), 8)
+
+
 @operation(v8, f4, f4, f4, i4, f4, f4, f4)
 def record(
     builder: Builder, x: Value, y: Value, z: Value, id: Value, u: Value, v: Value, w: Value
