@@ -130,9 +130,10 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         False. Hits are decided exactly, touching included, as by `ray_sphere`; normals point
         outward. `all_hits` and `count_hits` have two hits of a sphere that a ray crosses, where it
         enters and where it leaves; other queries, and all with a filter, use the first in range.
-        ``cull="back"`` ignores points where rays leave. The closest point is that of the surface,
-        also from inside. A point in or on any of them is inside for `contains`.
-        Regions, winding numbers, solids, picks with a radius and selections do not take them.
+        ``cull="back"`` ignores points where rays leave, "front" those where they enter. The closest
+        point is that of the surface, also from inside. A point in or on any of them is inside for
+        `contains`.
+        Winding numbers, solids and selections do not take them.
 
         Parameters
         ----------

@@ -36,7 +36,7 @@ REASONS = (
 # Queries that spheres and capsules answer, in trees and scenes, beside those of rays.
 OF_SHAPES = {
     "closest_point", "distance", "signed_distance", "contains", "overlap_box", "overlap_sphere",
-    "overlap_frustum", "overlap_tree", "collisions", "clearances",
+    "overlap_frustum", "overlap_tree", "self_overlaps", "collisions", "clearances",
 }  # fmt: skip
 
 Answer = TypeVar("Answer")

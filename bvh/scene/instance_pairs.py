@@ -171,7 +171,7 @@ def find_leaf_pairs(
     parts: list[Rows] = []
     rounded = not isinstance(content, TreeBase) and content.rounded
     if view.rounded or rounded or isinstance(content.arrays.primitives, HOLLOW):
-        given = view, content, transform, rows, rows2
+        given = view, content, transform, rows, rows2, itself
         faces, parts = enrolled("contacts of round leaves")(*given)
         rows, rows2 = rows[faces], rows2[faces]
     job = PairJob(first, second, itself, rows, rows2, motions_of(first, second, matrix))

@@ -224,7 +224,9 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         their indices, also those of two instances. Two faces without a shared vertex overlap
         if they touch; with one, if they touch elsewhere; with a shared edge, if they have an
         area in common, so that one is folded onto the other; with the same three vertices,
-        always. The decision is exact for the vertices.
+        always. The decision is exact for the vertices. Spheres and capsules share nothing: pairs
+        whose surfaces touch overlap, also where ends of axes are equal; one inside another does
+        not.
 
         Parameters
         ----------

@@ -166,12 +166,12 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     t, side = intersect(tree.primitives, prim, *ray, cull)
     if side == MISS:
         return False
-    accept_hit(context_ref, memory, slot, prim, t)
+    accept_hit(context_ref, memory, slot, prim, t, cull)
     return True
 
 
 @kernel
-def accept_hit(context_ref, memory, slot, prim, t):
+def accept_hit(context_ref, memory, slot, prim, t, cull):
     """Keep a hit at an exact distance if it is the closest."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -185,7 +185,7 @@ def accept_hit(context_ref, memory, slot, prim, t):
         best_t = slots.exact_t(memory, slot)
         if slots.exact(memory, slot) != best:
             ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
-            best_t = distance_of(tree.primitives, best, *ray)
+            best_t = distance_of(tree.primitives, best, *ray, cull)
         if best_t < t or (best_t == t and best < prim):
             prim, t = best, best_t
             low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
@@ -271,7 +271,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             t = distance(o, d, e, f, corners(tree.primitives, prim), through)
             if not t_min <= t <= t_max:
                 continue
-            accept_hit(context_ref, memory, slot, prim, t)
+            accept_hit(context_ref, memory, slot, prim, t, cull)
         if any_hit:
             slots.set_end(memory, slot, F(-INF))
             return

@@ -172,7 +172,7 @@ def _trace_in_order(tree, rays, scratch, order, b, is_sorted, goal, out):
             poke(active, hits, r)
             hits += np.int64(found >= 0)
             prefetch_primitive(tree.primitives, found)
-    finish_block(tree, rays, block, active, hits, out)
+    finish_block(tree, rays, block, active, hits, goal.cull, out)
 
 
 @inlined

@@ -86,7 +86,7 @@ def cast(tree, memory, ray, mask, cull):
     prim = trace_alone(tree, memory, ray, mask, ClosestGoal(False, cull))
     if prim < 0:
         return INF, prim, NAN, NAN, False
-    t, u, v, front = details_of(tree.primitives, tree, prim, ray)
+    t, u, v, front = details_of(tree.primitives, tree, prim, ray, cull)
     return t, prim, u, v, front
 
 

@@ -116,7 +116,7 @@ def gather_hits(
             return
         by_ray(aim, block, size, pairs)
         if want.solved:
-            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, columns)
+            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, aim.cull, columns)
         else:
             # Sort by primitive alone: this brings those found twice together.
             for j in range(found):
