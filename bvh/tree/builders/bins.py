@@ -107,7 +107,11 @@ def move(records, begin, end, split, left, right, boxes):
     # the number of bins in a unit of it.
     axis, last, low, scale = split
     lefts, rights = record.nothing(), record.nothing()
-    low, scale, border = simd.splat(low, 8), simd.splat(scale, 8), simd.splat(np.float32(last + 1), 8)
+    low, scale, border = (
+        simd.splat(low, 8),
+        simd.splat(scale, 8),
+        simd.splat(np.float32(last + 1), 8),
+    )
     # Of each record left and right are the rows for it.
     both = left + right - begin
     for i in range(begin, end):
