@@ -4,8 +4,8 @@ For a lidar in a simulator, ambient occlusion, or any kernel whose next query de
 They take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and `Scene.to` return, and
 give for one ray or point what those give for many, bit for bit, where `state` is 0. Where it is 1
 the device has not decided, which is rare, and the other results are meaningless; `DeviceBVH` then
-uses the CPU. `any_hit` and `count_hits` return False and 0 then, or the hits so far. A ray or point
-near more than 32 triangles that it may meet first, such as those around one vertex, is undecided.
+uses the CPU. `any_hit` returns False then. A ray or point near more than 32 triangles that it may
+meet first, such as those around one vertex, is undecided.
 
 Products and sums must not be fused: set ``fuse_fp`` to False for the module of a kernel that calls
 them, as in the example; otherwise `state` is always 2. They have no adjoints: set
@@ -32,7 +32,7 @@ In a file of your own, its kernels stand like this:
 ...     eye, near, far = wp.vec3d(), wp.float64(0.1), wp.float64(100.0)
 ...     hit = bvh.warp.closest_hit(room, eye, beams[i], near, far)
 ...     blind = bvh.warp.any_hit(room, eye, beams[i], wp.float64(0.0), near)
-...     walls = bvh.warp.count_hits(room, eye, beams[i], near, far)
+...     walls = bvh.warp.count_hits(room, eye, beams[i], near, far).count
 ...     nearby = bvh.warp.closest_point(room, eye, far).distance
 ...     ranges[i] = wp.where(blind, near, hit.t)
 >>> room = bvh.BVH.from_mesh(trimesh.creation.box()).to("cuda")  # doctest: +SKIP
@@ -60,8 +60,8 @@ from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work
 from bvh.devices.trees import DeviceBVH, DeviceScene
 
 __all__ = [
-    "DeviceBVH", "DeviceScene", "Hit", "Near", "Target", "any_hit", "closest_hit", "closest_point",
-    "count_hits",
+    "Count", "DeviceBVH", "DeviceScene", "Hit", "Near", "Target", "any_hit", "closest_hit",
+    "closest_point", "count_hits",
 ]  # fmt: skip
 __dir__ = __all__.copy
 
@@ -81,6 +81,14 @@ class Hit:
     front: wp.int32
     count: wp.int32  # of hits, where they are counted; 1 if any is found
     state: wp.int32  # 0; else the rest means nothing
+
+
+@wp.struct
+class Count:
+    """The number of hits of a ray; state as of `Hit`."""
+
+    count: wp.int32
+    state: wp.int32
 
 
 @wp.struct
@@ -204,8 +212,11 @@ def any_hit(
 def count_hits(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
-    """Return how often a ray crosses a surface, shared edges once."""
-    return _trace_each(target, origin, direction, t_min, t_max, marks.COUNT).count
+    """Return how often a ray crosses a surface, shared edges once: count, state."""
+    hit, found = _trace_each(target, origin, direction, t_min, t_max, marks.COUNT), Count()
+    found.count = hit.count
+    found.state = hit.state
+    return found
 
 
 _search_points, _decide_points = nearest_function(STACK), closest_function(nearest_on_triangle)

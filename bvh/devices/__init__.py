@@ -12,6 +12,7 @@ Each file imports only from those above it.
 | `layout.py` | The arrays of trees and scenes on a device, made from those for CPUs |
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
 | `stages/` | Rays and points in stages: float32 search, decisions, measures, exact sums |
+| `rebuilding.py` | Refits and rebuilds of trees whose vertices have moved on a device |
 | `point_kernels.py` | Which points are inside: the kernels between rays that decide it |
 | `calls.py` | Queries: arguments, kernels, and answers; the CPU answers what kernels leave open |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |

@@ -13,7 +13,6 @@ from bvh.devices.point_kernels import negate_inside, note_inside, point_out
 from bvh.devices.stages import marks
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.queries.targets import point_target
@@ -26,7 +25,6 @@ from bvh.runtime.arguments import (
     thread_count,
     whole_number,
 )
-from bvh.tree.frame import FrameView
 
 Answer = TypeVar("Answer")
 Kinds = dict[str, type[np.generic]]
@@ -59,7 +57,12 @@ class Call:
     def __init__(self, owner: Any, *given: Any) -> None:
         self.owner, self.device, self.like = owner, owner.device, library_of(*given)
         # All kernels of the call, and the CPU, query this state, even if the tree changes.
-        self.host, self.target = owner._state()
+        self.target = owner._state()
+
+    @property
+    def host(self) -> Any:
+        """What is searched, on the CPU."""
+        return self.owner._snapshot()
 
     def empty(self, result: Any, kinds: Kinds, count: int) -> Any:
         """Give the struct `result` new columns for `count` answers; return it."""
@@ -156,8 +159,7 @@ class RayCall(Call):
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
         """Return hits, an object of class `kind`, which can compute positions and normals."""
         hits = kind(**columns)
-        arrays, of = self.owner._searched()
-        vars(hits)["_source"] = source_of(arrays, of, None)
+        vars(hits)["_source"] = self.owner._source()
         return hits
 
     def _selected(self, undecided: NDArray[np.int32]) -> dict[str, Any]:
@@ -279,8 +281,9 @@ class PointCall(Call):
         result = self.empty(Columns(), {"truth": np.bool_}, self.count)
         found = self.empty(Columns(), {"counts": np.int64, "truth": np.bool_}, self.count)
         # The box of the mesh in the world, by which kernels choose directions of rays.
-        frame = FrameView(self.host.arrays.frame)
-        corners = (wp.vec3d(*row) for row in frame.centre + frame.box * 2.0**-frame.exponent)
+        tree = self.target.top
+        box = np.array([tree.lower, tree.upper]) * 2.0**-tree.exponent + tree.centre
+        corners = (wp.vec3d(*row) for row in box)
         rays, query, undecided = self.rays(), RayQuery(), np.empty(0, np.int32)
         rays.directions = wp.empty(self.count, dtype=wp.vec3d, device=self.device)
         with stream_of(self.like, self.device):

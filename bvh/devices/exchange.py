@@ -75,13 +75,13 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
     if not array.is_contiguous:
         array = array.contiguous()
     shape = (*array.shape, size) if size > 1 else tuple(array.shape)
-    flat = _view(array, scalar, int(np.prod(shape)))
+    flat = seen_as(array, scalar, int(np.prod(shape)))
     if scalar != KINDS[kind]:
         cast = wp.empty(flat.shape, dtype=KINDS[kind], device=device)
         wp.utils.array_cast(flat, cast)
         flat = cast
     leading = _leading(name, shape, width)
-    return _view(flat, WIDE[width], flat.shape[0] // width) if width else flat, leading
+    return seen_as(flat, WIDE[width], flat.shape[0] // width) if width else flat, leading
 
 
 @functools.lru_cache(maxsize=64)
@@ -90,9 +90,9 @@ def _one(value: float, dtype: Any, device: str) -> Any:
     return wp.array([value], dtype=dtype, device=device)
 
 
-def _view(array: Any, dtype: Any, count: int) -> Any:
-    """Return the memory of an array as `count` items of a type."""
-    view = wp.array(ptr=array.ptr, dtype=dtype, shape=(count,), device=array.device, copy=False)
+def seen_as(array: Any, dtype: Any, *shape: int) -> Any:
+    """Return the memory of an array as another array, of a type and shape."""
+    view = wp.array(ptr=array.ptr, dtype=dtype, shape=shape, device=array.device, copy=False)
     # A view of memory must keep its owner alive.
     view._keep = array
     return view
@@ -123,7 +123,7 @@ def given(array: Any, shape: tuple[int, ...], like: Any, width: int = 0) -> Any:
     With a `width` it is an array of vectors, which become rows in other libraries than Warp.
     """
     if width and not isinstance(like, wp.array):
-        array, shape = _view(array, wp.float64, array.shape[0] * width), (*shape, width)
+        array, shape = seen_as(array, wp.float64, array.shape[0] * width), (*shape, width)
     if like is None:
         found: NDArray[Any] = array.numpy().reshape(shape)
         return found if shape else found[()].item()

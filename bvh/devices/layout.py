@@ -105,11 +105,17 @@ class Pool:
     def add(self, arrays: TreeArrays) -> Any:
         """Add a tree over triangles, or the tree over the leaves of a scene; return its part."""
         rows, primitives = arrays.nodes.ids, arrays.primitives
+        bits = arrays.face_bits if len(arrays.face_bits) else np.full(rows.shape, -1, np.int32)
+        lost = (rows < 0).all(axis=1)
+        if isinstance(primitives, Triangles) and lost.any():
+            # A leaf without triangles has one that no ray has a bit for.
+            rows, bits = rows.copy(), np.where(lost[:, None], 0, bits)
+            rows[lost, 0] = 0
         used = rows >= 0
         starts = np.r_[0, np.cumsum(used.sum(axis=1))]
         nodes, first, vertices = self._size("boxes"), self._size("ids"), self._size("vertices")
         boxes, children, root, depth = binary_nodes(arrays.nodes, starts, nodes, first)
-        view, part, bits = FrameView(arrays.frame), Part(), arrays.face_bits
+        view, part = FrameView(arrays.frame), Part()
         part.is_empty, part.depth, part.nodes = int(not arrays.nodes.size), depth, len(boxes)
         part.root, part.count, part.first_face = int(root[0]), int(root[1]), self._size("faces")
         part.centre = wp.vec3d(*view.centre)
@@ -117,8 +123,7 @@ class Pool:
         part.exponent, part.bound, part.farthest = view.exponent, view.bound, view.farthest
         ids = rows[used]
         given: dict[str, NDArray[Any]] = {
-            "boxes": boxes, "children": children, "ids": ids,
-            "bits": bits[used] if len(bits) else np.full(len(ids), -1, np.int32),
+            "boxes": boxes, "children": children, "ids": ids, "bits": bits[used],
         }  # fmt: skip
         # The last primitive of each leaf.
         pairs = np.concatenate([children.reshape(-1, 2), root[None]])

@@ -10,9 +10,11 @@ import numpy as np
 import warp as wp
 
 from bvh.devices.calls import PointCall, RayCall
-from bvh.devices.exchange import on_host
+from bvh.devices.exchange import is_on_device, on_host, read, stream_of
 from bvh.devices.layout import move_leaves, scene_on, tree_on
+from bvh.devices.rebuilding import Members, MovedTriangles, cost_of, moved
 from bvh.devices.stages.chain import Stages
+from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.methods.point_queries import warn_if_open
 from bvh.queries.public_names import public
 from bvh.queries.results import AllHits, ClosestPoints, Hits
@@ -35,27 +37,29 @@ class DeviceObject:
     """
 
     is_scene = False
-    # The arrays that are searched, and the scene's view that has them, or None.
-    _searched: Callable[[], tuple[Any, Any]]
-    # The current content on the CPU, sent to the device if it has changed, and its struct.
-    _state: Callable[[], tuple[Any, Any]]
+    # The source of hits (see `queries.answers.locations`).
+    _source: Callable[[], Any]
+    # The struct on the device, to which changes are sent; and its content on the CPU.
+    _state: Callable[[], Any]
+    _snapshot: Callable[[], Any]
     # The tree or scene on the CPU, which answers rays and points that the device does not decide.
     host: Any
 
-    def __init__(self, host: Any, device: Any) -> None:
-        self.host, self.device, self.undecided, self.stages = host, device, 0, Stages(device)
+    def __init__(self, device: Any) -> None:
+        self.device, self.undecided, self.stages = device, 0, Stages(device)
+        self._state()
 
     def __getattr__(self, name: str) -> Any:
         """Raise an AttributeError; called for unknown attributes alone."""
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
-        if name != "host" and hasattr(self.host, name):
+        if not name.startswith("_") and name != "host" and hasattr(self.host, name):
             text += f": the tree or scene on the CPU has it, host.{name}"
         raise AttributeError(text)
 
     @property
     def target(self) -> Any:
         """A struct of Warp for kernels of your own (see `bvh.warp`), as it is now."""
-        return self._state()[1]
+        return self._state()
 
     def closest_hit(
         self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
@@ -136,41 +140,59 @@ class DeviceBVH(DeviceObject):
     (-0.25, 0)
     """
 
-    host: BVH
-
     def __init__(self, tree: BVH, device: Any) -> None:
         if not hasattr(tree, "faces"):
             raise TypeError(f"to needs a BVH over triangles, not over {tree.kind}")
-        super().__init__(tree, device)
-        # The tree that was sent last, and its struct on the device.
-        self._copy: BVH | None = None
-        self._target: Any = None
-        self._state()
+        # The tree; what of it is on the device, and its struct there; whether that has been moved.
+        self._tree, self._copy, self._target, self._is_ahead = tree, copy(tree), None, False
+        super().__init__(device)
 
-    def _state(self) -> tuple[BVH, Any]:
-        """Return a copy of the tree as it is now, and its struct; send it if it was refitted."""
-        if self._copy is None or self.host.arrays is not self._copy.arrays:
-            self._copy = copy(self.host)
+    @property
+    def host(self) -> BVH:
+        """The tree on the CPU, refitted if the device has newer vertices."""
+        if self._is_ahead and self._tree.arrays is self._copy.arrays:
+            self._snapshot()
+        return self._tree
+
+    def _state(self) -> Any:
+        """Return the struct; send the tree if it was refitted."""
+        if self._target is None or self._tree.arrays is not self._copy.arrays:
+            self._copy, self._is_ahead = copy(self._tree), False
             self._target = tree_on(ray_target(self._copy).masked(), self.device)
-        return self._copy, self._target
+            # The faces in leaves; whether some are in none since a rebuild; the cost before refits.
+            self._members: Members | None = None
+            self._lacks_faces, self._cost = False, 0.0
+        return self._target
+
+    def _snapshot(self) -> BVH:
+        """Return the tree as it was sent, refitted if the device has moved it since."""
+        if self._is_ahead:
+            self._is_ahead, vertices = False, self._target.vertices.numpy()
+            if self._tree.arrays is self._copy.arrays:
+                self._tree.refit(vertices)
+                self._copy = copy(self._tree)
+            else:
+                self._copy.refit(vertices)
+        return self._copy
 
     def __copy__(self) -> DeviceBVH:
         """Return the tree on the device as it is now, which no refit changes."""
+        self._state()
         found = object.__new__(type(self))
         vars(found).update(vars(self))
-        found.host, found.stages = self._state()[0], Stages(self.device)
+        found._tree, found.stages = copy(self._copy), Stages(self.device)
         return found
 
-    def _searched(self) -> tuple[Any, Any]:
-        """Return the arrays that are searched, and their owner."""
-        assert self._copy is not None
-        return self._copy.arrays, None
+    def _source(self) -> Any:
+        if self._is_ahead:
+            return MovedTriangles(self._tree.faces, self._target.vertices), 0, None
+        return source_of(self._copy.arrays, None, None)
 
     def __repr__(self) -> str:
-        return f"DeviceBVH({len(self.host)} triangles, on {self.device})"
+        return f"DeviceBVH({len(self._tree)} triangles, on {self.device})"
 
     def __len__(self) -> int:
-        return len(self.host)
+        return len(self._tree)
 
     @property
     def vertices(self) -> Any:
@@ -180,11 +202,56 @@ class DeviceBVH(DeviceObject):
     @property
     def faces(self) -> Any:
         """The faces of the tree, on the CPU."""
-        return self.host.faces
+        return self._tree.faces
 
     def refit(self, vertices: Any) -> float:
-        """Refit the tree, here and on the CPU; as `BVH.refit`."""
-        return self.host.refit(on_host(vertices))
+        """Refit the tree, here and on the CPU; as `BVH.refit`.
+
+        Vertices on the device stay there: `host` is refitted when it is read, or when it answers
+        what the device does not decide; the cost is that of the nodes on the device.
+        """
+        self._state()
+        self._cost = self._cost or (cost_of(self._target) if is_on_device(vertices) else 0.0)
+        if not is_on_device(vertices) or not self._move(vertices, self._lacks_faces):
+            return self._tree.refit(on_host(vertices))
+        cost = cost_of(self._target)
+        return cost / self._cost if cost > 0.0 else 1.0
+
+    def rebuild(self, vertices: Any) -> None:
+        """Build the tree on the device anew, for vertices that have moved far.
+
+        Builds take a few times as long as refits there; rays are faster afterwards if triangles
+        that were neighbours are no more (see `BVH.refit`). `host` is refitted, as by `refit`.
+
+        Parameters
+        ----------
+        vertices : array_like, shape (n, 3)
+            The new positions of all vertices, as many as before: arrays of numpy or on the device.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As by `BVH.refit`.
+        """
+        self._state()
+        if self._move(vertices, True):
+            self._cost = 0.0
+        else:
+            self._tree.refit(on_host(vertices))
+
+    def _move(self, vertices: Any, anew: bool) -> bool:
+        """Refit or rebuild on the device; return False if a valid face is in no leaf."""
+        shape = self._tree.vertices.shape
+        with stream_of(vertices, self.device):
+            array, lead = read("vertices", vertices, self.device, np.float64, 3)
+            if lead != shape[:1]:
+                raise ValueError(f"vertices must have shape {shape}, got {(*lead, 3)}")
+            self._members = self._members or Members.of(self._target, self._copy.groups)
+            found = moved(self._target, self._members, wp.clone(array), anew)
+        if found is not None:
+            self._target, count = found
+            self._is_ahead, self._lacks_faces = True, anew and count < len(self._members.ids)
+        return found is not None
 
     def closest_point(
         self, points: Any, max_distance: Any = np.inf, *, mask: int | None = None
@@ -198,12 +265,12 @@ class DeviceBVH(DeviceObject):
 
     def contains(self, points: Any, *, mask: int | None = None) -> Any:
         """Return for each point whether it is inside the surface, by parity; as `BVH.contains`."""
-        warn_if_open(self.host, mask, "contains")
+        warn_if_open(self._tree, mask, "contains")
         return PointCall(self, points, np.inf, mask).inside()
 
     def signed_distance(self, points: Any, *, mask: int | None = None) -> Any:
         """Return the distance of each point, negative inside; as `BVH.signed_distance`."""
-        warn_if_open(self.host, mask, "the sign of signed_distance")
+        warn_if_open(self._tree, mask, "the sign of signed_distance")
         return PointCall(self, points, np.inf, mask).signed()
 
 
@@ -239,25 +306,26 @@ class DeviceScene(DeviceObject):
     host: Scene
 
     def __init__(self, scene: Scene, device: Any) -> None:
-        super().__init__(scene, device)
-        self._view: Any = None
+        self.host, self._view = scene, None
         # The view's count of moves and its masks, as they were sent.
         self._copy, self._target = (-1, b""), None
-        self._state()
+        super().__init__(device)
 
-    def _searched(self) -> tuple[Any, Any]:
-        """Return the arrays that are searched, and their owner."""
-        return self._view.arrays, self._view
+    def _source(self) -> Any:
+        return source_of(self._view.arrays, self._view, None)
+
+    def _snapshot(self) -> Scene:
+        return self.host
 
     def __repr__(self) -> str:
         return f"DeviceScene({len(self.host)} instances, on {self.device})"
 
-    def _state(self) -> tuple[Scene, Any]:
-        """Return the scene and its struct; send trees that are new, or leaves that have changed."""
+    def _state(self) -> Any:
+        """Return the struct; send trees that are new, or leaves that have changed."""
         view = self.host.view()
         now = view.moves, view.masks.tobytes()
         if view is self._view and now == self._copy:
-            return self.host, self._target
+            return self._target
         kind = view.first_other(-1)
         if kind is not None:
             raise TypeError(
@@ -266,7 +334,7 @@ class DeviceScene(DeviceObject):
         if view is not self._view or not move_leaves(self._target, view, self.device):
             self._target = scene_on(view, self.device)
         self._view, self._copy = view, now
-        return self.host, self._target
+        return self._target
 
     def set_transforms(self, ids: Any, transforms: Any) -> None:
         """Move instances, here and in the scene; as `Scene.set_transforms`, arrays of any kind."""

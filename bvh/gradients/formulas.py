@@ -101,8 +101,6 @@ def _bounded(formula):
 
     @wraps(formula)
     def call(lib, start, corners, results, hit, slopes, **options):
-        """Call the formula with numbers in range, and bound the derivatives that it returns."""
-
         def bound(value):
             if isinstance(value, tuple):
                 return tuple(map(bound, value))

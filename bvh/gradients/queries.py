@@ -178,8 +178,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
         origins, directions : $array, shape (..., 3)
             Rays o + t d, broadcast against each other. Directions need not be normalised.
         vertices : $array, shape (n, 3), optional
-            The vertices that the tree was built from or last refitted to, to have gradients by
-            them. Without them, the tree is a constant.
+            The vertices that the tree was built from or last refitted to, for gradients with
+            respect to them. Without them, the tree is a constant.
         t_min, t_max : float or $array, shape (...)
             Range of t, both ends included. Without gradients.
         mask, cull, filter, data, threads
@@ -201,8 +201,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
         Notes
         -----
-        With the normal n of the face, not normalised, dt/do = -n / (n . d), dt/dd = t dt/do, and by
-        its vertices dt/dv_i = w_i n / (n . d), with the weights w = (1-u-v, u, v).
+        With the normal n of the face, not normalised, dt/do = -n / (n . d), dt/dd = t dt/do, and
+        for its vertices dt/dv_i = w_i n / (n . d), with the weights w = (1-u-v, u, v).
         """
         rays = {"origins": origins, "directions": directions}
         limits = {"t_min": t_min, "t_max": t_max}

@@ -50,7 +50,7 @@ def check_voxels(rng: np.random.Generator, count: int, size: int = 4) -> dict[st
     return seen
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(120, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [14, pytest.param(120, marks=pytest.mark.long)])
 def test_voxels(count: int, rng: np.random.Generator) -> None:
     """Shared faces, edges and vertices, double walls, normals inward, mirrors, in all relations."""
     seen = check_voxels(rng, count)

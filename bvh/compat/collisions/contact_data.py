@@ -57,10 +57,10 @@ class ContactData(FacePair):
 
     @property
     def depth(self) -> float:
-        """How deep the two meshes are in each other, as `BVH.penetration` measures it.
+        """How deep the two meshes penetrate each other, as `BVH.penetration` measures it.
 
-        It is the same for all contacts of two meshes, and a ValueError is raised if one has open
-        edges. That of trimesh is an estimate by fcl for two faces.
+        It is the same for all contacts of two meshes; a ValueError if one has open edges. In
+        trimesh it is fcl's estimate for two faces.
 
         That of two spheres or capsules is the sum of the radii less the distance of the axes, by
         doubles; that of one and a mesh its radius less the least signed distance of its axis from
@@ -121,6 +121,7 @@ def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
 
 
 def _common(a: Reals, b: Reals) -> Reals:
+    """Return `common_points` of at most CHUNK pairs."""
     size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
     # In units of their size, so that nothing overflows.
     unit = np.where(size > 0.0, size, 1.0)[:, None, None]

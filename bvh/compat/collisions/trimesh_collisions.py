@@ -23,7 +23,7 @@ from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.table import Instance
 
-# Kinds of trees that are taken beside meshes.
+# Kinds of trees that are taken in addition to meshes.
 ROUND = "spheres", "capsules"
 NO_PAIRS = np.empty(0, np.int64)
 NO_NORMAL = np.full(3, np.nan)
@@ -273,7 +273,7 @@ class CollisionManager:
     ) -> list[Inside]:  # fmt: skip
         """Return which meshes are inside solid ones; if `any_one`, only the first that is found.
 
-        Pairs in `touching`, and those in `ignored`, see `candidates`, are left out.
+        Pairs in `touching`, and in `ignored` (see `candidates`), are left out.
         """
         if not (self._solid or other._solid):
             return []

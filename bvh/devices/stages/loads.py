@@ -1,4 +1,4 @@
-"""What Warp has no words for: loads of 16 bytes, and the fused operation of slabs.
+"""What Warp has no words for: loads of 16 bytes, fences, and the fused operation of slabs.
 
 In the code for GPUs a fused operation has the remark `slab`: a test finds no other.
 """
@@ -40,6 +40,15 @@ def load_three(rows: wp.array2d(dtype=wp.vec4), i: int):
 @wp.func_native(_LOAD.format(kind="int"))
 def load_codes(rows: wp.array(dtype=wp.vec4i), i: int) -> wp.vec4i:
     """Return row i of an array."""
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    __threadfence();
+#endif
+""")
+def fence():
+    """Let other threads see what was written before they see what is written after."""
 
 
 @wp.func_native(_SLAB)

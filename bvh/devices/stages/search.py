@@ -1,7 +1,7 @@
 """The search: float32 alone keeps, of each ray, the triangles that it may hit first.
 
 By the filter of `tree.triangle_groups` a triangle is surely missed, surely hit, or unsure. With
-its bounds (see `searches.local_rays`) the parameter of a hit is within `lost` of T / den:
+its bounds (see `local_rays`) the parameter of a hit is within `lost` of T / den:
 (T - lost) / den and (T + lost) / den bound it, and 2**-20 of each covers the rounding of these. A
 sure hit ends the ray behind its interval, by `slack` more, which is above the rounding of t: what
 begins behind that is hit later, in doubles, too, and is dropped. Where hits are counted nothing
@@ -9,7 +9,7 @@ ends a ray: sure hits are counted, others are kept.
 
 In a scene a ray changes its frame: from the tree over leaves, the top, into the tree of a leaf, and
 back. Bounds of hits in different leaves are compared as t of the world. The margins of a frame
-cover what a moved ray is off there (see `searches.moved`), so what is sure there is sure.
+cover what a moved ray is off there (see `moved`), so what is sure there is sure.
 """
 
 import functools

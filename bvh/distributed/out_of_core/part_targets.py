@@ -69,7 +69,7 @@ class PartRays(NamedTuple):
         return arguments.cull_code(cull)
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Raise a ValueError: a filter is called with the ids of one tree."""
+        """Raise a ValueError: a filter would be called with ids in parts, not in the mesh."""
         refuse(function)
         raise AssertionError
 

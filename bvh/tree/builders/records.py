@@ -17,7 +17,7 @@ __all__ = ["COUNT", "ID", "NARROWEST", "UPPER", "WIDTH", "new"]
 _OPERATIONS = (
     "add bins_of box_record centre corner count_of drop empty_bin half_area id_in id_of join "
     "join_bins lane4 lane_of load load_bounds meet nothing outward overlaps put record scales "
-    "slab spans_of store store_bounds"
+    "slab spans_of spread_lane store store_bounds"
 )
 __getattr__ = names_of("bvh.tree.builders.record_operations", _OPERATIONS)
 
