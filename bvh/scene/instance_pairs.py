@@ -90,7 +90,7 @@ def side_of(content: SceneView | TreeBase) -> Side:
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
-    """Return boxes that hold boxes (n, 6) under a matrix, with a margin for rounded vertices."""
+    """Return boxes around the images of boxes (n, 6), with a margin for rounded vertices."""
     linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
     with np.errstate(all="ignore"):
         low, high = boxes[:, :3], boxes[:, 3:]
@@ -122,7 +122,7 @@ def near_leaves(
     if reach > 0.0:
         with np.errstate(over="ignore"):
             low, high = np.nextafter(low - reach, -np.inf), np.nextafter(high + reach, np.inf)
-    # Nothing is outside the scene's bounds; clipped to them, all corners are finite.
+    # Nothing is outside the scene's bounds; clipping to them makes infinite corners finite.
     low, high = np.maximum(low, view.tlas.bounds[0]), np.minimum(high, view.tlas.bounds[1])
     search = overlap_batches.search_of(view.tlas.arrays, view.tlas.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))

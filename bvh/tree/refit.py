@@ -164,7 +164,7 @@ class Members(NamedTuple):
     """Which primitives are in leaves, and which vertices they use."""
 
     in_leaf: NDArray[np.bool_]
-    used: NDArray[np.bool_]  # one for each vertex; empty for boxes
+    used: NDArray[np.bool_]  # one for each vertex; empty for primitives other than triangles
 
 
 def members_of(arrays: TreeArrays) -> Members:

@@ -232,7 +232,8 @@ def stage_of(
 ) -> tuple[Any, int]:  # fmt: skip
     """Return the kernel that calls a function for the rays in a queue, and the queue.
 
-    Those that it leaves open go into the queue `following`, others into `measured`, if that is one.
+    Rays for which it returns False go into `following`, others into `measured`. ALL_RAYS is no
+    queue: as `queue` it stands for all rays of the work, as `measured` for none.
     """
     of_queue, continues = queue != marks.ALL_RAYS, measured != marks.ALL_RAYS
 
@@ -242,7 +243,7 @@ def stage_of(
     def run_stage(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns
     ):  # fmt: skip
-        """Call a function for each ray in a queue."""
+        """Call the function for the queued rays, of which a thread takes each `work.threads`-th."""
         total = wp.int32(work.count)
         if of_queue:
             total = work.counters[queue]
