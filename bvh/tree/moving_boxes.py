@@ -102,6 +102,8 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
         if lanes[i] >= 0:
             a, b = read_box(boxes, i)
             low, high = lower_of(low, a), upper_of(high, b)
+    if len(blocks) == 0:
+        return KEPT
     origin, s = centre(frame), scale(frame)
     # Checked first, so that nothing overflows; the rest of the frame is checked at the end.
     if not (new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
