@@ -156,7 +156,7 @@ def find_leaf_pairs(
     """Return the pairs of faces that meet, ascending, in pairs of leaves that `select` selects.
 
     The second faces are those of `content`, a scene or a tree, under `transform`. If `itself`, it
-    is the same scene, and shared vertices and edges do not count as contacts.
+    is the same scene, `select` is not used, and shared vertices and edges are no contacts.
     """
     first = side_of(view)
     second = first if content is view else side_of(content)
@@ -202,7 +202,7 @@ def find_leaf_pairs(
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
-    """Return the tasks of a search: the index of a pair of leaves, and a pair of subtrees, each."""
+    """Return the tasks of a search: of each the index of a pair of leaves, and its subtrees."""
     count = len(job.rows)
     # Zeros are the pair of both roots.
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
@@ -216,7 +216,7 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
 def begun(
     which: Rows, entries: Rows, begin: int, end: int, pair_search: meeting_pairs.PairSearch
 ) -> Iterator[int]:
-    """Begin the search of each pair of leaves in tasks begin..end, and yield its index."""
+    """For each pair of leaves in tasks begin..end - 1, begin its search, and yield its index."""
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
     for first, stop in itertools.pairwise([*begins.tolist(), end]):
         meeting_pairs.begin_with(pair_search, entries[first:stop])

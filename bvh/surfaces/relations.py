@@ -219,8 +219,7 @@ def _two_sided_cells(
     """Return the cells on both sides of faces that do not meet the other surface.
 
     `inside` tells whether these faces are inside the other surface. There are two cells if the
-    faces bound the solid anywhere. Walls without thickness, such as a face and its reverse or a
-    part that occurs twice, have the same cell on both sides, so they add no second one.
+    faces bound the solid anywhere; walls without thickness, as of a face and its reverse, have one.
     """
     surface = surfaces[which]
     all_cells: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}

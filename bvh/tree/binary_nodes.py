@@ -79,7 +79,7 @@ def _write_box(data, order, begin, end, boxes, node, side):
 
 @entry
 def _number(data, numbers):
-    """Write the first binary node of each wide node, -1 if it has one child; return their count."""
+    """Write each wide node's first binary one, -1 for one child; return how many binary ones."""
     total = 0
     for node in range(len(numbers)):
         used = 0
@@ -89,7 +89,7 @@ def _number(data, numbers):
         numbers[node] = -1
         if used > 1:
             numbers[node] = total
-            total += used - 1
+            total += used - 1  # A binary tree over n children has n - 1 nodes.
     return total
 
 

@@ -58,8 +58,8 @@ def _fill_chunk(spatial, records, begin, end, boxes, in_space):
 
 @entry
 def _best_bins(spatial, boxes, halves, costs):
-    """Return (cost, axis, bin, records on the left, whether to try planes) of the best split."""
-    scale = record.scales(record.load(boxes, 1), np.float32(BINS))
+    """Return (cost, axis, bin, count on the left, whether to try planes); set `halves`."""
+    scale = record.scales(record.load(boxes, 1), np.float32(BINS))  # the box of the centres
     cost, axis, last, lefts = binning.best_split(spatial.bins, scale, BINS, GROUP_BITS, costs)
     if axis >= 0:
         binning.bound_halves(spatial.bins, BINS, axis, last, halves)
