@@ -53,7 +53,7 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
     # The pieces of each surface that share a segment with the other, or with their own surface.
     met = np.zeros(len(first.corners), np.bool_), np.zeros(len(second.corners), np.bool_)
     segments: dict[frozenset[Row], float] = {}
-    clean = not (len(pairs) and (len(first.own_pairs) or len(second.own_pairs)))
+    clean = not (touching and (len(first.own_pairs) or len(second.own_pairs)))
     if clean and touching:
         kinds, pairs = contact_cells(surfaces, pairs, met)
         cells |= kinds
