@@ -44,6 +44,16 @@ def boundary_of(triangles: Triangles) -> Loops:
     return loops_of(points[_left_over(names[ends])], around)
 
 
+def free_edges(triangles: Triangles) -> NDArray[np.int64]:
+    """Return the directed edges of the boundary by their vertices, (n, 2).
+
+    Vertices at one position are different ones.
+    """
+    faces = finite_faces(triangles)
+    ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
+    return _left_over(ends.astype(np.int64))
+
+
 def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
     """Return directed edges (n, 2, 3), a boundary, as loops, without those that cancel.
 
