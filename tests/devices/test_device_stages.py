@@ -28,8 +28,8 @@ LIMITS = {
     "decide, all": (168, 64, 64), "decide near, all": (168, 64, 64), "measure, all": (96, 64, 64),
     "measure near, all": (168, 64, 64), "decide by sums, all": (255, 2048, 640),
     "measure by sums, all": (255, 2048, 64), "measure, lists": (128, 64, 64),
-    "points": (64, 640, 640), "points, deep": (64, 1200, 640), "decide, points": (168, 640, 640),
-    "decide by sums, points": (255, 5120, 5120),
+    "points": (64, 640, 640), "points, deep": (64, 1200, 640), "decide, points": (168, 64, 64),
+    "decide by sums, points": (255, 2176, 640),
 }  # fmt: skip
 
 
