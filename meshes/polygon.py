@@ -83,7 +83,7 @@ def _clipped(points: Points, ring: Indices) -> Indices:
     triangles = np.empty((count - 2, 3), dtype=np.int64)
     at, misses = 0, 0
     for number in range(count - 2):
-        while not _is_ear(place, ring, blunt, int(before[at]), at, int(after[at])):
+        while blunt[at] or not _is_ear(place, ring, blunt, int(before[at]), at, int(after[at])):
             at, misses = int(after[at]), misses + 1
             if misses > count - number:
                 raise ValueError("the polygon crosses or touches itself")
@@ -101,10 +101,8 @@ def _clipped(points: Points, ring: Indices) -> Indices:
 def _is_ear(
     place: Points, ring: Indices, blunt: NDArray[np.bool_], before: int, at: int, after: int
 ) -> bool:
-    """Return whether a corner is convex and its triangle holds no other corner."""
+    """Return whether the triangle of a convex corner holds no other corner."""
     a, b, c = place[before], place[at], place[after]
-    if _side(a, b, c) <= 0.0:
-        return False
     others = np.flatnonzero(blunt)
     p = place[others]
     inside = (_side(a, b, p) >= 0.0) & (_side(b, c, p) >= 0.0) & (_side(c, a, p) >= 0.0)

@@ -54,6 +54,14 @@ CLUSTERED = (
     "test_lazy_queries", "test_handles", "test_ray_sources", "test_task_threads",
     "test_scene_handles", "test_kernel_plugin", "test_clusters",
 )  # fmt: skip
+# Files whose tests read the whole package, which one process then parses.
+READING = (
+    "test_public",
+    "test_public_names_only",
+    "test_loops",
+    "test_fingerprint",
+    "test_lazy_imports",
+)
 # Files that take longest, the longest first, so that no process is left with one at the end.
 FIRST = (
     *CLUSTERED, "test_compact_groups", "test_relations", "test_distance_to", "test_user_calls",
@@ -71,9 +79,11 @@ FIRST = (
 # the least hashes; the others are `long`.
 ONE_OF = {
     "test_all_hits::test_families": 8, "test_bench::test_meshes_are_those_of_the_files": 4,
-    "test_brute::test_our_meshes": 4, "test_builders::test_trees": 8,
+    "test_brute::test_our_meshes": 4, "test_closest_point::test_scans": 3,
+    "test_world_bounds::test_turned_meshes": 4, "test_round_regions::test_regions": 2,
+    "test_triangle_overlap::test_spheres": 2, "test_builders::test_trees": 12,
     "test_capsules::test_unlike_sizes": 2, "test_changes::test_each_change_then_each_query": 4,
-    "test_clearances::test_clearances_equal_all_pairs": 2, "test_cli_parts::test_render": 3,
+    "test_clearances::test_clearances_equal_all_pairs": 4, "test_cli_parts::test_render": 3,
     "test_close_meshes::test_lowest_pair_of_many": 2, "test_closest_point::test_our_meshes": 4,
     "test_closest_point::test_soups": 4, "test_compact_groups::test_families": 4,
     "test_compat_mujoco::test_many_rays": 2,
@@ -102,14 +112,14 @@ ONE_OF = {
     "test_one_state::test_a_refit_at_each_read": 3,
     "test_oracles::test_families_are_small_and_repeatable": 4,
     "test_oracles::test_triangles_twice": 12, "test_overlap_tree::test_itself": 4,
-    "test_overlap_tree::test_two_trees": 3, "test_overlaps::test_regions": 3,
+    "test_overlap_tree::test_two_trees": 6, "test_overlaps::test_regions": 3,
     "test_part_groups::test_masks": 2, "test_part_pictures::test_pictures_are_those_of_one_tree": 4,
     "test_part_queries::test_progress": 4, "test_partitioning::test_what_no_grid_divides": 3,
-    "test_parts::test_hostile_families": 40, "test_parts::test_hostile_families_lazily": 7,
+    "test_parts::test_hostile_families": 80, "test_parts::test_hostile_families_lazily": 14,
     "test_parts::test_meshes": 12, "test_parts::test_winding_numbers": 2,
     "test_planes::test_random_planes_at_all_scales": 2, "test_point_triangle::test_any_size": 3,
     "test_proofs::test_proofs": 6, "test_ray_sorting::test_answers": 4,
-    "test_ray_sorting::test_places": 2, "test_ray_sources::test_blocks_change_no_answer": 3,
+    "test_ray_sorting::test_places": 4, "test_ray_sources::test_blocks_change_no_answer": 3,
     "test_refit::test_moves": 8, "test_round_points::test_scenes": 4,
     "test_round_points::test_trees": 2, "test_round_shapes::test_rays": 2,
     "test_round_trips::test_round_trips": 3, "test_same_bits::test_what_may_be_fused_is_found": 3,
@@ -125,16 +135,16 @@ ONE_OF = {
     "test_storage::test_a_loaded_tree_answers_bit_for_bit": 3,
     "test_storage_fuzz::test_spoiled_files": 2, "test_task_threads::test_a_task_is_one_thread": 4,
     "test_threads::test_ctrl_c": 4, "test_tlas::test_moves": 4,
-    "test_triangle_overlap::test_boxes": 2, "test_triangle_overlap::test_neighbours": 2,
+    "test_triangle_overlap::test_boxes": 4, "test_triangle_overlap::test_neighbours": 4,
     "test_triangle_overlap::test_planes": 4, "test_triangle_overlap::test_triangles": 4,
     "test_trimesh_issues::test_no_wrong_answer_is_timed": 6,
 }  # fmt: skip
 
-# Examples of queries in users' loops, of which each compiles a traversal: one of points is
-# ordinary, and one of rays, in custom.md.
+# Examples of queries in loops of users, which compile a traversal each; one of points is ordinary.
 LONG_EXAMPLES = {
-    f"bvh/kernels.py::bvh.kernels{name}" for name in ("", ".any_hit", ".closest_hit", ".first_hits")
-}
+    "bvh/docs/custom.md::custom.md", "bvh/kernels.py::bvh.kernels",
+    *(f"bvh/kernels.py::bvh.kernels.{name}" for name in ("any_hit", "closest_hit", "first_hits")),
+}  # fmt: skip
 
 
 # Folders and files whose outcome does not depend on the width of vectors or the CPU, as they are
@@ -215,13 +225,14 @@ def running_at(time: float) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Deal out files, those that share a cluster as one."""
+    """Deal out files, those that share a cluster or parsed files as one."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return "clustered" if Path(file).stem in CLUSTERED else file
+            stem = Path(file).stem
+            return "clustered" if stem in CLUSTERED else "reading" if stem in READING else file
 
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 

@@ -14,19 +14,18 @@ from bvh.apps.viewer.session import MESH, Session
 from bvh.apps.viewer.window import Viewer
 from bvh.scene.scene import Scene
 
-# Moons, and seconds that each takes around the sculpture.
+# The number of moons, and the seconds that an orbit takes.
 MOONS, PERIOD = 7, 12.0
-# The direction from the sculpture, in degrees, in which the columns stand, and that of the part.
+# Directions from the sculpture, in degrees: to the columns, and to the machine part.
 BACK, FRONT = 148.0, -48.0
-# Of a lasso, a circle in shares of the picture.
+# The circle of a lasso: its centre and radius, as shares of the picture.
 LASSO = (0.5, 0.5, 0.09)
 
 
 def demo_scene() -> tuple[Scene, NDArray[np.int64]]:
     """Return the scene of the demo, and the ids of its moons, which are at their first positions.
 
-    It has a sculpture, columns behind it, a machine part and moons, which are all generated and
-    stand on the plane z = 0, but for the moons.
+    A sculpture, columns behind it and a machine part stand on the plane z = 0; moons orbit above.
     """
     part, scene = bundled("meshes.cad_part").cad_part, Scene()
     vertices, faces = bundled("meshes.sculpture").sculpture(40)
@@ -55,7 +54,7 @@ def moon_places(seconds: float) -> NDArray[np.float64]:
 
 
 class Motion:
-    """Things to try on the pages of the demo, and the thread that moves its moons.
+    """Buttons on the pages of the demo, and the thread that moves its moons.
 
     The moons move while the check box is ticked. A page begins with a picture of clay.
     """
@@ -83,7 +82,7 @@ class Motion:
             trial(session)
 
     def _move(self) -> None:
-        """Draw meshes while the moons move, as a picture is cast anew at each step."""
+        """Draw meshes once the moons move: a picture would be cast again at each step."""
         if self._moves.value:
             for session in list(self._viewer._sessions.values()):
                 session.shade(MESH)
@@ -107,7 +106,7 @@ def _lasso(session: Session) -> None:
     session.selecting.select(np.stack([x + size * np.cos(a), y + 1.4 * size * np.sin(a)], axis=1))
 
 
-# The buttons: what they say, and what they do on a page.
+# Buttons: the text of each, and the function that a click calls with the session of a page.
 TRIALS: dict[str, Any] = {
     "Pick in the middle": lambda session: session.pick_at(0.5, 0.5),
     "Lasso some faces": _lasso,

@@ -18,7 +18,7 @@ from bvh.runtime.arguments import whole_number
 from bvh.runtime.registry import extra
 
 HOST = "127.0.0.1"
-# Number of ports that are tried for a free one.
+# How many ports, at most, are tried for a free one.
 TRIED = 1000
 # Origins that may connect to a local server: its own pages, also through forwarded ports.
 OUR_OWN = re.compile(r"https?://(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
@@ -52,7 +52,7 @@ _CONTRAST = (
     ".mantine-Button-root:not([data-variant=outline]){background:rgba(128,128,128,.16)!important;"
     "color:var(--mantine-color-text)!important}"
 )
-# Gives names to controls that have none, for screen readers; again and again, as viser adds some.
+# Names unnamed controls for screen readers, four times a second because viser adds controls.
 _NAMES = """setInterval(() => {
   for (const each of document.querySelectorAll('button, [role=button], [role=slider], input')) {
     if (each.textContent.trim() || each.labels?.length || each.getAttribute('aria-label')) continue;
@@ -63,7 +63,7 @@ _NAMES = """setInterval(() => {
   }
 }, 250);"""
 
-# Held while a server starts with another `websockets.serve` (see `_own_pages_only`).
+# Held while `websockets.serve` is replaced (see `_own_pages_only`).
 _starting = threading.Lock()
 
 
@@ -132,7 +132,7 @@ class Page:
             self._server.stop()
 
     def _leave(self) -> None:
-        """Stop the threads of the page."""
+        """Stop the threads of the page, in subclasses that have some."""
 
     def __enter__(self) -> Self:
         return self
@@ -154,7 +154,7 @@ class Page:
 
 
 def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) -> Any:
-    """Start a server on a port, or the next free one, for its own pages and allowed origins."""
+    """Start viser on the first free port from `port` on; `allowed` are origins of other pages."""
     with extra("view", "pages in the browser need viser"):
         import viser
     number = _free_port(host, port)
@@ -210,7 +210,7 @@ def silent() -> Iterator[None]:
 
 
 def allowed_origins(origins: Sequence[str] | None) -> tuple[str, ...]:
-    """Return additional origins that may connect: the arguments, and those of the environment."""
+    """Return additional origins that may connect: the argument's, and those in BVH_ORIGINS."""
     if isinstance(origins, str) or not isinstance(origins, Iterable | None):
         raise TypeError(f"origins must be a sequence of strings, got {origins!r}")
     listed = os.environ.get(ORIGINS, "").replace(",", " ").split()
@@ -228,9 +228,9 @@ def _origin(name: str, text: object) -> str:
 
 
 def public_url(url: str | None) -> tuple[str, str]:
-    """Return the address or path of pages, with a slash at its end, and the name of its source.
+    """Return the public address or path of pages, ending in a slash, or ""; and where it is from.
 
-    Without an address it is ""; the name is that of the argument or of the environment variable.
+    The latter is the name of the argument or of the environment variable, for errors.
     """
     name = "url"
     if url is None:
@@ -262,7 +262,7 @@ def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
     serve: Any = server.serve
     # viser has no option for origins, so that `websockets.serve` is replaced while it starts.
     with _starting:
-        # None stands for connections without an origin, as of programs.
+        # None: connections without an origin, such as those of programs.
         accepted = (None, OUR_OWN, *allowed)
         server.serve = partial(serve, origins=accepted)  # type: ignore[assignment,misc]
         try:
@@ -282,7 +282,7 @@ def accessible() -> str:
 
 
 def tab_title(title: str) -> str:
-    """Return HTML that sets the title of the browser's tab; viser's own is that of viser."""
+    """Return HTML that sets the title of the browser's tab, in place of viser's."""
     return running(f"document.title = {title!r};")
 
 

@@ -73,8 +73,8 @@ class tree:
     """
 
     def __init__(self, file: Any = None, settings: Any = None, backend: str | None = None) -> None:
-        # An instance for each product; by its id, the product, whether its mesh is closed, and its
-        # tree; and the id of each GUID.
+        # An instance for each product; by GUID, the id of the instance; by this id, the product,
+        # whether its mesh is closed, and its tree.
         self._scene = Scene()
         self._products: list[Any] = []
         self._numbers: dict[str, int] = {}

@@ -53,7 +53,7 @@ class BVHTree:
         cls, vertices: Iterable[Any], polygons: Sequence[Sequence[int]],
         all_triangles: bool = False, epsilon: float = 0.0,
     ) -> BVHTree:  # fmt: skip
-        """Build a tree over polygons; `epsilon` has no effect: there are no misses to tolerate."""
+        """Build a tree over polygons; `epsilon` has no effect, as hits are exact."""
         faces = [list(polygon) for polygon in polygons]
         points = np.array([tuple(v) for v in vertices], np.float64).reshape(-1, 3)
         return cls(

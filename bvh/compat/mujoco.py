@@ -56,7 +56,7 @@ class ModelScene:
     Attributes
     ----------
     scene : Scene
-        All geoms but planes and those that are transparent.
+        All geoms but planes and those that are fully transparent.
     geom_id : ndarray of int32
         The geom of each instance.
 
@@ -69,6 +69,7 @@ class ModelScene:
 
     def __init__(self, model: Any) -> None:
         self.scene, geoms = Scene(), []
+        self._frames: tuple[Reals, Reals] | None = None
         self._model, self._planes = model, []
         # The group of each geom, and whether it is static.
         self._group = np.clip(model.geom_group, 0, GROUPS - 1)
@@ -145,10 +146,12 @@ class ModelScene:
         not 0 in `groups`, and no static ones unless `static`, up to the length `cutoff`, or up to
         `cutoff` as t unless `lengths`. The body `exclude` is left out.
         """
+        if self._frames is None:
+            raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
         chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
         seen = chosen[self._group] & (self._model.geom_bodyid != exclude)
         seen &= bool(static) | ~self._fixed
-        limit = np.full(len(directions), cutoff)
+        limit = np.full(len(directions), cutoff, float)
         if lengths:
             with np.errstate(divide="ignore"):
                 limit /= np.linalg.norm(directions, axis=1)
@@ -166,15 +169,16 @@ class ModelScene:
         geom[hit] = self.geom_id[ids[hit]]
         for number in self._planes:
             if seen[number]:
-                self._add_plane(number, origins, directions, limit, t, geom, normal)
+                place = self._frames[0][number], self._frames[1][number]
+                self._add_plane(number, place, origins, directions, limit, t, geom, normal)
         return np.where(geom >= 0, t, -1.0), geom.astype(np.int32), normal
 
     def _add_plane(
-        self, number: int, origins: Reals, directions: Reals, limit: Reals, t: Reals,
-        geom: NDArray[np.int32], normal: Reals,
+        self, number: int, place: tuple[Reals, Reals], origins: Reals, directions: Reals,
+        limit: Reals, t: Reals, geom: NDArray[np.int32], normal: Reals,
     ) -> None:  # fmt: skip
         """Write the hits of a plane that are nearer than those so far; only its front is hit."""
-        center, turn = self._frames[0][number], self._frames[1][number]
+        center, turn = place
         with np.errstate(divide="ignore", invalid="ignore"):
             # The height above the plane, and its change.
             change = directions @ turn[:, 2]
@@ -207,14 +211,10 @@ def mj_ray(
 
 def mj_multiRay(
     world: ModelScene, pnt: ArrayLike, vec: ArrayLike, geomgroup: ArrayLike | None,
-    flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, *more: Any,
+    flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, normal: Any = None,
+    nray: int | None = None, cutoff: float = 1e10,
 ) -> None:  # fmt: skip
-    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`.
-
-    `more` are MuJoCo's `normal`, `nray` and `cutoff`; by default None, all rays and 1e10.
-    """
-    rest: list[Any] = [None, None, 1e10]
-    normal, nray, cutoff = [*more, *rest[len(more) :]]
+    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`."""
     directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
     t, geom, n = world._cast(

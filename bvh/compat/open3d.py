@@ -227,8 +227,8 @@ class RaycastingScene:
         Called as ``create_rays_pinhole(intrinsic_matrix, extrinsic_matrix, width_px, height_px)``
         or as ``create_rays_pinhole(fov_deg, center, eye, up, width_px, height_px)``, with *args or
         **kwargs. Rays go through the centres of pixels, row by row; with ``up``, as in Open3D, the
-        first row is at the bottom of the view and the first column at the right. Beside float32,
-        which Open3D returns, `dtype` may be float64, more accurate far from the origin.
+        first row is at the bottom of the view and the first column at the right. Open3D returns
+        float32; `dtype` may also be float64, which is more accurate far from the origin.
         """
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")

@@ -79,9 +79,9 @@ class InputRows:
         masked = isinstance(array, np.ma.MaskedArray)
         if not isinstance(array, np.ndarray) or array.dtype not in REAL_TYPES or masked:
             array = reals(name, array)
-            if array.shape == (0,):
-                array = array.reshape(0, width)
         rows = array.view(np.ndarray)
+        if rows.shape == (0,):
+            rows = rows.reshape(0, width)
         if rows.shape[-1:] != (width,):
             raise ValueError(f"{name} must have shape (..., {width}), got {rows.shape}")
         self.shape, self.dtype = rows.shape[:-1], rows.dtype

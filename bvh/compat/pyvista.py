@@ -20,7 +20,7 @@ from bvh.queries.solid_queries import Method
 __all__ = ["Accessor"]
 __dir__ = __all__.copy
 
-# Methods of `BVH` that are no queries of its surface.
+# Methods of `BVH` that are not queries of its surface.
 OTHERS = {"refit", "save", "stats", "to", "validate"}
 QUERIES = {name for name in dir(BVH) if not name.startswith("_") and isfunction(getattr(BVH, name))}
 
@@ -91,7 +91,7 @@ class Accessor:
         self, origin: ArrayLike, end_point: ArrayLike, first_point: bool = False,
         plot: bool = False, off_screen: bool | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:  # fmt: skip
-        """As `pyvista.PolyData.ray_trace`: points and cells of a segment; without plots."""
+        """As `pyvista.PolyData.ray_trace`: points and cells of a segment; no plot is made."""
         hits, cells = crossings(self.tree, origin, end_point)
         points = np.asarray(hits.position)
         return points[0] if first_point and len(cells) else points, cells

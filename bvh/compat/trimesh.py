@@ -45,8 +45,8 @@ class InsteadOfRtree(RayMeshIntersector):
 class InsteadOfEmbree(RayMeshIntersector):
     """Replacement of `trimesh.ray.ray_pyembree.RayMeshIntersector` while installed.
 
-    As there, a ray through an edge always has one hit there, and the arguments of `intersects_id`
-    are in another order.
+    As in that class, a ray through an edge always has one hit there, and the arguments of
+    `intersects_id` are in another order.
     """
 
     _one_hit_a_point = True

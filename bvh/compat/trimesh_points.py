@@ -35,12 +35,12 @@ GUESS = (
 
 # How to decide containment in meshes that are not watertight.
 OpenRule = Literal["rays", "winding"]
-# Of winding numbers of meshes with many open edges.
+# Accuracy of winding numbers of meshes with many open edges.
 ACCURACY = 2.0
 
 
 class Rules:
-    """Settings of a process."""
+    """Settings of this process, made by `install`."""
 
     opened: OpenRule = "rays"
 

@@ -47,7 +47,7 @@ BLOCK = 1 << 18
 
 
 class RayBlocks:
-    """Rays of a chunk, made when they are cast; `place` has its slices of the source."""
+    """Rays of a chunk, made when they are cast; `place` are the chunk's slices of the source."""
 
     def __init__(self, function: Maker, args: tuple[object, ...], place: Slices) -> None:
         self._function, self._args, self.place = function, args, place

@@ -119,6 +119,7 @@ class SceneState(NamedTuple):
 
 
 def handle_of(target: Searched) -> Handle:
+    """Return a handle of a tree, scene or parts as they are now."""
     if isinstance(target, Parts):
         return Handle(target.__dask_tokenize__(), target)
     source = target.source

@@ -84,10 +84,9 @@ class KernelPlugin(WorkerPlugin):
 
 
 def keep_freed_memory(size: int) -> bool:
-    """Raise malloc's trim threshold in Dask workers."""
+    """Raise malloc's trim threshold in Dask workers; return whether it was raised."""
     # The nanny sets MALLOC_TRIM_THRESHOLD_ to 64 kB, so that the operating system clears each large
-    # array first: a third of the time of casting rays. Return whether that was changed: not without
-    # glibc, nor without this variable, where glibc adapts by itself.
+    # array first: a third of the time of casting rays. Without the variable, glibc adapts itself.
     if size <= 0 or "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         return False
     try:

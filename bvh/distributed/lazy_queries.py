@@ -42,7 +42,7 @@ ChunkLists = AllHits | Overlaps
 class LazyLists:
     """Results of `all_hits`, or of an overlap query, one for each chunk of the arguments.
 
-    The number of hits is known only after the query, so these results are not Dask arrays.
+    Only the query determines the number of hits, so these results are not Dask arrays.
 
     Attributes
     ----------
@@ -99,6 +99,7 @@ class LazyLists:
 
 
 def answer(query: MethodType, arguments: Arguments) -> Any:
+    """Return the lazy result of a query of which some arguments are Dask arrays."""
     verb, given = declared(query), chunk_tasks.checked_options(query, arguments)
     # A single mask stays a number, as queries of points and regions take no array of masks.
     mask: object = given.get("mask")

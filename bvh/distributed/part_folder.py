@@ -45,7 +45,7 @@ from bvh.scene.files.loading import prefixed
 
 INDEX = "index.json"
 FORMAT, VERSION = "bvh parts", 3
-# Bytes of digests of content, of which no two different ones can be made.
+# Bytes of digests of content: too long for anybody to find other content of the same digest.
 CONTENT_DIGEST_SIZE = 32
 SCRATCH = "unfinished"
 
@@ -195,9 +195,9 @@ def _index_of(content: dict[str, Any]) -> Index:
 def _check_record(part: PartRecord) -> None:
     """Raise a ValueError or TypeError unless the record of a part is possible."""
     digests = (
-        (part.tree_header, DIGEST_SIZE),
-        *((digest, CONTENT_DIGEST_SIZE) for digest in (part.ids_digest, part.tree_digest)),
-    )
+        (part.tree_header, DIGEST_SIZE), (part.ids_digest, CONTENT_DIGEST_SIZE),
+        (part.tree_digest, CONTENT_DIGEST_SIZE),
+    )  # fmt: skip
     for digest, size in digests:
         # Digests become names of local files.
         if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digest):

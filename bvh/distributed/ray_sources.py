@@ -158,8 +158,8 @@ class RaySource:
             A task queries all parts, one after another.
         function : callable
             ``function(result, *slices) -> number or ndarray``, with the result of a block, and
-            where its rays are in the source. All that it returns is added; of booleans that is
-            "or". It is pickled.
+            where its rays are in the source. All that it returns is added; of NumPy's booleans that
+            is "or". It is pickled.
         verb : {"closest_hit", "any_hit", "count_hits", "all_hits"}
         **options
             Options of the query, without `progress`.

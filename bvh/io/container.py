@@ -15,9 +15,9 @@ offset bytes header
 ====== ===== =====================================================================================
 
 The digest of an array is the BLAKE2b of the CRC-32s of its pieces of 1 MiB: pieces can be checked
-side by side, as fast as memory is read. It finds damage, not intent: who writes a file can write
-its digests, or other arrays that have the same, and so nothing that is read is trusted for them
-(see `untrusted`), and no file is known by them (see `part_folder`).
+side by side, as fast as memory is read. It finds damage, not forgery: whoever writes a file can
+also write its digests, or other arrays with the same ones. So arrays are checked whatever their
+digests are (see `untrusted`), and files are not identified by them (see `part_folder`).
 """
 
 import contextlib
@@ -39,7 +39,7 @@ ORDER_MARK = 0x01020304
 HEADER_SIZE = 1024
 ALIGNMENT = 64
 DIGEST_SIZE = 16
-# Bytes of an array that have a CRC-32 of their own.
+# Bytes of a piece of an array, which has a CRC-32.
 PIECE = 1 << 20
 # Bytes that are written at a time; Ctrl-C is noticed in between.
 WRITTEN_PIECE = 1 << 24
@@ -75,7 +75,7 @@ def laid_out(shapes: list[tuple[str, str, int, int]]) -> list[ArrayEntry]:
 
 
 def end_of(entries: list[ArrayEntry]) -> int:
-    """Return the offset behind all arrays: the bytes of a file that holds nothing else."""
+    """Return the offset of the end of all arrays: the size of a file without anything else."""
     return entries[-1].offset + padded(entries[-1].size)
 
 
@@ -109,7 +109,7 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
 
 
 def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> None:
-    """Check the header in `data` against `packed`, which follows from its counts, and the size."""
+    """Check that `data` begins with `packed`, a header made from its counts; and the size."""
     if packed != data[:HEADER_SIZE]:
         raise ValueError("is not valid: its table of arrays contradicts its counts")
     if size != expected_size:
@@ -162,7 +162,7 @@ def file_pieces(
     entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[tuple[bytes, ...]], bytes],
     threads: int,
 ) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
-    """Yield the bytes of a file: its header, which `packed` makes of digests, and the arrays."""
+    """Yield the bytes of a file: its header, which `packed` returns for digests; the arrays."""
     stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
     header = packed(tuple(digest_of(array, threads) for array in stored))
     yield np.frombuffer(header, np.uint8)
@@ -182,7 +182,7 @@ def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
 
 
 def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
-    """Write a file atomically: its name refers to the old content or to all of the new one."""
+    """Write a file atomically: its name refers to the old content or to the complete new one."""
     # A link stays, and the file that it points at is replaced, as by a plain write.
     given_path, path = path, os.path.realpath(path)
     with contextlib.suppress(FileNotFoundError):

@@ -7,9 +7,9 @@ offset bytes header of a tree
 ====== ===== =====================================================================================
 0      8     magic: 137 66 86 72 13 10 26 10
 8      4 * 3 version, byte order mark, bytes of the header
-20     4 * 5 kind (0 triangles, 1 boxes, 2 obbs, 3 spheres), quality (0 and 1 medium,
+20     4 * 5 kind (0 triangles, 1 boxes, 2 obbs, 3 spheres, 4 capsules), quality (0 and 1 medium,
              2 high), lanes of a node, arrays, whether faces have bits (of `groups`)
-40     8 * 4 vertices (or boxes), primitives, nodes, rows of ids
+40     8 * 4 vertices (or shapes), primitives, nodes, rows of ids
 72     8 * 7 seconds of the build, lower and upper corner of all that can be hit
 128    8     bytes of the file
 136    72 n  arrays
@@ -53,7 +53,7 @@ from bvh.tree.primitives import Custom, count_of
 from bvh.tree.shapes import SHAPES
 
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
-# The newest, of trees and of scenes, and the oldest of trees of triangles.
+# Versions: the newest of trees and of scenes, and the oldest of trees of triangles.
 VERSION, SCENE_VERSION, OLDEST = 6, 4, 5
 # Kinds of primitives by their codes, and numbers of a point of each.
 POINT_SIZE = {"triangles": 3} | {s.arrays.__name__.lower(): s.size for s in SHAPES}
@@ -65,7 +65,7 @@ TABLES = 12
 # Axes that can be up, by their number.
 UPS: tuple[Axis, ...] = ("z", "x", "y", "-x", "-y", "-z")
 
-# Names of the arrays that primitives consist of; boxes and obbs have the first alone.
+# Names of the arrays of primitives; all kinds but triangles have the first alone.
 PRIMITIVE_ARRAYS = ("points", "faces")
 # A leaf's code is an int32 that counts rows in eighths; a node's is its number.
 MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - wide_nodes.LEAF_BITS)
@@ -77,8 +77,8 @@ _SCENE_FIELDS = struct.Struct("<8s4I7Q")
 class TreeHeader(NamedTuple):
     """Fields of a tree's header, and the digests of its arrays.
 
-    `points` counts vertices, or primitives that are no triangles; `nodes` have `width` lanes, and
-    `rows` of ids or triangle groups as many. `compact` tells that groups are of int16.
+    `points` counts vertices, or shapes other than triangles; `rows` counts triangle groups, or ids
+    of shapes. Nodes and groups have `width` lanes; with `compact`, groups are of int16.
     """
 
     kind: str
@@ -211,7 +211,7 @@ def tree_contents(
     arrays: TreeArrays, face_ids: NDArray[np.int32] | None, face_bits: NDArray[np.uint32] | None,
     bounds: NDArray[np.float64], quality: str, seconds: float, threads: int,
 ) -> tuple[int, Iterator[NDArray[np.uint8]]]:  # fmt: skip
-    """Return how many bytes the file of a tree has, and the bytes, piece by piece."""
+    """Return the size of the file of a tree, and its bytes, piece by piece."""
     nodes, groups, primitives, frame, _ = arrays
     if isinstance(primitives, Custom):
         raise TypeError("a BVH over custom primitives cannot be saved: their test is code")

@@ -24,7 +24,7 @@ UNSET = (102, 102, 102, 255)
 class Material:
     """The base colour of a mesh: the product of a factor and, if any, an image and colours.
 
-    Opacity, and all that is about gloss, is ignored.
+    Opacity and gloss are ignored.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Images:
         """Return the linear colours at texture coordinates (n, 2), interpolated bilinearly."""
         pixels = self._pixels(image)
         height, width = pixels.shape[:2]
-        # Rows begin at the top of the image, where v is 1. It repeats.
+        # Rows begin at the top of the image, where v is 1; the image repeats.
         x = (uv[:, 0] - np.floor(uv[:, 0])) * width - 0.5
         y = (np.ceil(uv[:, 1]) - uv[:, 1]) * height - 0.5
         left, top = np.floor(x), np.floor(y)

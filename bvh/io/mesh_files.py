@@ -31,7 +31,7 @@ MESHIO_ENDINGS = {
     "vol", "vtk", "vtu", "wkt", "xdmf", "xmf", "xml",
 }  # fmt: skip
 
-# Formats that we read: trimesh does not keep their order, or what else they say.
+# Formats that we read, because trimesh changes their order or drops some of their content.
 READERS = {
     ".obj": read_obj, ".off": read_off, ".ply": read_ply, ".stl": read_stl, ".stl_ascii": read_stl,
 }  # fmt: skip
@@ -48,7 +48,7 @@ def read_file(
     path: str | os.PathLike[str], expected: str, triangles_only: bool = False,
     threads: int | None = None,
 ) -> Any:  # fmt: skip
-    """Read a file, in its order, as a mesh or scene of trimesh, or as a `Surface`.
+    """Read a file, without reordering, as a mesh or scene of trimesh, or as a `Surface`.
 
     With `triangles_only`, formats of READERS give a `Surface`, without parts and colours. Errors
     say that the file is not `expected`.
@@ -243,7 +243,7 @@ def _read_meshio(name: str, ending: str) -> Surface:
 
 
 def _check_arrays_of(name: str) -> None:
-    """Check that what an XDMF file names are files, as meshio would wait for a pipe."""
+    """Check that an XDMF file names regular files only: meshio would wait for a pipe."""
     from xml.etree import ElementTree
 
     for item in ElementTree.parse(name).iter("DataItem"):
@@ -252,8 +252,7 @@ def _check_arrays_of(name: str) -> None:
         of_hdf = os.path.join(os.path.dirname(name), given.partition(":")[0])
         for path in (given, of_hdf) if item.get("Format") != "XML" else ():
             if os.path.exists(path) and not os.path.isfile(path):
-                what = f"{given!r}, which it names, is something else than a file"
-                raise NoFile(what)
+                raise NoFile(f"{given!r}, which it names, is something else than a file")
 
 
 def _read_npz(name: str, allowance: Allowance) -> Surface:

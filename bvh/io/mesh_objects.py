@@ -200,7 +200,7 @@ def _surface_of_cells(
             rows = rows[:, corner_order]
         if rows.dtype.kind not in "iu":
             raise TypeError(f"cells must be integers, got an array of {rows.dtype}")
-        # Polygons keep all vertices, as they have no entry there.
+        # Polygons, which are not in CORNERS, keep all vertices.
         rows = rows[:, : CORNERS.get(kind)].astype(np.int64)
         if kind in FACETS:
             solid.append((kind, rows, ids))
@@ -231,8 +231,8 @@ def _outside(
     for kind, cells, ids in solid:
         if cells.min() < 0 or cells.max() >= len(points):
             raise ValueError(f"cells must index the {len(points)} vertices")
-        # If a vertex is not finite, only the cell's facets with it stay, and are ignored.
-        # Such a cell gives NaN, as one of no size does: facets keep their winding.
+        # Of a cell with a vertex that is not finite, only the facets with that vertex stay, which
+        # trees ignore. NaN, as of cells without a size, leaves the winding of facets unchanged.
         sound = np.asarray(finite[cells].all(axis=1))
         with np.errstate(all="ignore"):
             local = points[cells]

@@ -144,6 +144,6 @@ def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike
 
 
 def wrong_groups(each: str, shape: tuple[int, ...]) -> ValueError:
-    """Return the error for a wrong shape of groups; `each` tells what must have a number."""
+    """Return the error for a wrong shape of groups; `each` names what must have a number."""
     what = f"groups must be one number, or one for each {each}"
     return ValueError(f"{what}, got an array of shape {shape}")

@@ -213,8 +213,8 @@ def _clip_ears(plane, corners, links, checked, faces, row):
     """Write the triangles of a polygon from face `row` on, one ear after another."""
     # A corner that is no ear stays so until one of its neighbours is cut off: the corners of a
     # simple polygon are tested three times on average, however many there are. Each test visits the
-    # remaining corners between the sides of the triangle along one coordinate. known[k] is 1 for a
-    # corner that was tested since then; at first `checked` is scratch of the sort.
+    # remaining corners between the sides of the triangle along one coordinate. checked[k] is 1 for
+    # a corner that was tested since then; at first `checked` is scratch of the sort.
     stay_outlined()
     count, turn = len(corners), _area_sign(plane)
     if turn == 0:

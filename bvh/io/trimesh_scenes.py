@@ -15,7 +15,7 @@ from bvh.runtime.caller_warnings import warn_caller
 
 # Metadata key of meshes that trimesh has read from glTF: whether they are one part of several.
 IN_GLTF = "from_gltf_primitive"
-# How names begin that trimesh invents for unnamed meshes of glTF.
+# Prefix of the names that trimesh invents for unnamed meshes of glTF.
 UNNAMED = "GLTF"
 
 
@@ -47,9 +47,9 @@ class Attributes(NamedTuple):
 
     @property
     def reversed(self) -> bool:
-        """Whether faces have their corners in reverse order, for placements that reflect the mesh.
+        """Whether faces have their corners in reverse order, for nodes that reflect the mesh.
 
-        So in the trees that `Scene.from_trimesh` makes for them.
+        `Scene.from_trimesh` makes such trees.
 
         Examples
         --------

@@ -39,7 +39,7 @@ class Allowance:
         self._left += SHARE * min(status.st_size, 512 * getattr(status, "st_blocks", MOST))
 
     def take(self, size: int, what: str) -> None:
-        """Take bytes for something that a file holds, or refuse it."""
+        """Take bytes for some content of a file, or raise a TooLarge."""
         self._left -= size
         if self._left < 0:
             most = f"{self._beyond} bytes more than {SHARE} times the file"
@@ -70,7 +70,7 @@ def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
 class NamedFiles:
     """A resolver of trimesh: files in the folder of a mesh file, or below, that it names.
 
-    Readers go on without an image that they cannot have, so `refused` stores the error.
+    Readers continue without an image that is refused, so `refused` stores the error.
     """
 
     def __init__(self, path: str, allowance: Allowance) -> None:

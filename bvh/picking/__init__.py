@@ -7,6 +7,7 @@ Each file imports only from those above it.
 | `options.py` | Options of picks and selections |
 | `outlines.py` | Closed outlines in a picture, and tests of which projected triangles touch them or are inside |
 | `projected.py` | Triangles in the picture of a camera: projected, clipped, and the nearest to a cursor |
+| `silhouettes.py` | The edges of images of spheres and capsules: the points of them nearest to a cursor |
 | `placed_trees.py` | Trees in place, of a scene or one alone, and which of their faces may be in a frustum |
 | `region.py` | Region of a picture, a rectangle or a lasso: its frustum, and selection from one tree |
 | `results.py` | Results of picking: `Pick` under a cursor, `Selection` by a region of the picture |

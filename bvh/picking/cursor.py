@@ -7,15 +7,24 @@ import numpy as np
 
 from bvh.camera.camera import Camera, check_camera
 from bvh.picking.options import PickOptions
-from bvh.picking.placed_trees import Floats, PickableScene, PlacedTrees, VisitedTrees, leaves_of
+from bvh.picking.placed_trees import (
+    Floats,
+    Ids,
+    Ints,
+    PickableScene,
+    PlacedTrees,
+    VisitedTrees,
+    leaves_of,
+)
 from bvh.picking.projected import nearest_on_triangles
 from bvh.picking.results import Hit, Pick
+from bvh.picking.silhouettes import nearest_outlines
 from bvh.queries.batches.quick_calls import cast_ray
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 from bvh.runtime.arguments import reals
 from bvh.tree.primitives import Triangles
-from bvh.tree.shapes import Boxes, Obbs
+from bvh.tree.shapes import HOLLOW, KINDS
 
 # Points near the cursor are hidden by hits that are nearer by more than this share of their depth:
 # pixels are rounded, and faces that meet at a silhouette are steep.
@@ -67,7 +76,7 @@ def _pick_near(
 ) -> Pick | None:
     """Return the nearest hit within a radius, checked and above 0."""
     if isinstance(placed.source, BVH):
-        placed.source._must_hold("a pick with a radius", Triangles, Boxes, Obbs)
+        placed.source._must_hold("a pick with a radius", Triangles, *KINDS)
     x, y, reach = float(x), float(y), float(radius)
     ray, mask = camera.cursor_ray(x, y), options.mask
     hits = placed.source.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
@@ -106,9 +115,9 @@ def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
 def _nearby(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float, reach: float
 ) -> list[Candidate]:
-    """Return the visible point of each instance in leaves `rows` that is nearest to a cursor."""
+    """Return the nearest visible point, within `reach` of a cursor, of each instance in `rows`."""
     camera, placed = visited.camera, visited.placed
-    triangles, prims, leaves = visited.faces_in(planes, rows)
+    triangles, prims, leaves = _faces_near(visited, planes, rows, x, y)
     near = nearest_on_triangles(camera, triangles, x, y)
     close = np.flatnonzero(near.distance <= reach)
     depth = near.depth[close]
@@ -128,3 +137,19 @@ def _nearby(
         hit = float(depth[k]), int(prims[at]), u, v, False, row
         found.append((hit, float(near.distance[at]), weights @ triangles[at]))
     return found
+
+
+def _faces_near(
+    visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float
+) -> tuple[Floats, Ids, Ints]:
+    """Return triangles that may be near a cursor; of round shapes, their nearest visible points."""
+    rounded = [isinstance(visited.leaf(row)[0].tree.arrays.primitives, HOLLOW) for row in rows]
+    flat = [row for row, hollow in zip(rows, rounded, strict=True) if not hollow]
+    found = [visited.faces_in(planes, flat)] if flat else []
+    for row in (row for row, hollow in zip(rows, rounded, strict=True) if hollow):
+        faces, matrix = visited.leaf(row)
+        rounds, ids = faces.round_ones(matrix, planes)
+        triangles, owners = nearest_outlines(visited.camera, rounds, x, y)
+        found.append((triangles, ids[owners], np.full(len(owners), row)))
+    triangles, prims, leaves = (np.concatenate(some) for some in zip(*found, strict=True))
+    return triangles, prims, leaves

@@ -24,6 +24,7 @@ from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import ALL_BITS
 from bvh.tree.face_bits import selected
 from bvh.tree.primitives import Triangles
+from bvh.tree.shapes import HOLLOW, shape_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
@@ -120,23 +121,48 @@ class TreeFaces:
         return marked(self.surface.faces, len(self.surface.points))
 
     def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
-        """Return the local triangles that may be in a frustum under a map, and their vertices."""
+        """Return the triangles that may be in a frustum under `matrix`, and their vertices."""
         tree = self.tree
-        if len(tree) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
+        flat = isinstance(tree.arrays.primitives, Triangles)
+        ids = self.reaching(matrix, planes) if flat else None
+        if ids is None or len(ids) == len(tree):
             return self._everything()
+        return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
+
+    def reaching(self, matrix: Floats, planes: Floats) -> Ids | None:
+        """Return the primitives that may be in a frustum under `matrix`; None for all."""
+        tree = self.tree
+        if len(tree) <= FEW_FACES:
+            return None
         normals, offsets = planes[:, :3], planes[:, 3]
         largest = np.abs(tree.bounds).max(axis=0)
         size = np.abs(matrix[:, :3]) @ largest + np.abs(matrix[:, 3])
         margin = 2.0 * SLACK * (np.abs(normals) @ size + np.abs(offsets))
-        # The planes in the tree's coordinates, moved outward by the margin.
+        # The planes in the tree's coordinates, moved outward by more than all rounding.
         shifts = normals @ matrix[:, 3] + offsets + margin
         local = np.column_stack([normals @ matrix[:, :3], shifts])
         if not np.isfinite(local).all():
-            return self._everything()
-        ids = tree.overlap_frustum(local, mask=self._mask).prim_id
-        if len(ids) == len(tree):
-            return self._everything()
-        return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
+            return None
+        return np.asarray(tree.overlap_frustum(local, mask=self._mask).prim_id, np.int32)
+
+    def round_ones(self, matrix: Floats, planes: Floats) -> tuple[Floats, Ids]:
+        """Return the spheres or capsules that may be in a frustum, moved by a map, and their ids.
+
+        Rows are both ends of an axis, equal in a sphere, and a radius.
+        """
+        shapes = self.tree.arrays.primitives
+        assert isinstance(shapes, HOLLOW)
+        kind, some = shape_of(shapes), self.reaching(matrix, planes)
+        ids = np.flatnonzero(kind.bounds(shapes.points)[2]) if some is None else some
+        rows = kind.instances(shapes.points[ids], matrix)
+        p, q, radii = rows[:, 6:9], rows[:, -4:-1], rows[:, -1:]
+        normals, offsets = planes[:, :3], planes[:, 3]
+        with np.errstate(invalid="ignore", over="ignore"):
+            top = np.maximum(p @ normals.T, q @ normals.T) + offsets
+            top += radii * np.sqrt((normals * normals).sum(axis=1))
+            size = (np.abs(p) + np.abs(q) + radii) @ np.abs(normals).T + np.abs(offsets)
+            near = ~(top < -SLACK * size).any(axis=1)
+        return np.hstack([p, q, radii])[near], ids[near].astype(np.int32)
 
     def _everything(self) -> tuple[OwnedTriangles, Ids]:
         """Return all triangles, and all vertices."""

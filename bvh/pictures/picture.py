@@ -108,7 +108,6 @@ class Picture:
         return stream.getvalue()
 
     def _repr_png_(self) -> bytes:
-        """PNG for notebooks."""
         return self.png(WIDEST)
 
     def _repr_html_(self) -> str:
@@ -182,7 +181,7 @@ def check_path(file: Path, kind: str, is_supported: bool) -> None:
 
 def write(path: str | os.PathLike[str], stream: io.BytesIO) -> None:
     """Replace a file by the content of a stream."""
-    replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
+    replace_file(os.fspath(path), [np.frombuffer(stream.getbuffer(), np.uint8)])
 
 
 def _format_of(file: Path) -> str | None:

@@ -22,7 +22,7 @@ class Occluders(Protocol):
 
     @property
     def any_hit(self) -> Callable[..., TruthResult]:
-        """Return for each ray whether it hits anything."""
+        """The query whether rays hit anything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class InParts(Occluders, Protocol):
 
     @property
     def visible_tree(self) -> Callable[..., RenderSource]:
-        """Return a smaller source that renders identically from this camera."""
+        """The method that returns a smaller source, with the same picture for a camera."""
 
 
 # Subjects of pictures.

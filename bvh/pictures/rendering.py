@@ -134,26 +134,18 @@ def render(
 
         light = lamp, softness, light_rays, reach
         drawing = _Drawing(
-            source,
-            camera,
-            shade,
-            samples,
-            data,
-            light,
-            hottest,
-            ground,
-            threads=threads,
+            source, camera, shade, samples, data, light, hottest, ground, threads=threads,
             progress=looking,
-        )
+        )  # fmt: skip
         row = drawing.row
         in_rays = report and (lambda done, n: report(looked + done * row, looked + n * row))
         return drawing.picture(threads, in_rays, began)
 
 
 class _Drawing:
-    """A picture that is rendered in bands of rows; `row` counts the camera's rays through one.
+    """A picture that is rendered in bands of rows; `row` is the number of camera rays in a row.
 
-    `progress` is that of rays that search for visible parts.
+    `progress` is called for rays that search for visible parts.
     """
 
     def __init__(

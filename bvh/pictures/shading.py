@@ -35,7 +35,7 @@ BOUNCED = 0.06
 
 
 class Sight:
-    """Hits of the rays (height, width) of a band; properties of hits have a row for each.
+    """Hits of the rays (height, width) of a band; properties have a row for each hit.
 
     `cells` are the cells of the tile that the rays are in, as from `lights.cells_of`; `rays` counts
     the rays that have been cast, with those to lights.
@@ -45,7 +45,7 @@ class Sight:
         self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: Ints
     ) -> None:
         self.stage, self.hits, self.mask = stage, hits, hits.mask
-        # Attributes without `all` are of the rays that hit.
+        # Attributes without `all` in their names have only the rays that hit.
         self.seen = hits[self.mask]
         shape = (*self.mask.shape, 3)
         self._all_rays = [np.broadcast_to(given, shape) for given in (origins, directions)]

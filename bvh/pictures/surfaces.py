@@ -67,10 +67,8 @@ class Surfaces:
         # A bound for the intermediate numbers of each point, to multiply by ROUNDINGS.
         largest_term = np.empty(len(leaf))
         for tree, rows in self._by_tree(leaf):
-            primitives, matrices = (
-                self.trees[tree].arrays.primitives,
-                np.abs(self._maps(leaf[rows])),
-            )
+            primitives = self.trees[tree].arrays.primitives
+            matrices = np.abs(self._maps(leaf[rows]))
             largest_term[rows] = matrices[:, :, 3].max(axis=1)
             if isinstance(primitives, Triangles):
                 size = largest_of(largest_of(primitives.points[primitives.faces[prim[rows]]]))

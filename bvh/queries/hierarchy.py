@@ -45,9 +45,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
     names them. So do queries that do not support the primitives of a tree or an included instance:
-    queries of points and pairs need triangles, those of regions triangles or boxes. Spheres and
-    capsules are also supported by `distance_to`, `overlap_tree`, `Scene.clearances`,
-    `Scene.collisions`, and all queries of points except `winding_number`.
+    queries of points, pairs and frustums need triangles, those of boxes and balls triangles or
+    boxes. `distance_to`, `overlap_tree`, `self_overlaps`, `Scene.clearances`, `Scene.collisions`,
+    queries of regions, and those of points but `winding_number`, also take spheres and capsules.
 
     Examples
     --------
@@ -130,9 +130,10 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         False. Hits are decided exactly, touching included, as by `ray_sphere`; normals point
         outward. `all_hits` and `count_hits` have two hits of a sphere that a ray crosses, where it
         enters and where it leaves; other queries, and all with a filter, use the first in range.
-        ``cull="back"`` ignores points where rays leave. The closest point is that of the surface,
-        also from inside. A point in or on any of them is inside for `contains`.
-        Regions, winding numbers, solids, picks with a radius and selections do not take them.
+        ``cull="back"`` ignores points where rays leave, "front" those where they enter. The closest
+        point is that of the surface, also from inside. A point in or on any of them is inside for
+        `contains`.
+        Winding numbers, solids and selections do not take them.
 
         Parameters
         ----------

@@ -348,7 +348,7 @@ class TreeQueries(
         """Return a function that finds the pairs of faces of this tree and another that meet."""
         from bvh.queries.batches.overlap_batches import find_pairs
 
-        if query == "overlap_tree" and has_shapes(query, self, other):
+        if has_shapes(query, self, other):
             assert isinstance(other, TreeBase)
             found: FindPairs[Pairs] = enrolled("contacts of round trees")(self, other)
             return found

@@ -132,7 +132,7 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 
 
 def unchanging(array: NDArray[Any], given: object) -> NDArray[Any]:
-    """Return the array that was read from the argument `given` as `owned`; copied if needed."""
+    """Return the array read from the argument `given`, read-only; a copy if it could change."""
     # Converted numbers, and those of a list, are new. An array that is read-only together with all
     # that it is a view of does not change, unless its owner makes it writable again. Another
     # read-only view may change: by a view that is writable, or in a mapped file by another process.

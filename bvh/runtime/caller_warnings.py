@@ -27,7 +27,7 @@ class BVHWarning(UserWarning):
 
 
 def warn_caller(message: str) -> None:
-    """Give a `BVHWarning` at the first line up the stack that is outside the packages `OURS`."""
+    """Issue a `BVHWarning` for the first line up the stack that is outside the packages `OURS`."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
         level, frame = level + 1, frame.f_back

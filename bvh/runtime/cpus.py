@@ -1,7 +1,4 @@
-"""CPUs that this process may use.
-
-Affinity, the quota of its container (cgroup v2), BVH_NUM_THREADS.
-"""
+"""CPUs that this process may use: affinity, the quota of its container, BVH_NUM_THREADS."""
 
 import contextlib
 import math

@@ -40,7 +40,7 @@ def is_other(*arguments: object) -> bool:
 
 
 def _is_lazy(value: Any) -> bool:
-    # The method returns None if an array of xarray, which may hold a lazy one, does not.
+    # Arrays of xarray have this method, too; it returns None unless their data are lazy.
     return hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None
 
 
@@ -74,7 +74,7 @@ def kind_of(value: object) -> str:
 
 
 def as_numpy(name: str, value: Any) -> NDArray[Any]:
-    """Return an array of another library as a numpy array, of the same memory if that can be."""
+    """Return an array of another library as a numpy array, of the same memory if possible."""
     # Raises a TypeError, which names the argument, if its memory cannot be read as it is: it is
     # traced, on another device, or part of a graph that gradients go through.
     tracer = getattr(sys.modules.get("jax.core"), "Tracer", ())

@@ -19,7 +19,6 @@ from bvh.runtime.interrupts import deferred_interrupts
 PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 
-
 # Owner of a re-entrant lock for the import of Numba, which two threads cannot import together.
 activation: Any = SimpleNamespace(_lock=threading.RLock())
 # Owners of the locks that forks take: `activation`, and those of Numba and llvmlite after their
@@ -29,7 +28,7 @@ _holders: list[Any] = [activation]
 
 
 def guard_compiler() -> None:
-    """Have forks wait for Numba, too; called under `activation`, after Numba is imported."""
+    """Make forks wait for Numba, too; called under `activation`, after Numba is imported."""
     from llvmlite.binding import ffi
     from numba.core import compiler_lock
 

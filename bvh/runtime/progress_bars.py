@@ -29,7 +29,6 @@ class Bar(Protocol):
 
 ProgressLike = Progress | bool | Bar | type[Bar]
 
-
 NO_PROGRESS: AbstractContextManager[None] = contextlib.nullcontext()
 
 

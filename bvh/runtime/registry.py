@@ -13,7 +13,7 @@ _homes: dict[str, tuple[str, str]] = {}
 
 
 def enrol(task: str, module: str, name: str) -> None:
-    """Have a function `name` of a module do a task, named by a text, for lower folders."""
+    """Register the function `name` of a module for a task, by which lower folders find it."""
     _homes[task] = module, name
 
 
@@ -25,7 +25,7 @@ def enrolled(task: str) -> Any:
 
 @contextmanager
 def extra(name: str, purpose: str) -> Iterator[None]:
-    """Have an ImportError in the block say which extra to install; `purpose` begins its message."""
+    """Make an ImportError in the block name the extra to install; `purpose` begins its message."""
     try:
         yield
     except ImportError as error:

@@ -54,7 +54,7 @@ class Job:
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
         self.error: BaseException | None = None
-        # Locked by whoever makes or withdraws the call; locked until it has returned.
+        # `begun`: locked by whoever makes or withdraws the call. `ended`: until it has returned.
         self.begun, self.ended = threading.Lock(), threading.Lock()
         self.ended.acquire()
 
@@ -65,7 +65,7 @@ class Job:
 
 
 class _Helper(threading.Thread):
-    """A thread that waits for a job, does it, and waits for the next one."""
+    """A thread that waits for a job, makes its call unless it is withdrawn, and waits again."""
 
     # To release a lock takes a tenth of the time of an executor's `submit`, and wakes this thread
     # alone, whereas threads that wait for one queue wake one another in turn.
@@ -85,7 +85,7 @@ class _Helper(threading.Thread):
                     job.call()
                 except BaseException as error:
                     job.error = error
-            # Before the caller knows of its end, as it may need this helper at once.
+            # Listed before `ended` is released: the caller may need this helper at once.
             _idle.append(self)
             job.ended.release()
             del job
@@ -110,10 +110,10 @@ def _with_helpers(
     work: Callable[[list[Job], Callable[[], None]], object], call: Callable[[], object],
     count: int, threads: int, stop: Callable[[], object],
 ) -> None:  # fmt: skip
-    """Do work(jobs, check) while up to `count` helpers, of a pool of `threads`, make a call: jobs.
+    """Do work(jobs, check) while up to `count` helpers, of a pool of `threads`, do the jobs.
 
-    check() raises a lost KeyboardInterrupt. `stop` is called after an error, of this thread or of a
-    helper, which is raised once all calls have returned.
+    Each job makes one call. check() raises a lost KeyboardInterrupt. `stop` is called after an
+    error, of this thread or of a helper, which is raised once all calls have returned.
     """
 
     def call_or_stop() -> None:
@@ -128,7 +128,7 @@ def _with_helpers(
         if count > 0:
             pool(threads)
         for _ in range(count):
-            # list.pop is one step: two threads never take the same helper.
+            # list.pop is one step, here and below: two threads never take the same item.
             try:
                 helper = _idle.pop()
             except IndexError:
@@ -185,7 +185,6 @@ def watch(
     results: list[Any] = [None] * len(waiting)
 
     def run() -> None:
-        # list.pop is one step: two threads never take the same call.
         while waiting and not cancel[0]:
             try:
                 position, call = waiting.pop()
@@ -223,7 +222,6 @@ class Shelf(Generic[Scratch]):
 
     def take(self) -> Scratch:
         """Return scratch memory for one thread, which may give it back for reuse."""
-        # pop and append are one step each, so threads need no lock.
         try:
             return self._free.pop()
         except IndexError:
@@ -274,7 +272,6 @@ def share(
     done: list[int] = []
 
     def take() -> bool:
-        # list.pop is one step: two threads never take the same chunk.
         try:
             start, stop = chunks.pop()
         except IndexError:
@@ -297,9 +294,9 @@ def share_claimed(
     count: int, size: int, least: int, work: Callable[[int, int], object],
     claim: Callable[[NDArray[np.int64], int], object], threads: int,
 ) -> None:  # fmt: skip
-    """Do what work(start, stop) does for chunks of 0..count, as `share`, with one call a thread.
+    """Do the work of `share` by a kernel that claims chunks, after a first chunk by `work`.
 
-    claim(queue, most) calls a kernel that claims up to `most` chunks of a queue. A queue has the
+    claim(queue, most) calls the kernel, which does up to `most` chunks of a queue. A queue has the
     number of chunks that are claimed, then where each begins, and the end of the last one.
     """
     queue, used = queue_of(count, size, least, work, threads)

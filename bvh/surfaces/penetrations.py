@@ -37,7 +37,7 @@ ENOUGH, NOISE = 1e-6, 2.0**-40
 # Simplices that are divided at a time, and the most in a search; the most while all that is found
 # is noise, as where solids overlap by a rounding error, so that few simplices are ruled out.
 BATCH, MOST, FEWER = 256, 1 << 16, 1 << 12
-# Places of a simplex beside its corners: where its bound was attained, and a corner of its parent.
+# Other places of a simplex: where its parent's bound was attained; its lost corner, or `_uphill`.
 MORE = 2
 # The steps that approximate the nearest point of a convex hull.
 STEPS = 12
@@ -52,7 +52,7 @@ class Deepest(NamedTuple):
     prim_id: tuple[int, int]  # the faces of the first solid and of the second nearest to the point
     own: bool  # whether the point is of the first solid, inside the second
     error: float  # the depth is larger by at most this
-    length: float  # of the part of an edge, if no vertex of one solid is inside the other
+    length: float  # of that part; 0 if a vertex or a face's middle is inside the other solid
 
 
 NOTHING = Deepest(0.0, np.full(3, np.nan), np.full(3, np.nan), (-1, -1), False, 0.0, 0.0)
@@ -100,8 +100,8 @@ class _Places:
     """Points of a solid, and the nearest points of the surface of another.
 
     `depth` is the distance from the other surface, negative outside, and `own_depth` that from the
-    first, +inf for points on it; `near` is the nearest point of the other surface, in face `face`
-    with the unit normal `normal`, and `clear` its distance from `distances_to_creases`.
+    solid's own, +inf for points on it; `near` is the nearest point of the other surface, in `face`
+    with the unit normal `normal`, and `clear` its distance from edges by `distances_to_creases`.
     """
 
     def __init__(self, own: Surface, other: Surface, threads: int) -> None:
@@ -157,6 +157,7 @@ class _Places:
 
     @staticmethod
     def _simplices(corners: Whole) -> Whole:
+        """Return simplices by their corners, at first with MORE of these as other places."""
         return np.concatenate([corners, corners[:, :MORE]], axis=1)
 
 
@@ -194,7 +195,7 @@ class _Search:
         return self.best + max(self.best * ENOUGH, self._least)
 
     def look_at(self, places: _Places, numbers: Whole) -> None:
-        """Compare some of the places with the best so far, which remains if they are as deep."""
+        """Compare places not outside their own solid with the best so far, which ties keep."""
         depth = np.where(places.own_depth[numbers] >= 0.0, places.depth[numbers], 0.0)
         if len(depth) and depth.max() > self.best * (1.0 + NOISE):
             k = int(depth.argmax())
@@ -217,7 +218,7 @@ class _Search:
         self.error = max(self.limit, lost) - self.best
 
     def _divided(self, part: _Cells) -> _Cells:
-        """Look at places in simplices, and return the halves of those that may hold deeper ones."""
+        """Test a few places in simplices; return halves of those that may hold deeper ones."""
         places, count = part.places, part.cells.shape[1] - MORE
         most, aim = _bounds(places, part.cells, self.limit)
         most = np.minimum(most, part.bound)
@@ -233,7 +234,7 @@ class _Search:
         live = most > self.limit
         aims, middles, *more = numbers.reshape(len(added), -1)
         if in_space:
-            # In the others the distance is nowhere at a local maximum.
+            # In the others the distance has no local maximum, see `_uphill`.
             live &= ~(np.abs(places.depth[more[0]]) > least)
         cells, most, aims, middles = cells[live], most[live], aims[live], middles[live]
         rows, halves = np.arange(len(cells)), []
@@ -259,7 +260,7 @@ def _first_bounds(places: _Places, corners: Whole) -> Reals:
 def _bounds(places: _Places, cells: Whole, limit: float) -> tuple[Reals, Reals]:
     """Return bounds of the depth in simplices, and where they are attained.
 
-    Bounds above a limit are the least: values of the game of functions against corners.
+    Those above `limit` are the least: values of a game of functions against corners.
     """
     count = cells.shape[1] - MORE
     at = places.at[cells[:, :count]]

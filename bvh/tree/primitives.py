@@ -150,9 +150,9 @@ def _stay(interval, t_min, t_max):
 @inlined
 def _cross(interval, t_min, t_max, cull):
     """Return (t, side) where a line first crosses the surface of a shape in a range."""
-    # If its back is culled, only where it enters the shape.
+    # If a side is culled, only where it leaves the shape, or enters it.
     hit, near, far = interval
-    if hit and t_min <= near <= t_max:
+    if hit and cull != FRONT and t_min <= near <= t_max:
         return near, FRONT
     leaves = hit and cull != BACK and t_min <= far <= t_max
     return (far, BACK) if leaves else (INF, MISS)
@@ -163,7 +163,7 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not.
 
     `scaled` is what `triangles.scaled_ray` returns for the ray, and `cull` the side from which
-    triangles are not hit, FRONT or BACK, 0 for none; of round shapes it is not FRONT.
+    triangles and round shapes are not hit, FRONT or BACK, 0 for none.
     """
     return {
         Triangles: _intersect_triangle, Custom: _intersect_custom, Instanced: _intersect_instanced,
@@ -192,7 +192,7 @@ def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
 def weights(primitives, prim, o, d, scaled, t_min, t_max):
     """Return the weights (u, v) of a hit on a triangle, or those of a custom test; NaN for shapes.
 
-    Arguments are those of `intersect`; the ray is known to hit the primitive.
+    Arguments are those of `intersect`; the ray must hit the primitive.
     """
     return {
         Triangles: _triangle_weights, Custom: _custom_weights, Instanced: _instanced_weights
@@ -214,14 +214,14 @@ def corner_at(vertices, point):
 
 
 @by_type()
-def distance_of(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return t where a ray meets a primitive that it is known to hit."""
+def distance_of(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    """Return t where a ray hits a primitive, as `intersect` does; the ray must hit it."""
     if primitives.instance_class is Triangles:
-        return lambda primitives, prim, o, d, scaled, t_min, t_max: distance(
+        return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: distance(
             o, d, scaled[2], scaled[3], corners(primitives, prim), NO_VERTEX
         )
-    return lambda primitives, prim, o, d, scaled, t_min, t_max: intersect(
-        primitives, prim, o, d, scaled, t_min, t_max, 0
+    return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: intersect(
+        primitives, prim, o, d, scaled, t_min, t_max, cull
     )[0]
 
 

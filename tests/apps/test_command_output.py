@@ -24,6 +24,7 @@ def test_names_do_not_colour_the_screen(run: Run) -> None:
     assert (code, out) == (2, "") and "\x1b" not in err and "[31mred.ply" in err
 
 
+@pytest.mark.long
 def test_encodings_without_the_letters_of_a_name(tmp_path: Path) -> None:
     """What was done is told, as well as can be: it is no failure."""
     name = "\N{SNOWMAN}.ply"

@@ -296,8 +296,10 @@ def test_pictures_get_finer() -> None:
     assert fine.wait(120)
     tracer.choose(None)
     assert shown[-1] is None
-    tracer.close()
     before = len(shown)
+    tracer.moved()
+    assert len(shown) == before
+    tracer.close()
     tracer.choose("cost")
     assert len(shown) == before
     assert reduced(400, 300, 10**9) == (400, 300) and reduced(3, 1000, 1) == (1, 18)

@@ -289,6 +289,7 @@ def test_the_page_asks_for_nothing_elsewhere(window: Window) -> None:
     assert not window.errors
 
 
+@pytest.mark.long
 def test_orbiting_keeps_picks_right(window: Window) -> None:
     """After a drag without shift the camera is another, and picks follow it."""
     before = window.camera

@@ -80,6 +80,7 @@ def test_peers_answer_as_we_do(name: str, questions: list[Task], scene: scenes.S
     assert answered >= (1 if name == "fcl" else 8)
 
 
+@pytest.mark.long
 def test_moving_scenes_pass_their_checks(scene: scenes.Scene) -> None:
     """Picks, moving instances, and what is timed of them."""
     instances, whole = lattice(scenes.load("organic-3"), 8)
@@ -207,6 +208,7 @@ def test_both_folders_can_be_moved() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.long
 @drawn
 def test_a_run_of_the_command(run: Run) -> None:
     only = "primary,diffuse-shuffled,leaks"

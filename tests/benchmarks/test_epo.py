@@ -30,12 +30,12 @@ def test_small_trees() -> None:
 @pytest.mark.parametrize("quality", QUALITIES)
 def test_overlap_is_what_clipping_in_rational_numbers_gives(quality: str, rng: Rng) -> None:
     """For random triangles, long ones that are split, and such as lie in the planes of boxes."""
-    grid = rng.integers(0, 4, (60, 3, 3)).astype(float).reshape(-1, 3)
+    grid = rng.integers(0, 4, (30, 3, 3)).astype(float).reshape(-1, 3)
     meshes = [
-        soup(rng, 60, 0.4),
-        needles(rng, 60),
-        (grid, np.arange(180).reshape(-1, 3)),
-        (np.where(rng.random((180, 1)) < 0.01, np.nan, grid), np.arange(180).reshape(-1, 3)),
+        soup(rng, 30, 0.4),
+        needles(rng, 30),
+        (grid, np.arange(90).reshape(-1, 3)),
+        (np.where(rng.random((90, 1)) < 0.01, np.nan, grid), np.arange(90).reshape(-1, 3)),
     ]
     for vertices, faces in meshes:
         tree = BVH.from_triangles(vertices * 1e3 + 1e4, faces, quality=quality)

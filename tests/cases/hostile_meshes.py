@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 # Bytes that hostile files unpack to, and what they may.
-LARGE, LIMIT = 1 << 25, 1 << 23
+LARGE, LIMIT = 1 << 23, 1 << 21
 BIN = "data:application/octet-stream;base64,"
 
 

@@ -140,7 +140,6 @@ def options(m: Any) -> Rows:
         yield row(BOTH, "cull", m.tree.closest_hit, *RAY, cull=cull)
     for tree in m.boxes, m.obbs:
         yield row(ValueError, "cull", tree.any_hit, *RAY, cull="back")
-    yield row(ValueError, "cull must be None or 'back'", m.balls.closest_hit, *RAY, cull="front")
     for name in RAY_QUERIES:
         call = getattr(m.tree, name)
         for mask in -1, 2**32, 1.0, "a":
@@ -344,9 +343,8 @@ def picks(m: Any) -> Rows:
     yield row(TypeError, "camera must be a Camera, got str", m.tree.pick, "camera", 1.0, 2.0)
     message = "radius must be a finite number of at least 0"
     yield row(ValueError, message, m.tree.pick, CAMERA, 1.0, 2.0, -1.0)
-    message = "a pick with a radius needs a BVH over triangles, boxes or obbs"
+    message = "a pick with a radius needs a BVH over triangles, boxes, .* or capsules"
     yield row(TypeError, message, m.custom.pick, CAMERA, 1.0, 2.0, 3.0)
-    yield row(TypeError, "spheres", m.balls.pick, CAMERA, 20, 20, radius=3)
 
 
 def scenes(m: Any) -> Rows:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 import pickle
 import warnings
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from bvh import BVH
 from bvh.compat.trimesh import CollisionManager, scene_to_collision
 from bvh.compat.trimesh_points import tree_of
 from tests.oracles import points
+from tests.scene.test_round_pairs import of_segments
 
 THEIRS = trimesh.collision.CollisionManager
 METHODS = [name for name, _ in inspect.getmembers(THEIRS, inspect.isfunction) if name[0] != "_"]
@@ -168,7 +171,7 @@ def test_nothing_to_compare() -> None:
 
 
 def test_spheres_and_capsules() -> None:
-    """Surfaces, which a box is solid around; contacts are of meshes alone."""
+    """Surfaces, which a box is solid around."""
     manager, box = CollisionManager(), trimesh.creation.box([2.0, 2.0, 2.0])
     manager.add_object("box", box)
     manager.add_object("ball", BVH.from_spheres([[0, 0, 0]], 1.0), at(3.0, 0.0, 0.0))
@@ -187,10 +190,96 @@ def test_spheres_and_capsules() -> None:
     # A box within a ball or a capsule does not touch its surface.
     inner = trimesh.creation.box([0.25, 0.25, 0.25])
     assert not manager.in_collision_single(inner, at(3.0, 4.0, 0.0))
-    with pytest.raises(TypeError, match="return_data needs meshes"):
-        manager.in_collision_internal(return_data=True)
     with pytest.raises(TypeError, match="spheres or capsules, got triangles"):
         manager.add_object("tree", tree_of(box))
+
+
+def test_contacts_of_spheres_and_capsules(rng: np.random.Generator) -> None:
+    """Points, normals and depths, against the distance of the axes by rationals."""
+    for k in range(30):
+        p, q = rng.normal(size=(2, 2, 3))
+        radii = rng.uniform(0.5, 1.5, 2)
+        if k % 3 == 0:
+            q[0] = p[0]
+        if k % 5 == 0:
+            p, q, radii = np.round(p * 2.0) * 0.5, np.round(q * 2.0) * 0.5, np.array([1.0, 1.0])
+        first, second = (BVH.from_capsules(p[[i]], q[[i]], radii[i]) for i in (0, 1))
+        manager = CollisionManager()
+        manager.add_object("first", first)
+        hit, data = manager.in_collision_single(second, return_data=True)
+        ends = [[Fraction(x) for x in row] for row in (*p.tolist(), *q.tolist())]
+        axes = math.sqrt(of_segments(ends[0], ends[2], ends[1], ends[3]))
+        assert hit == (len(data) == 1)
+        if not hit:
+            assert axes > sum(radii) or axes < max(radii)
+            continue
+        (contact,) = data
+        assert abs(contact.depth - (sum(radii) - axes)) < 1e-13
+        assert contact.index("first") == contact.index("__external") == 0
+        assert abs(np.linalg.norm(contact.normal) - 1.0) < 1e-12
+        # The point is as deep in both.
+        for tree in (first, second):
+            off = tree.signed_distance(contact.point)
+            if axes > 0.0 and contact.depth <= 2.0 * min(radii):
+                assert abs(off + 0.5 * contact.depth) < 1e-9
+        if axes > 0.0:
+            step = np.linalg.inv(at(*-contact.normal * (contact.depth + 1e-9)))
+            assert not manager.in_collision_single(second, step)
+
+
+def test_contacts_of_round_shapes_and_meshes(rng: np.random.Generator) -> None:
+    """The depth is that of the deepest point of the axis; for a ball in a cube in closed form."""
+    cube = trimesh.creation.box([2.0, 2.0, 2.0])
+
+    def signed(points: np.ndarray) -> np.ndarray:
+        off = np.abs(points) - 1.0
+        return np.linalg.norm(np.maximum(off, 0.0), axis=-1) + np.minimum(off.max(axis=-1), 0.0)
+
+    manager, hits = CollisionManager(), 0
+    manager.add_object("cube", cube)
+    for k in range(40):
+        p, q = rng.uniform(-1.6, 1.6, (2, 3))
+        radius = float(rng.uniform(0.1, 0.5))
+        q = p if k % 3 == 0 else q
+        limb = BVH.from_capsules([p - 1.0], [q - 1.0], radius)
+        axis = p + np.linspace(0.0, 1.0, 20_001)[:, None] * (q - p)
+        hit, data = manager.in_collision_single(limb, at(1.0, 1.0, 1.0), return_data=True)
+        least = float(signed(axis).min())
+        for contact in data:
+            assert contact.names == {"cube", "__external"}
+            hits += 1
+            assert -1e-12 <= radius - least - contact.depth + 1e-4 <= 3e-4
+            face = contact.index("cube")
+            if face < 0:
+                assert np.isnan(contact.normal).all()
+                continue
+            np.testing.assert_allclose(contact.normal, cube.face_normals[face], atol=1e-12)
+            assert abs(limb.signed_distance(contact.point - 1.0)) <= radius + 1e-12
+        assert hit == (least <= radius)
+    assert hits > 60
+    manager.add_object("ball", BVH.from_spheres([[0, 0, 0]], 0.5), at(0.0, 0.25, 1.25))
+    _, data = manager.in_collision_internal(return_data=True)
+    assert [contact.depth for contact in data] == [0.25, 0.25]
+    np.testing.assert_allclose(data[0].point, [0.0, 0.25, 0.875], atol=1e-12)
+    other = CollisionManager()
+    other.add_object("ball", BVH.from_spheres([[0, 0, 0]], 0.5), at(0.0, 0.25, 1.25))
+    hit, names, data = other.in_collision_other(manager, return_names=True, return_data=True)
+    assert hit and names == {("ball", "cube"), ("ball", "ball")}
+    normals = {tuple(contact.normal.tolist()) for contact in data if len(contact.names) == 2}
+    assert normals == {(0.0, 0.0, -1.0)}
+    distance, data = manager.min_distance_single(
+        BVH.from_spheres([[0, 0, 0]], 0.5), at(0.0, 4.0, 0.0), return_data=True
+    )
+    assert distance == data.distance == 2.5
+    assert data.point("cube").tolist() == [0.0, 1.0, 0.0]
+    assert data.point("__external").tolist() == [0.0, 3.5, 0.0]
+    # Open meshes bound nothing.
+    manager.add_object("cube", trimesh.Trimesh(cube.vertices, cube.faces[:-1], process=False))
+    _, data = manager.in_collision_single(
+        BVH.from_spheres([[0, 0, 1]], 0.5), at(0.0, 0.0, 0.0), return_data=True
+    )
+    with pytest.raises(ValueError, match="depth needs closed meshes, but the mesh has open edges"):
+        next(c for c in data if "cube" in c.names).depth  # noqa: B018
 
 
 def test_refusals() -> None:

@@ -158,6 +158,37 @@ def test_every_body_can_be_left_out(rng: np.random.Generator) -> None:
         assert one == pytest.approx(dist[0], abs=1e-12)
 
 
+def test_keywords_and_whole_numbers() -> None:
+    """`mj_multiRay` takes the names of MuJoCo's arguments, and a cutoff that is an integer."""
+    *_, ours = _crowd()
+    down = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
+    for cutoff, wanted in ((10, 9.0 - 1.2), (3, -1.0)):
+        geom, dist, normal = np.zeros(2, np.int32), np.zeros(2), np.zeros(6)
+        door.mj_multiRay(
+            ours,
+            [1.0, 0.0, 9.0],
+            down,
+            None,
+            1,
+            -1,
+            geom,
+            dist,
+            cutoff=cutoff,
+            normal=normal,
+            nray=1,
+        )
+        assert dist.tolist() == [pytest.approx(wanted), 0.0]
+
+
+def test_rays_before_the_first_state() -> None:
+    """Geoms have no places before `follow`: an error says so, with planes or without."""
+    for geom in ("plane", "sphere"):
+        xml = f'<mujoco><worldbody><geom type="{geom}" size="1 1 1"/></worldbody></mujoco>'
+        world = door.scene(mujoco.MjModel.from_xml_string(xml))
+        with pytest.raises(ValueError, match=r"call follow\(data\) before rays are cast"):
+            world.closest_hit([0.0, 0.0, 5.0], [0.0, 0.0, -1.0])
+
+
 def test_a_cast_changes_nothing_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a cast leaves out is there for casts meanwhile, and after one that was interrupted."""
     *_, ours = _crowd()

@@ -26,6 +26,7 @@ def meshes() -> dict[str, Any]:
             "cells": grid.cast_to_unstructured_grid()}  # fmt: skip
 
 
+@pytest.mark.long
 def test_found_without_an_import() -> None:
     """The entry point is enough, in a process that imports PyVista alone."""
     code = "import pyvista as pv; print(pv.Sphere().bvh.closest_hit([0, 0, 5], [0, 0, -1]).t)"

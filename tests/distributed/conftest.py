@@ -31,7 +31,7 @@ def cluster() -> Iterator[Any]:
         yield client
 
 
-@pytest.fixture(params=["sync", "threads", "cluster"])
+@pytest.fixture(params=["sync", "threads", pytest.param("cluster", marks=pytest.mark.long)])
 def scheduler(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Have one of the schedulers compute everything."""
     dask = pytest.importorskip("dask")

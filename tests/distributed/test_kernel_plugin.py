@@ -130,6 +130,7 @@ print(json.dumps({{"kept": kept, "faults": faults[1]}}))
 """
 
 
+@pytest.mark.long
 def test_freed_memory_is_kept_where_a_nanny_would_have_it_returned() -> None:
     assert not keep_freed_memory(0)
     trimmed = {"MALLOC_TRIM_THRESHOLD_": 65536}

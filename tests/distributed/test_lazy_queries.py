@@ -115,6 +115,7 @@ def test_scene(tree: bvh.BVH, rays: Any) -> None:
     same(near, wanted_near, (*POINTS, "instance_id", "leaf"))
 
 
+@pytest.mark.parametrize("scheduler", ["sync", "threads", "cluster"], indirect=True)
 @pytest.mark.usefixtures("scheduler")
 def test_parts(tree: bvh.BVH, rays: Any, tmp_path: Path) -> None:
     vertices, faces = sphere(3)

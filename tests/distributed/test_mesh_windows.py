@@ -239,6 +239,15 @@ def test_what_is_no_mesh(missing: str, tmp_path: Path, rng: np.random.Generator)
         corners_in_windows(path)
 
 
+def test_a_mesh_as_a_pair_or_list(tmp_path: Path) -> None:
+    """Vertices and faces are one mesh in a tuple or list; pairs of them are several."""
+    vertices, faces = sphere(1)
+    plain = [vertices.tolist(), faces.tolist()]
+    for k, one in enumerate(((vertices, faces), [vertices, faces], plain, [plain])):
+        assert len(bvh.partition(one, tmp_path / f"{k}").sources) == 1
+    assert len(bvh.partition([plain, (vertices, faces)], tmp_path / "two").sources) == 2
+
+
 @pytest.mark.parametrize("count", [0, 12])
 def test_no_faces(count: int, tmp_path: Path, rng: np.random.Generator) -> None:
     path = tmp_path / "one.ply"

@@ -156,7 +156,7 @@ def test_winding_numbers(lazily: bool, tmp_path: Path, rng: np.random.Generator)
     faces = faces[rng.random(len(faces)) < 0.9]
     tree = bvh.BVH.from_triangles(vertices, faces)
     parts = random_parts(tmp_path / "parts", vertices, faces, rng, memory=90_000)
-    points = rng.uniform(-1.2, 1.2, (15, 20, 3))
+    points = rng.uniform(-1.2, 1.2, (5, 20, 3))
     points[0, :3, 0] = np.nan, np.inf, -np.inf
     exact = tree.winding_number(points, np.inf)
     for accuracy, error in ((2.0, 0.001), (4.0, 2e-5), (np.inf, 1e-12)):
@@ -176,7 +176,7 @@ def test_closest_points_whose_rounding_is_below_the_bound_of_a_part(
     vertices, faces = (corners * [9.0, 9.0, 1.0]).reshape(-1, 3), np.arange(1800).reshape(-1, 3)
     tree = bvh.BVH.from_triangles(vertices, faces)
     parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(600) % 50)
-    points = rng.uniform(-1.0, 1.0, (1000, 3)) * [4.0, 4.0, 0.9]
+    points = rng.uniform(-1.0, 1.0, (300, 3)) * [4.0, 4.0, 0.9]
     check_points(parts, tree, points, rng)
     limit = tree.distance(points)
     same(parts.closest_point(points, limit), tree.closest_point(points, limit), POINTS)

@@ -45,7 +45,7 @@ def in_space(flat: np.ndarray, axis: int, rng: Rng) -> np.ndarray:
 def test_simple_polygons_are_tiled(make: Any, rng: Rng) -> None:
     """No overlap, by exact areas, with corners in line, either way around, along every axis."""
     tried = 0
-    for _ in range(120):
+    for _ in range(50):
         flat = make(int(rng.integers(2, 14)), rng)
         if len(flat) < 3 or not oracle.is_simple([tuple(map(int, p)) for p in flat]):
             continue
@@ -60,7 +60,7 @@ def test_simple_polygons_are_tiled(make: Any, rng: Rng) -> None:
         assert len(faces) == len(polygon) - 2 and not owner.any()
         oracle.assert_tiled(points, polygon.tolist(), faces, axis)
         tried += 1
-    assert tried > 30
+    assert tried > 12
 
 
 def test_all_quads_of_a_grid() -> None:

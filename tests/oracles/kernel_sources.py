@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.cases.parsed_files import nodes_of
+
 # Functions of jit.py that make machine code, whatever they are imported as. What `alone` compiles
 # is called by its address, and part of no kernel that is stored.
 COMPILERS = {
@@ -39,25 +41,25 @@ def module_name(path: Path, package: Path) -> str:
 
 
 def without_annotations(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all below it, and remove annotations of functions."""
+    """Yield a node and all below it, but no annotations of functions."""
     pending = [node]
     while pending:
         part = pending.pop()
-        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
-            part.returns = None
-        elif isinstance(part, ast.arg):
-            part.annotation = None
         yield part
         # Much faster than `ast.iter_child_nodes`.
-        for value in vars(part).values():
+        for name, value in vars(part).items():
+            if name == "returns" or (name == "annotation" and isinstance(part, ast.arg)):
+                continue
             for child in value if type(value) is list else (value,):
                 if isinstance(child, ast.AST):
                     pending.append(child)
 
 
-def statements(module: str, text: str) -> Iterator[Statement]:
+def statements(module: str, path: Path) -> Iterator[Statement]:
     """Yield the statements of a module, without annotations and what only type checkers read."""
-    for node in ast.parse(text).body:
+    parsed = nodes_of(path)[0]
+    assert isinstance(parsed, ast.Module)
+    for node in parsed.body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         found = Statement(module, node)
@@ -83,10 +85,7 @@ class Package:
     def __init__(self, package: Path) -> None:
         self.paths = {module_name(path, package): path for path in package.rglob("*.py")}
         self.jit = f"{package.name}.runtime.jit"
-        self.modules = {
-            name: list(statements(name, path.read_text(encoding="utf-8")))
-            for name, path in self.paths.items()
-        }
+        self.modules = {name: list(statements(name, path)) for name, path in self.paths.items()}
 
     def compiles(self, statement: Statement) -> bool:
         """Return whether a statement uses a compiler of jit.py."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise, product
+from math import lcm
 
 Vector = list[Fraction]
 Planes = Sequence[Sequence[float]]
@@ -31,21 +32,24 @@ def square_of(x: Vector, p: Vector, q: Vector) -> Fraction:
     return _dot(away, away)
 
 
-def _determinant(m: list[Vector]) -> Fraction:
+def _determinant(m: list[list[int]]) -> int:
     if not m:
-        return Fraction(1)
+        return 1
     minors = ([[*row[:k], *row[k + 1 :]] for row in m[1:]] for k in range(len(m)))
-    return sum(((-1) ** k * m[0][k] * _determinant(n) for k, n in enumerate(minors)), Fraction(0))
+    return sum((-1) ** k * m[0][k] * _determinant(n) for k, n in enumerate(minors))
 
 
 def _solved(m: list[Vector], values: Vector) -> Vector | None:
-    """Solve equations by Cramer's rule."""
-    d = _determinant(m)
+    """Solve equations by Cramer's rule, each multiplied by what makes its numbers integers."""
+    rows = []
+    for row in ([*row, x] for row, x in zip(m, values, strict=True)):
+        common = lcm(*(x.denominator for x in row))
+        rows.append([x.numerator * (common // x.denominator) for x in row])
+    d = _determinant([row[:-1] for row in rows])
     if d == 0:
         return None
-    rows = [*zip(m, values, strict=True)]
-    replaced = ([[*row[:k], x, *row[k + 1 :]] for row, x in rows] for k in range(len(m)))
-    return [_determinant(each) / d for each in replaced]
+    replaced = ([[*row[:k], row[-1], *row[k + 1 : -1]] for row in rows] for k in range(len(m)))
+    return [Fraction(_determinant(each), d) for each in replaced]
 
 
 def _holds(planes: list[Vector], x: Vector) -> bool:

@@ -82,7 +82,7 @@ def random_triangles(
 def test_triangles_equal_rational_arithmetic(rng: np.random.Generator, grid: int) -> None:
     """Touching and inside, for all kinds of lassos, and triangles that share points with them."""
     found = np.zeros(4, np.int64)
-    for _ in range(120):
+    for _ in range(50):
         outline = random_outline(rng, grid)
         corners = random_triangles(rng, outline, grid, 12)
         touching, within = judged(outline, corners, False), judged(outline, corners, True)
@@ -96,7 +96,7 @@ def test_triangles_equal_rational_arithmetic(rng: np.random.Generator, grid: int
             found[truth[0] + 2 * truth[1]] += 1
     # Inside without touching does not exist; all else has been met.
     assert found[2] == 0
-    assert (found[[0, 1, 3]] > 30).all()
+    assert (found[[0, 1, 3]] > 12).all()
 
 
 def test_points_equal_rational_arithmetic(rng: np.random.Generator) -> None:

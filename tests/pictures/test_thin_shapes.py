@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
+from PIL import Image
 from typer.testing import CliRunner
 
 import bvh
@@ -101,5 +102,10 @@ def test_commands_take_clouds(tmp_path: Path) -> None:
     assert told.exit_code == 0 and "points          3" in told.stdout
     # They are no surface, closed or open.
     assert "closed" not in told.stdout
+    picture = tmp_path / "cloud.png"
+    told = CliRunner().invoke(
+        app, ["render", str(path), "-o", str(picture), "--shade", "material", "--size", "64x48"]
+    )
+    assert told.exit_code == 0 and len(np.unique(np.asarray(Image.open(picture).convert("L")))) > 5
     told = CliRunner().invoke(app, ["view", str(path), "--html", str(tmp_path / "cloud.html")])
     assert told.exit_code == 0 and "3 points" in told.stdout

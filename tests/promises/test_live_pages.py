@@ -21,7 +21,7 @@ from bvh.docs.programs.live_pages import PAGES  # noqa: E402
 LARGE = [pytest.param(name, marks=pytest.mark.long) for name in PAGES if name != "section"]
 
 
-@pytest.mark.parametrize("name", ["section", *LARGE])
+@pytest.mark.parametrize("name", [pytest.param("section", marks=pytest.mark.long), *LARGE])
 def test_pages(name: str, tmp_path: Path) -> None:
     """A page of one file that loads nothing; its caption has what the program found."""
     path = tmp_path / f"{name}.html"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import bvh
+from tests.cases.parsed_files import nodes_of
 
 FOLDER = Path(bvh.__file__).parent
 DECORATORS = {"kernel", "inlined", "entry", "method", "alone", "by_type", "func"}
@@ -64,7 +65,7 @@ def _loops() -> Iterator[str]:
     """Yield the file and the function of each loop of a kernel that does not clear bits."""
     for path in sorted(FOLDER.rglob("*.py")):
         name = path.relative_to(FOLDER).as_posix()
-        for function in ast.walk(ast.parse(path.read_text())):
+        for function in nodes_of(path):
             if isinstance(function, ast.FunctionDef):
                 words = {w for d in function.decorator_list for w in ast.unparse(d).split("(")}
                 compiled = {w.split(".")[-1] for w in words} & DECORATORS

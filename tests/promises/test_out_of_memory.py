@@ -125,9 +125,8 @@ def sweep(questions: str, threads: int, steps: int) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "questions", ["medium,all_hits", pytest.param("boxes,scene", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("questions", ["medium,all_hits", "boxes,scene"])
 def test_the_end_of_memory(questions: str) -> None:
     sweep(questions, 1, 12)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases.parsed_files import nodes_of
+
 BVH = Path(__file__).parents[2] / "bvh"
 CORE = (
     "runtime", "geometry", "tree", "traversal", "io", "surfaces", "queries", "camera", "picking",
@@ -30,9 +32,9 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__") and name != "_"
 
 
-def defined(tree: ast.AST) -> Iterator[str]:
+def defined(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield the private names that a module defines: functions, classes, variables, attributes."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
             names = [node.name]
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -44,10 +46,10 @@ def defined(tree: ast.AST) -> Iterator[str]:
         yield from filter(is_private, names)
 
 
-def private_uses(tree: ast.AST, core: set[str]) -> Iterator[tuple[int, str]]:
+def private_uses(nodes: list[ast.AST], core: set[str]) -> Iterator[tuple[int, str]]:
     """Yield lines and private names of the core that a module uses, but not those it defines."""
-    known = core - set(defined(tree))
-    for node in ast.walk(tree):
+    known = core - set(defined(nodes))
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in known:
             # What an object of the satellite has is called on `self`, at times inherited.
             if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
@@ -71,7 +73,7 @@ def uses_of(satellite: str, core: set[str]) -> list[str]:
     return [
         f"{path.relative_to(BVH)}:{line}: {name}"
         for path in files_of(satellite)
-        for line, name in private_uses(ast.parse(path.read_text(encoding="utf-8")), core)
+        for line, name in private_uses(nodes_of(path), core)
     ]
 
 
@@ -79,7 +81,7 @@ def uses_of(satellite: str, core: set[str]) -> list[str]:
 def core() -> set[str]:
     """Return the private names that the core defines."""
     paths = [path for folder in CORE for path in files_of(folder)]
-    return {name for path in paths for name in defined(ast.parse(path.read_text("utf-8")))}
+    return {name for path in paths for name in defined(nodes_of(path))}
 
 
 @pytest.mark.parametrize("satellite", SATELLITES)
@@ -96,8 +98,8 @@ def test_private_names_are_found() -> None:
         "class A:\n    def _own(self): self._field = tree._arrays\n"
         'a._own(), getattr(a, "_arrays"), a.__class__, "_unknown"\n'
     )
-    tree = ast.parse(text)
-    assert set(defined(tree)) == {"_own", "_field"}
-    assert set(private_uses(tree, {"_arrays", "_part", "_own"})) == {
+    nodes = [*ast.walk(ast.parse(text))]
+    assert set(defined(nodes)) == {"_own", "_field"}
+    assert set(private_uses(nodes, {"_arrays", "_part", "_own"})) == {
         (1, "_part"), (4, "_arrays"), (5, "_arrays"),
     }  # fmt: skip

@@ -210,7 +210,7 @@ def of_page(path: Path, names: dict[str, Any]) -> doctest.DocTest:
 WITH_SKIPS = [path for path in PAGES if skipped(of_page(path, {}))]
 
 
-FEW = [path for path in WITH_SKIPS if path.name in ("notebooks.md", "viewing.md")]
+FEW = [path for path in WITH_SKIPS if path.name == "viewing.md"]
 
 
 @pytest.mark.parametrize(

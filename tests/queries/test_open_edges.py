@@ -35,7 +35,7 @@ def open_ball() -> bvh.BVH:
 
 def test_as_edges_counted_one_by_one(rng: np.random.Generator) -> None:
     """By the positions of their ends, on round coordinates, whose bits are mostly zeros."""
-    for _ in range(300):
+    for _ in range(100):
         points = rng.integers(0, 3, (6, 3)) * rng.choice([1.0, 0.5, 1e300, -0.0])
         faces = rng.integers(0, 6, (rng.integers(0, 9), 3))
         if rng.random() < 0.5:
@@ -56,7 +56,7 @@ def test_as_edges_counted_one_by_one(rng: np.random.Generator) -> None:
 def test_windings_counted_one_by_one(rng: np.random.Generator) -> None:
     """Few vertices, some at one place, faces twice and degenerate: every edge by its two ways."""
     seen = set()
-    for _ in range(300):
+    for _ in range(100):
         points = rng.integers(0, 2, (5, 3)).astype(float)
         ball, faces = rng.random() < 0.5, rng.integers(0, 5, (rng.integers(1, 7), 3))
         if ball:

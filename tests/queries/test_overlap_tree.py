@@ -176,8 +176,8 @@ def test_long_lists(rng: np.random.Generator) -> None:
 
 def test_many_faces(rng: np.random.Generator) -> None:
     """Trees large enough for tasks on threads, all qualities alike."""
-    soup = soups.soup(rng, 4000, 0.05)
-    points, faces = soups.soup(rng, 4000, 0.05)
+    soup = soups.soup(rng, 3000, 0.06)
+    points, faces = soups.soup(rng, 3000, 0.06)
     other = points[:, [2, 0, 1]], faces
     wanted = brute_of(soup, other)
     assert len(wanted) > 100

@@ -93,21 +93,28 @@ def test_rays(kind: str, span: tuple[float, float], rng: np.random.Generator) ->
         one = tree.all_hits(o[3], d[3], *span)
         assert np.array_equal(one.t, rows[rows[:, 0] == 3, 1])
         assert tree.count_hits(o[3], d[3], *span) == counts[3]
-        # Culled at their backs, spheres are met only where rays enter them.
-        entries = rows[rows[:, 3] == 0]
-        front = tree.all_hits(o, d, *span, cull="back")
-        assert np.array_equal(np.stack([front.t, front.prim_id], axis=1), entries[:, 1:3])
-        assert front.front.all()
-        hits = tree.closest_hit(o, d, *span, cull="back")
-        nearest = np.full(len(o), np.inf)
-        np.minimum.at(nearest, entries[:, 0].astype(int), entries[:, 1])
-        assert np.array_equal(hits.t, nearest)
-        assert hits.front[hits.mask].all()
-        assert np.array_equal(tree.any_hit(o, d, *span, cull="back"), np.isfinite(nearest))
-        culled = np.bincount(entries[:, 0].astype(int), minlength=len(o))
-        assert np.array_equal(tree.count_hits(o, d, *span, cull="back"), culled)
-        cast = tree.caster(cull="back")
-        assert [cast(*o[k], *d[k], *span)[0] for k in range(20)] == nearest[:20].tolist()
+        # Culled at their backs, spheres are met where rays enter them; at their fronts, where they
+        # leave them.
+        for side, code in (("back", 0), ("front", 1)):
+            some = rows[rows[:, 3] == code]
+            left = tree.all_hits(o, d, *span, cull=side)
+            columns = left.ray_id, left.t, left.prim_id, ~left.front
+            assert np.array_equal(np.stack(columns, axis=1), some)
+            hits = tree.closest_hit(o, d, *span, cull=side)
+            nearest = np.full(len(o), np.inf)
+            np.minimum.at(nearest, some[:, 0].astype(int), some[:, 1])
+            assert np.array_equal(hits.t, nearest)
+            assert (hits.front[hits.mask] == (code == 0)).all()
+            first = np.searchsorted(some[:, 0], np.flatnonzero(hits.mask))
+            assert np.array_equal(hits.prim_id[hits.mask], some[first, 2])
+            assert np.array_equal(tree.any_hit(o, d, *span, cull=side), np.isfinite(nearest))
+            culled = np.bincount(some[:, 0].astype(int), minlength=len(o))
+            assert np.array_equal(tree.count_hits(o, d, *span, cull=side), culled)
+            begins = np.concatenate([[0], np.cumsum(culled)])[some[:, 0].astype(int)]
+            few = tree.all_hits(o, d, *span, cull=side, max_hits=2)
+            assert np.array_equal(few.t, some[np.arange(len(some)) - begins < 2, 1])
+            cast = tree.caster(cull=side)
+            assert [cast(*o[k], *d[k], *span)[0] for k in range(20)] == nearest[:20].tolist()
     hits = tree.closest_hit(o, d, *span)
     if kind == "anywhere":
         own = hits.prim_id[hits.mask]
@@ -124,7 +131,7 @@ def test_rays(kind: str, span: tuple[float, float], rng: np.random.Generator) ->
 def test_capsules(span: tuple[float, float], rng: np.random.Generator, tmp_path: Path) -> None:
     """As trees over one capsule each, of which `test_capsules.py` asks rationals; also moved."""
     p, radii, o, d = world(rng, "anywhere")
-    p, radii = p[:100], radii[:100]
+    p, radii = p[:40], radii[:40]
     q = p + rng.normal(size=p.shape) * 0.1
     good = np.isfinite(p).all(axis=1) & (radii >= 0.0)
     wanted = np.full((len(o), len(p)), np.inf)

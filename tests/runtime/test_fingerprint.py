@@ -51,8 +51,10 @@ def test_every_part_of_a_kernel_is_hashed(hashed: set[str], parsed: Package) -> 
     for part, namer in parts.items():
         # The programs of the documentation are a user's: Numba compiles them.
         if not part.module.startswith("bvh.docs.programs."):
-            why = f"named by {namer.module if namer else 'itself'}: {ast.unparse(part.node)}"
-            assert name_of(parsed, part.module) in hashed, why
+            by = namer.module if namer else "itself"
+            assert name_of(parsed, part.module) in hashed, (
+                f"named by {by}: {ast.unparse(part.node)}"
+            )
 
 
 def test_entries_in_memory_come_from_hashed_files(hashed: set[str], parsed: Package) -> None:

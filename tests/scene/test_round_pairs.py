@@ -236,7 +236,7 @@ def test_trees_are_refused() -> None:
         with pytest.raises(ValueError, match="one scale for all axes, and a shift, for spheres"):
             ask(ball, np.diag([1.0, 2.0, 1.0, 1.0]))
     with pytest.raises(TypeError, match="self_overlaps needs a BVH over triangles"):
-        ball.self_overlaps()
+        boxes.self_overlaps()
     with pytest.raises(TypeError, match="overlap_tree needs a BVH over triangles"):
         boxes.overlap_tree(ball)
     scene = bvh.Scene()
@@ -283,5 +283,40 @@ def test_overlaps_of_scenes(grid: bool, rng: np.random.Generator) -> None:
     assert sorted(found(scene.overlap_tree(leaf.tree, leaf.transform))) == sorted(rows)
     with pytest.raises(ValueError, match="transform must be None"):
         scene.overlap_tree(other, np.eye(4))
-    with pytest.raises(TypeError, match="self_overlaps needs triangles"):
-        scene.self_overlaps()
+    parts = [parts_of(leaf) for leaf in scene.leaves]
+    rows = [
+        [k, m, i, j]
+        for k, first in enumerate(parts) for i, one in enumerate(first)
+        for m, second in enumerate(parts) for j, two in enumerate(second)
+        if (k, i) < (m, j) and not len(one) == len(two) == 3 and meet(one, two)
+    ]  # fmt: skip
+    both = [k for k, leaf in enumerate(scene.leaves) if leaf.tree.kind == "triangles"]
+    pairs = found(scene.self_overlaps())
+    assert sorted(row for row in pairs if not {row[0], row[1]} <= set(both)) == sorted(rows)
+
+
+@pytest.mark.parametrize("grid", [True, False])
+@pytest.mark.parametrize("count", [30, pytest.param(200, marks=pytest.mark.long)])
+def test_overlaps_within_a_tree(grid: bool, count: int, rng: np.random.Generator) -> None:
+    """Pairs of one tree whose surfaces touch, against rationals; nested ones do not."""
+    p = rng.integers(-3, 4, (count, 3)) * 1.0 if grid else rng.normal(size=(count, 3))
+    q = p + (rng.integers(-1, 2, (count, 3)) if grid else rng.normal(size=(count, 3)))
+    q[::4] = p[::4]
+    radii = rng.choice([0.0, 0.5, 1.0, 2.0], count) if grid else rng.random(count)
+    p[3], q[3], radii[3] = p[2], q[2], radii[2]
+    p[7] = np.nan
+    for tree, ends in (
+        (bvh.BVH.from_spheres(p, radii), p),
+        (bvh.BVH.from_capsules(p, q, radii), q),
+    ):
+        rows = np.hstack([p, ends, radii[:, None]]).tolist()
+        wanted = [
+            [i, j] for i in range(count) for j in range(i + 1, count)
+            if 7 not in (i, j) and exact_gap(rows[i], rows[j]) == 0.0
+        ]  # fmt: skip
+        assert tree.self_overlaps().tolist() == wanted
+        assert tree.self_overlaps(threads=2).dtype == np.int32 and [2, 3] in wanted
+    inner = bvh.BVH.from_spheres(np.zeros((2, 3)), [1.0, 2.0])
+    assert len(inner.self_overlaps()) == 0
+    assert inner.self_overlaps(mask=0).shape == (0, 2)
+    assert bvh.BVH.from_spheres(np.zeros((0, 3)), 1.0).self_overlaps().shape == (0, 2)

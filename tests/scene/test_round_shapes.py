@@ -98,15 +98,19 @@ def test_rays(grid: bool, count: int, rng: np.random.Generator, tmp_path: Path) 
     few = scene.all_hits(o, d, max_hits=2)
     begins = np.searchsorted(wanted[:, 0], wanted[:, 0])
     assert np.array_equal(few.t, wanted[np.arange(len(wanted)) - begins < 2, 1])
-    front = scene.all_hits(o, d, cull="back")
-    solid = np.isin(front.leaf, list(rows))
-    entries = wanted[(wanted[:, 4] == 0) & np.isin(wanted[:, 2], list(rows))]
-    assert np.array_equal(front.t[solid], entries[:, 1])
-    seen = np.full(count, np.inf)
-    np.minimum.at(seen, front.ray_id, front.t)
-    assert np.array_equal(scene.closest_hit(o, d, cull="back").t, seen)
-    with pytest.raises(ValueError, match="cull must be None or 'back'"):
-        scene.any_hit(o, d, cull="front")
+    for side, code in (("back", 0), ("front", 1)):
+        some = scene.all_hits(o, d, cull=side)
+        solid = np.isin(some.leaf, list(rows))
+        ends = wanted[(wanted[:, 4] == code) & np.isin(wanted[:, 2], list(rows))]
+        columns = some.ray_id, some.t, some.leaf, some.prim_id
+        assert np.array_equal(np.stack(columns, axis=1)[solid], ends[:, :4])
+        seen = np.full(count, np.inf)
+        np.minimum.at(seen, some.ray_id, some.t)
+        hits = scene.closest_hit(o, d, cull=side)
+        assert np.array_equal(hits.t, seen)
+        assert (hits.front[np.isin(hits.leaf, list(rows)) & hits.mask] == (code == 0)).all()
+        assert np.array_equal(scene.any_hit(o, d, cull=side), np.isfinite(seen))
+        assert np.array_equal(scene.count_hits(o, d, cull=side), np.diff(some.offsets))
     hits = scene.closest_hit(o, d)
     for i in np.flatnonzero(hits.mask)[:50].tolist():
         if int(hits.leaf[i]) in rows:
@@ -145,6 +149,22 @@ def test_maps_that_are_nearly_even(count: int, rng: np.random.Generator) -> None
         off = 1.0 + rng.choice([0.0, 1e-16, -1e-16, 1e-12, -1e-12, 1e-7, -1e-7, -0.3], 2000)
         d = rows[which, :3] + across * (rows[which, 6] * off)[:, None] - o
         assert np.array_equal(scene.closest_hit(o, d).t, tree.closest_hit(o, d).t)
+
+
+def test_other_maps_leave_nothing(tmp_path: Path) -> None:
+    """A child that is refused with its map is no part of the scene, nor of its file."""
+    shear, scene = np.diag([1.0, 2.0, 1.0, 1.0]), bvh.Scene()
+    number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+    scene.set_transform(number, shear)
+    for ask in (
+        lambda tree: scene.add(tree, shear), lambda tree: scene.add_many(tree, [np.eye(4), shear]),
+        lambda tree: scene.replace(number, tree),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="one scale for all axes"):
+            ask(bvh.BVH.from_spheres([[0.0, 0.0, 0.0]], 1.0))
+    assert len(scene.leaves.trees) == len(scene) == 1
+    scene.save(tmp_path / "scene.bvh")
+    assert len(bvh.load(tmp_path / "scene.bvh")) == 1
 
 
 @pytest.mark.parametrize("kind", ["spheres", "capsules"])

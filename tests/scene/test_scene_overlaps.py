@@ -121,7 +121,7 @@ def planes_of(rng: Rng, at: np.ndarray, size: np.ndarray, k: int) -> np.ndarray:
 def test_regions_equal_the_flattened_mesh(far: float, rng: Rng) -> None:
     """Boxes, balls and polytopes of any size, touching corners and faces, infinite, no numbers."""
     scene = scene_of(rng, 100, far=far)
-    flat, n = Flat(scene), 80
+    flat, n = Flat(scene), 40
     assert len(scene.leaves) >= 100
     at = flat.places(rng, n)
     size = 10.0 ** rng.uniform(-3, 2, (n, 1)) * rng.integers(0, 2, (n, 1))

@@ -24,7 +24,7 @@ def check_command(
     """List the pairs of instances of a scene that touch or overlap.
 
     Ends with exit code 0 if there are none, 1 if solids touch and that is not allowed, 2 if solids
-    overlap, or if they may because one is no closed mesh, and 3 if the scene cannot be checked.
+    overlap, or may because one is not a closed mesh, and 3 if the scene cannot be checked.
     """
     pairs = [_pair_of(text) for text in ignore or ()]
     if not max_volume >= 0.0:
@@ -32,7 +32,7 @@ def check_command(
     opened = files.opened_scene(scene, threads)
     with console.bar("checking") as tell:
         found = opened.interferences(ignore=pairs, margin=margin, threads=threads, progress=tell)
-    # A volume or relation that is not known may be anything.
+    # Unknown relations and volumes (NaN) count as overlaps.
     touching = found.relation == "touching"
     if max_volume > 0.0:
         touching |= found.volume <= max_volume

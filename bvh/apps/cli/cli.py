@@ -34,7 +34,6 @@ app = Typer(
 # Instances, or sources of parts, that `info` lists without --json.
 LISTED = 20
 
-
 # Arguments of two examples of each command.
 EXAMPLES = {
     "info": ("scan.ply", "city.glb --details"),
@@ -197,7 +196,7 @@ def bench(context: Context) -> None:
 
 
 def _explain() -> None:
-    """Give the commands their examples, and their options short types."""
+    """Add examples to the help of commands, and short names of types to their options."""
     for command in app.registered_commands:
         assert command.callback is not None
         name = command.name or command.callback.__name__
@@ -248,7 +247,7 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
     stats = scene.stats()
     figures = {"triangles": stats.primitives, **_corners(scene.bounds)}
     if read is not None:
-        meshes = [read.geometry[name] for name in {*read.geometry}]
+        meshes = read.geometry.values()
         figures["watertight"] = all(getattr(mesh, "is_watertight", True) for mesh in meshes)
     leaves = scene.leaves
     figures |= _surface_figures([tree for tree in leaves.trees if tree.kind == "triangles"])

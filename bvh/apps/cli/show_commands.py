@@ -82,8 +82,10 @@ def render_command(
     source, read, axis = files.opened_parts(scene, threads, memory=memory)
     camera = camera_of(source, axis, eye=eye, target=target, up=up, fov=fov, ortho=ortho, size=size)
     subject = source
-    if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
-        # Trees have no texture coordinates and no colours.
+    thin = isinstance(source, BVH) and source.kind in ("points", "segments")
+    if shade in ("uv", "material") and isinstance(source, BVH) and read is not None and not thin:
+        # Trees have no texture coordinates and no colours. Points and segments are not drawn in
+        # scenes, whose rays pass them.
         subject = Scene()
         subject.add(read)
     with bar("rendering") as tell:

@@ -88,7 +88,7 @@ class RayLab(Page):
         super().__init__(host, port, TITLE, origins, url)
         # Held while an event is handled: events come in many threads.
         self._lock = threading.RLock()
-        # True while `_show` sets controls: their events are no changes by the user.
+        # True while `_show` sets controls, whose events are not changes by the user then.
         self._silent = False
         self._state = PRESETS[0].state
         set_up(self._server, (0.0, 0.0, 1.0), 1.6, EYE, np.zeros(3), np.radians(FOV))

@@ -57,7 +57,7 @@ def ground_shadow(scene: Scene, up: Floats, without: Collection[int] = ()) -> Gr
     diagonal = float(np.linalg.norm(bounds[1] - bounds[0]))
     if not (np.isfinite(bounds).all() and 0.0 < diagonal < np.inf):
         return None
-    # Beside the first view of a page, and high, so that the shadow is short.
+    # To the side of the first view of a page, and high, so that the shadow is short.
     along = oblique(up)
     along -= (along @ up) * up
     lamp = up + 0.25 * np.cross(up, along) - 0.1 * along

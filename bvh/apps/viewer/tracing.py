@@ -31,7 +31,7 @@ class _OutdatedError(Exception):
 
 
 class Latest:
-    """Coalescing of calls: those during the work have it done once more, at its end."""
+    """Coalesces calls: those made during the work repeat it once, at its end."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -94,10 +94,15 @@ class Tracer:
     def choose(self, shade: Shade | None) -> None:
         """Show pictures of a shade from now on, or none for None."""
         self.shade = shade
-        self.moved()
+        self._start()
 
     def moved(self) -> None:
         """Cast a coarse picture now, and a fine one when the camera has come to rest."""
+        if self.shade is not None:
+            self._start()
+
+    def _start(self) -> None:
+        """Cast a coarse picture and schedule a fine one; without a shade, show no image."""
         self.stop()
         self._fine = 0.0
         self._moves += 1
@@ -142,6 +147,7 @@ class Tracer:
         self._draw()
 
     def _cast(self) -> None:
+        """Cast and show a picture of the page's current view, unless it is outdated meanwhile."""
         shade, fine, moves = self.shade, self._fine, self._moves
 
         def check(*_: int) -> None:

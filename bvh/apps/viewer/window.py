@@ -136,7 +136,7 @@ class Viewer(Page):
             )  # fmt: skip
 
     def _dress(self, begin: Callable[[Session], None]) -> None:
-        """Have a function called with each page that is opened, and with the open ones."""
+        """Call a function with each open page, and with each one that is opened later."""
         with self._copy.lock:
             self._begin = begin
             for session in list(self._sessions.values()):

@@ -12,6 +12,8 @@ Faces = tuple[int, int]
 
 # Pairs of faces at a time, and by what share of their size points may be off a face.
 CHUNK, NEAR = 1 << 14, 2.0**-44
+# By what share of coordinates the crossing of an axis and a face may be off.
+CROSSING = 2.0**-36
 
 
 class FacePair:
@@ -34,6 +36,9 @@ class ContactData(FacePair):
     for a mesh inside another; `point`, shape (3,), the middle of the intersection of the faces, or
     a vertex of the mesh inside.
 
+    The normal of a sphere or capsule points to the other part; `point` is in the middle between the
+    points of both that are deepest in each other, or where its axis crosses a face.
+
     Examples
     --------
     >>> import trimesh, bvh.compat.trimesh
@@ -52,10 +57,14 @@ class ContactData(FacePair):
 
     @property
     def depth(self) -> float:
-        """How deep the two meshes are in each other, as `BVH.penetration` measures it.
+        """How deep the two meshes penetrate each other, as `BVH.penetration` measures it.
 
-        It is the same for all contacts of two meshes, and a ValueError is raised if one has open
-        edges. That of trimesh is an estimate by fcl for two faces.
+        It is the same for all contacts of two meshes; a ValueError if one has open edges. In
+        trimesh it is fcl's estimate for two faces.
+
+        That of two spheres or capsules is the sum of the radii less the distance of the axes, by
+        doubles; that of one and a mesh its radius less the least signed distance of its axis from
+        the mesh. Inside the mesh that may be too small by 2**-13 of the axis's length.
         """
         return self._depth()
 
@@ -103,7 +112,16 @@ def common_points(first: Reals, second: Reals) -> Reals:
     return out
 
 
+def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
+    """Return the results of `common_points`, and for which triangles these are on both."""
+    points = common_points(first, second)
+    off = [_distances(points[:, None], triangles)[:, 0] for triangles in (first, second)]
+    size = np.abs(first - points[:, None]).max(axis=(1, 2)) + np.abs(second).max(axis=(1, 2))
+    return points, np.asarray(np.maximum(*off) <= CROSSING * size)
+
+
 def _common(a: Reals, b: Reals) -> Reals:
+    """Return `common_points` of at most CHUNK pairs."""
     size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
     # In units of their size, so that nothing overflows.
     unit = np.where(size > 0.0, size, 1.0)[:, None, None]

@@ -11,18 +11,11 @@ import numpy as np
 import trimesh
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.collisions.contact_data import (
-    ContactData,
-    DistanceData,
-    Names,
-    Reals,
-    common_points,
-)
+from bvh.compat.collisions.contact_data import ContactData, DistanceData, Names, Reals
+from bvh.compat.collisions.contact_places import contact_places, depth_in_mesh, depth_of_meshes
 from bvh.compat.trimesh_points import tree_of
 from bvh.geometry.transforms import moved
-from bvh.queries.answers.locations import normals_of
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import ScenePairs
 from bvh.runtime.arguments import number_of, reals, thread_count
 from bvh.scene.instance_pairs import find_leaf_pairs
 from bvh.scene.scene import Scene
@@ -30,7 +23,7 @@ from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.table import Instance
 
-# Kinds of trees that are taken beside meshes.
+# Kinds of trees that are taken in addition to meshes.
 ROUND = "spheres", "capsules"
 NO_PAIRS = np.empty(0, np.int64)
 NO_NORMAL = np.full(3, np.nan)
@@ -48,7 +41,8 @@ class CollisionManager:
     touching is enough. As in trimesh, a watertight convex mesh is solid: it collides with whatever
     is inside it, and is at distance 0 from it. All other meshes are surfaces. Distances are those
     of the surfaces, never negative; trimesh's are negative where one of two colliding meshes is
-    convex. Contacts have the depth of the two meshes, as `BVH.penetration` measures it.
+    convex. Contacts have the depth of the two meshes, as `BVH.penetration` measures it; those of
+    spheres and capsules a depth of their own, see `ContactData`.
 
     Examples
     --------
@@ -217,8 +211,6 @@ class CollisionManager:
         """
         (view, content), threads = self._views(other), thread_count(None)
         any_one = not (named or detailed)
-        if detailed and (view.rounded or content.rounded):
-            raise TypeError("return_data needs meshes; there are spheres or capsules")
         touching = find_touching(view, content, NO_PAIRS, threads, None, any_one)
         inside = [] if any_one and len(touching) else self._inside(other, touching, any_one)
         pairs = [*map(tuple, touching.tolist()), *(one[:2] for one in inside)]
@@ -239,27 +231,39 @@ class CollisionManager:
             return first < second if content is view else np.ones(len(first), np.bool_)
 
         result = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
-        corners = [_corners(side, result, k) for k, side in enumerate((view, content))]
-        points, normals = common_points(*corners), normals_of(corners[0])
-        owners, faces = list(map(tuple, result.instance_id.tolist())), result.prim_id.tolist()
-        depths = {pair: self._depth(other, *pair) for pair in set(owners)}
-        return [
-            ContactData(self._pair(other, *pair), (a, b), normal, point, depths[pair])
-            for pair, (a, b), normal, point in zip(owners, faces, normals, points, strict=True)
-        ]
+        points, normals, known, rounds = contact_places(view, content, result)
+        depths: dict[Any, Callable[[], float]] = {}
+        found: list[ContactData] = []
+        owners, faces = map(tuple, result.instance_id.tolist()), map(tuple, result.prim_id.tolist())
+        for k, ((first, second), prims) in enumerate(zip(owners, faces, strict=True)):
+            key = first, second, (prims if rounds[k] else None)
+            if key not in depths:
+                depths[key] = self._depth(other, *key, float(known[k]))
+            names = self._pair(other, first, second)
+            found.append(ContactData(names, prims, normals[k], points[k], depths[key]))
+        return found
 
-    def _depth(self, other: CollisionManager, first: int, second: int) -> Callable[[], float]:
-        """Return a function that measures how deep two meshes, as they are now, penetrate."""
+    def _depth(
+        self, other: CollisionManager, first: int, second: int,
+        prims: tuple[int, int] | None = None, known: float = np.nan,
+    ) -> Callable[[], float]:  # fmt: skip
+        """Return a function that measures how deep two objects, as they are now, penetrate.
+
+        Of a sphere or capsule and a mesh, only the shape among `prims` counts, if these are given.
+        """
         solids = self._scene[first], other._scene[second]
         placed = [(solid.child, np.array(solid.transform)) for solid in solids]
+        rounds = [tree.kind in ROUND for tree, _ in placed]
 
         @cache
         def depth() -> float:
-            one, two = (
-                BVH.from_triangles(moved(tree.vertices, matrix[:3]), tree.faces, warn=False)
-                for tree, matrix in placed
-            )
-            return float(one.penetration(two).depth)
+            if not np.isnan(known):
+                return known
+            if not any(rounds):
+                return depth_of_meshes(placed)
+            k = rounds.index(True)
+            chosen = range(len(placed[k][0])) if prims is None else [prims[k]]
+            return depth_in_mesh(*placed[1 - k], *placed[k], chosen)
 
         return depth
 
@@ -269,7 +273,7 @@ class CollisionManager:
     ) -> list[Inside]:  # fmt: skip
         """Return which meshes are inside solid ones; if `any_one`, only the first that is found.
 
-        Pairs in `touching`, and those in `ignored`, see `candidates`, are left out.
+        Pairs in `touching`, and in `ignored` (see `candidates`), are left out.
         """
         if not (self._solid or other._solid):
             return []
@@ -384,15 +388,3 @@ def _chosen(answer: object, names: object, data: object, named: bool, detailed: 
     """Return an answer, with names if `named` and data if `detailed`."""
     more = [part for part, included in ((names, named), (data, detailed)) if included]
     return (answer, *more) if more else answer
-
-
-def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
-    """Return the corners of the faces on one side of pairs in the world, (m, 3, 3)."""
-    leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
-    corners = np.empty((len(leaf), 3, 3))
-    for k in np.unique(leaf).tolist():
-        rows = leaf == k
-        triangles = view.trees[view.tree_of[k]].primitives
-        local = triangles.points[triangles.faces[prim[rows]]]
-        corners[rows] = moved(local.reshape(-1, 3), view.maps[k]).reshape(-1, 3, 3)
-    return corners

@@ -69,14 +69,22 @@ def windows_of(source: Any) -> Iterator[Window]:
 
 
 def _items(source: Any) -> Iterable[Any]:
+    """Return the paths and meshes of a source, which may be a single one."""
     if isinstance(source, str | os.PathLike) or hasattr(source, "faces"):
         return [source]
     # A pair of arrays is one mesh; a pair of pairs is two.
-    is_pair = isinstance(source, tuple) and len(source) == 2 and not isinstance(source[0], tuple)
-    if is_pair and np.ndim(source[0]) == 2:
+    if isinstance(source, tuple | list) and len(source) == 2 and all(map(_is_table, source)):
         return [source]
     # Anything else is one mesh, or raises an error when it is read.
     return source if isinstance(source, Iterable) else [source]
+
+
+def _is_table(item: Any) -> bool:
+    """Return whether an item is an array or nested lists of two dimensions, not a mesh."""
+    try:
+        return not hasattr(item, "faces") and np.ndim(item) == 2
+    except ValueError:  # lists of unlike lengths
+        return False
 
 
 # Corners and vertex numbers of some triangles, as in `Window`, and the number of all vertices.

@@ -69,7 +69,7 @@ class PartRays(NamedTuple):
         return arguments.cull_code(cull)
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Raise a ValueError: a filter is called with the ids of one tree."""
+        """Raise a ValueError: a filter would be called with ids in parts, not in the mesh."""
         refuse(function)
         raise AssertionError
 
@@ -237,7 +237,7 @@ class PartPoints(NamedTuple):
         return answers
 
     def _boundary(self) -> Loops:
-        """Return the boundary of the faces of all parts that count, cached."""
+        """Return the boundary of the faces, of all parts, that share a bit with `mask`; cached."""
         cached, edges = self.rays.visits.boundaries, [np.empty((0, 2, 3))]
         if self.mask not in cached:
 

@@ -144,6 +144,7 @@ class PartVisits:
             progress(size, size)
 
     def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
+        """Visit the parts of groups, by their median entry, for rows that they may still change."""
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]

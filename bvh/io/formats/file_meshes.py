@@ -12,7 +12,7 @@ from bvh.io.gltf.files import NAMED, numbered
 Ints = NDArray[np.integer]
 
 # Metadata keys of meshes of trimesh that were made of polygons: the polygon of each triangle, and
-# the colour of each, besides their materials.
+# the colour of each, in addition to their materials.
 FACE_IDS, FACE_COLORS = "bvh_face_ids", "bvh_face_colors"
 
 
@@ -85,6 +85,7 @@ def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) ->
 
 
 def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Triangles]:
+    """Yield the triangles of each part of a mesh."""
     rows = np.arange(len(faces)) if face_ids is None else face_ids
     corners = None
     if mesh.uv is not None or mesh.normals is not None:

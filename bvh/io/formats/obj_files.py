@@ -31,7 +31,7 @@ from bvh.runtime.caller_warnings import warn_caller
 WIDTHS = {b"v": (3, 8), b"vt": (1, 3), b"vn": (3, 3)}
 # How many of these are used.
 SIZES = {b"v": 3, b"vt": 2, b"vn": 3}
-# Lines of elements that are no polygons.
+# Lines of elements other than polygons.
 OTHERS = {b"l", b"p", b"curv", b"curv2", b"surf", b"fo", b"call", b"csh"}
 # Lines without meaning for polygons, or about the elements above.
 IGNORED = set(

@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 PIECE = 1 << 22
 # How some programs begin a text in UTF-8.
 MARK = b"\xef\xbb\xbf"
-# A number that is appended to others, to show that all have been read.
+# A number appended to a text of numbers: if it is read, all before it were numbers.
 _LAST = 4503599627370497
 
 

@@ -29,7 +29,7 @@ ROUNDED = 1e-3
 
 
 def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) -> int:
-    """Return the integer `name` of an object, or else `usual`, which must not be below `least`."""
+    """Return the integer `name` of an object, by default `usual`; check that it is >= `least`."""
     value = owner.get(name, usual)
     if type(value) is not int or value < least:
         raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
@@ -45,7 +45,7 @@ def item(content: Json, kind: str, number: object) -> Any:
 
 
 class GltfFiles:
-    """The files that a glTF file refers to by URIs, and arrays that are no files, as a resolver."""
+    """A resolver of the files that a glTF file refers to by URIs, and of arrays in memory."""
 
     def __init__(self, resolver: Any) -> None:
         self._resolver = resolver

@@ -52,7 +52,7 @@ def plain(
 ) -> tuple[bytes, GltfFiles]:
     """Return the JSON of a glTF file for trimesh, and the files that it refers to.
 
-    Nodes with a mesh get unique names, unnamed ones the mesh's. `binary` tells that it is a GLB
+    Nodes with a mesh get unique names, unnamed ones the mesh's. `binary` is whether it is a GLB
     file; `resolver` reads files of its folder.
     """
     text, chunk = _chunks(data) if binary else (data, None)

@@ -21,7 +21,7 @@ INSTANCING = "EXT_mesh_gpu_instancing"
 # Bytes of a node, with what trimesh makes of it.
 NODE_SIZE = 1024
 
-# Vertex attributes that are read besides positions.
+# Vertex attributes that are read in addition to positions.
 ATTRIBUTES = {"NORMAL": ("VEC3",), "TEXCOORD_0": ("VEC2",), "COLOR_0": ("VEC3", "VEC4")}
 # Numbers in each part of the transform of a node.
 TRANSFORM = {"matrix": 16, "translation": 3, "rotation": 4, "scale": 3}
@@ -47,7 +47,7 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
 
 
 class Meshes:
-    """The meshes and nodes of a file, rewritten; `arrays` are added to its other files."""
+    """The meshes and nodes of a file, rewritten; their arrays are added to its `GltfFiles`."""
 
     def __init__(self, accessors: Accessors, allowance: Allowance) -> None:
         self._content, self._accessors, self._allowance = accessors.content, accessors, allowance
@@ -62,7 +62,7 @@ class Meshes:
         self._empty: list[str] = []
 
     def add_buffer(self, data: bytes | memoryview) -> int:
-        """Add an array of bytes that is no file; return its number."""
+        """Add an array of bytes as a buffer; return its number."""
         # No file can have this name.
         self._accessors.files.arrays[f"\0{len(self.sizes)}"] = data
         self.sizes.append(len(data))
@@ -242,5 +242,4 @@ def _check_rotation(turn: list[float], where: str) -> None:
 
 
 def _label(node: Json, k: int) -> str:
-    """Return the name of a node, or its number."""
     return f"{node.get('name') or k!r:.99}"

@@ -1,7 +1,7 @@
 """All hits of rays with spheres and capsules: where they enter one, and where they leave it.
 
-Kernels find where a ray first crosses each shape. Of `max_hits` of these, the first of all ends are
-some: a ray leaves a shape after it has entered it.
+Kernels find where a ray first crosses each shape. The first `max_hits` of all ends are on the first
+`max_hits` shapes that kernels find, because a ray leaves a shape after it has entered it.
 """
 
 from __future__ import annotations
@@ -18,25 +18,21 @@ from bvh.queries.results import AllHits
 from bvh.runtime.arguments import CountResult, Cull, cull_code, kernel_input, shaped
 from bvh.traversal.rays.every_hit.far_ends import find_far_ends
 from bvh.tree.instanced import CODE_BITS, Instanced
-from bvh.tree.primitives import BACK, FRONT
 
 
 class RoundSearch(RaySearch):
     """Target of rays that may hit spheres and capsules."""
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the side to ignore: none or the back, where a ray leaves a shape."""
-        code = cull_code(cull)
-        if code == FRONT:
-            raise ValueError("cull must be None or 'back' where there are spheres or capsules")
-        return code
+        """Return the side to ignore: rays enter a shape at its front, and leave it at its back."""
+        return cull_code(cull)
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None
     ) -> Any:
         """Return all hits of each ray, or the `limit` closest; with a filter one a shape."""
         hits = super().all_hits(batch, options, once, limit)
-        if options.accept is not None or options.cull == BACK:
+        if options.accept is not None or options.cull != 0:
             return hits
         found = self._with_ends(hits, batch, limit)
         vars(found)["_source"] = vars(hits)["_source"]
@@ -44,7 +40,7 @@ class RoundSearch(RaySearch):
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has."""
-        if options.accept is not None or options.cull == BACK:
+        if options.accept is not None or options.cull != 0:
             return super().count_hits(batch, options, once)
         return shaped(batch.shape, np.diff(self.all_hits(batch, options, once).offsets))[0]
 

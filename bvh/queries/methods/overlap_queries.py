@@ -224,7 +224,9 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         their indices, also those of two instances. Two faces without a shared vertex overlap
         if they touch; with one, if they touch elsewhere; with a shared edge, if they have an
         area in common, so that one is folded onto the other; with the same three vertices,
-        always. The decision is exact for the vertices.
+        always. The decision is exact for the vertices. Spheres and capsules share nothing: pairs
+        whose surfaces touch overlap, also where ends of axes are equal; one inside another does
+        not.
 
         Parameters
         ----------
@@ -267,7 +269,7 @@ def box_regions(
     low, high = corner_points(lower, upper)
     shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
     low, high = _flat(low, shape, 3), _flat(high, shape, 3)
-    # Nothing is outside the bounds; this also makes all corners finite.
+    # Nothing is outside the bounds; this also makes infinite corners finite, but keeps NaN.
     with np.errstate(invalid="ignore"):
         return BoxRegions(np.maximum(low, bounds[0]), np.minimum(high, bounds[1])), shape
 

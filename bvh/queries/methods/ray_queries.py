@@ -102,7 +102,7 @@ class RayQueries:
         cull : {None, "back", "front"}
             Triangles to ignore: those seen from behind, or from the front. Boxes have no sides: a
             scene never ignores them, and a tree of them raises a ValueError. For spheres
-            and capsules, "back" ignores points where rays leave, and "front" is a ValueError.
+            and capsules, "back" ignores points where rays leave, "front" those where they enter.
         threads : int, optional
             Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
         validate_rays : bool

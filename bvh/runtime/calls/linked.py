@@ -61,7 +61,7 @@ def _address(library: ctypes.CDLL, symbol: str) -> int:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
-    """Return the library and its manifest, or None if there is none, or none is to be used."""
+    """Return the library and its manifest; None if there is none, or BVH_KERNELS is off."""
     # manifest["kernels"][entry][structure] is (symbol, results, in_tuple); manifest["methods"] has
     # symbols by name.
     setting = os.environ.get("BVH_KERNELS", "").lower()
@@ -93,9 +93,8 @@ def _is_made_of_sources(manifest: dict[str, Any]) -> bool:
     """Return whether a library was made of the sources of this package."""
     names = manifest["sources"]
     if not (PACKAGE / names[0]).exists():
-        version = sys.modules["bvh"].__version__
         # A frozen program has no sources; all of its package is of one version.
-        return bool(manifest["version"] == version)
+        return bool(manifest["version"] == sys.modules["bvh"].__version__)
     sources = kernel_sources(PACKAGE, names)
     # Edits of comments change the bytes, but not the syntax, which takes longer to hash.
     same = by_bytes(sources) == manifest["bytes"] or by_syntax(sources) == manifest["syntax"]

@@ -204,7 +204,7 @@ def type_of(words, thing):
 
 @inlined
 def read_float(words, thing, numbers, at):
-    """Write the value of a float to numbers[at]; return False if `thing` is no float."""
+    """Write the value of a float to numbers[at]; return False if `thing` is not a float."""
     valid = type_of(words, thing) == peek(words, FLOAT)
     if valid:
         poke(numbers, at, peek(pointer_to(thing + peek(words, HEAD), F8), 0))

@@ -203,7 +203,7 @@ def halves_512_bits(identity: str) -> bool:
     """Return whether a CPU that has AVX-512 takes operations of 512 bits in two steps: Zen 4."""
     # On it, kernels are 1.1 times as fast with 8 lanes as with 16. It is the one generation of
     # family 25 with AVX-512; Zen 5 is family 26, and its servers have whole units.
-    return bool(re.search(r"AMD", identity) and re.search(r"family\D*25\b", identity, re.I))
+    return "AMD" in identity and bool(re.search(r"family\D*25\b", identity, re.I))
 
 
 def cpu_identity() -> str:
@@ -229,10 +229,7 @@ _cache_clears: list[Callable[[], None]] = []
 
 
 def cached_for_target(find: Callable[..., T]) -> Callable[..., T]:
-    """Cache the results of a function that depend on the CPU that kernels are compiled for.
-
-    `forget_target` clears them.
-    """
+    """Cache results that depend on the CPU that kernels are for; `forget_target` clears them."""
     cached = lru_cache(maxsize=2)(find)
     _cache_clears.append(cached.cache_clear)
     return cached

@@ -249,14 +249,13 @@ class KernelCache:
         is_cached = self._enabled and not _has_function(self._kinds or signature)
         key = self._key(signature) if is_cached else None
         found = self._load(key) if is_cached else None
+        if found is None and self._choose_compiler() is None and is_cached:
+            # Numba's own compiler has another target and another folder.
+            found = self._load(key)
         if found is None:
-            if self._choose_compiler() is None and is_cached:
-                # Numba's own compiler has another target and another folder.
-                found = self._load(key)
-            if found is None:
-                helpers.search(cache_folder())
-                notice.begin(self._line(is_cached))
-        if found is not None:
+            helpers.search(cache_folder())
+            notice.begin(self._line(is_cached))
+        else:
             tally.loaded += 1
         return found
 

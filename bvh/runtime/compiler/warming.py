@@ -9,10 +9,11 @@ from typing import Any
 
 
 class WarmingPlan:
-    """Schedule of parts: families of parts that share helpers.
+    """Schedule of parts, in families that share helpers.
 
-    A process stays in one family while parts are left, continues with a family that is not begun,
-    and then takes parts of the longest one."""
+    A process stays in a family while parts are left, continues with a family that is not begun, and
+    then takes parts of the one that has the most left.
+    """
 
     def __init__(self, parts: list[list[str]]) -> None:
         self._waiting = [list(family) for family in parts if family]

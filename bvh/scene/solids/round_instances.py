@@ -102,7 +102,7 @@ class RoundInstances:
     def nearest(self, leaf: int, leaf2: int, limit: float) -> Nearest | None:
         """Return the nearest parts of two leaves, if their distance is at most a limit."""
         leaves = leaf, leaf2
-        rounds = [self._is_round(side, leaves[side]) for side in (0, 1)]
+        rounds = [self.is_round(side, leaves[side]) for side in (0, 1)]
         radii = [self._parts(k, leaves[k]).radii if rounds[k] else np.zeros(1) for k in (0, 1)]
         most = sum(float(each.max(initial=0.0)) for each in radii)
         trees = [self._axes_or_faces(side, leaves[side]) for side in (0, 1)]
@@ -123,10 +123,16 @@ class RoundInstances:
             gaps = pair.gaps()
         return _least(pair, gaps, limit)
 
-    def touching(self, leaf: int, leaf2: int) -> NDArray[np.int32]:
-        """Return the pairs of parts of two leaves that touch, (m, 2), ascending."""
-        side = 0 if self._is_round(0, leaf) else 1
+    def touching(self, leaf: int, leaf2: int, itself: bool = False) -> NDArray[np.int32]:
+        """Return the pairs of parts of two leaves that touch, (m, 2), ascending.
+
+        If `itself`, these are the same leaf, and each pair counts once, the lower part first.
+        """
+        side = 0 if self.is_round(0, leaf) else 1
         near = self._within((leaf, leaf2), side, 0.0)
+        if itself:
+            once = np.less(*near.ids)
+            near = near._replace(rows=near.rows[once], rows2=near.rows2[once])
         touch = np.zeros(len(near.rows), np.bool_)
         for begin in range(0, len(touch), AT_ONCE):
             gaps = near.gaps(begin, begin + AT_ONCE)
@@ -138,7 +144,14 @@ class RoundInstances:
         keys = np.sort(first << 32 | second)
         return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
-    def _is_round(self, side: int, leaf: int) -> bool:
+    def pairs_of(self, leaf: int, leaf2: int, prims: Ids) -> PartPairs:
+        """Return pairs of parts of two leaves by their ids, (m, 2)."""
+        each = np.arange(len(prims))
+        first, second = self._some(0, leaf, prims[:, 0]), self._some(1, leaf2, prims[:, 1])
+        return PartPairs(first, each, second, each)
+
+    def is_round(self, side: int, leaf: int) -> bool:
+        """Return whether a leaf is over spheres or capsules."""
         view = self._views[side]
         return bool(view.round_trees[view.tree_of[leaf]])
 
@@ -163,7 +176,7 @@ class RoundInstances:
     def _search(self, side: int, leaf: int) -> RegionSearch:
         """Return the region search of the faces of a leaf, or of boxes around its shapes."""
         view = self._views[side]
-        if not self._is_round(side, leaf):
+        if not self.is_round(side, leaf):
             only = view.only(np.arange(len(view)) == leaf)
             return search_of_scene(view)._replace(arrays=only)
         key = side, leaf
@@ -175,7 +188,7 @@ class RoundInstances:
 
     def _some(self, side: int, leaf: int, ids: Ids) -> Parts:
         """Return some shapes or faces of a leaf."""
-        if self._is_round(side, leaf):
+        if self.is_round(side, leaf):
             parts = self._parts(side, leaf)
             return parts.chosen(np.searchsorted(parts.ids, ids))
         view = self._views[side]
@@ -199,7 +212,7 @@ class RoundInstances:
         regions = BoxRegions(kernel_input(low), kernel_input(high))
         offsets, codes = find_regions(search, regions, len(low), 1, None)
         found, which = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
-        if self._is_round(other, leaf):
+        if self.is_round(other, leaf):
             parts, rows = self._parts(other, leaf), found
         else:
             shown = ~np.isin(found, _hidden(view.trees[view.tree_of[leaf]]))
@@ -270,10 +283,10 @@ def _positions(first: Parts, second: Parts, gap: Reals) -> Reals:
         off = np.linalg.norm(other.corners[0] - feet, axis=1)
         k, more = int(off.argmax()), abs(r - s)
         if one.radii[0] > other.radii[0] and off[k] < more:
-            u = _unit(other.corners[0, k] - feet[k], one.corners[0])
+            u = unit_along(other.corners[0, k] - feet[k], one.corners[0])
             places = feet[k] + one.radii[0] * u, other.corners[0, k] + other.radii[0] * u
             return np.array(places if side == 0 else places[::-1])
-    u = _unit(g, first.corners[0] if r > 0.0 else second.corners[0])
+    u = unit_along(g, first.corners[0] if r > 0.0 else second.corners[0])
     return np.array([x - r * u, y + s * u])
 
 
@@ -285,7 +298,7 @@ def _foot(axis: Reals, p: Reals) -> Reals:
     return np.asarray(axis[0] + share * v)
 
 
-def _unit(way: Reals, axis: Reals) -> Reals:
+def unit_along(way: Reals, axis: Reals) -> Reals:
     """Return a vector with the length 1; for 0 one across an axis."""
     if not way.any():
         v = axis[1] - axis[0]

@@ -52,7 +52,7 @@ def contacts(tree: TreeBase, other: TreeBase) -> Any:
         transform: Reals | None, itself: bool, threads: int, progress: Progress | None
     ) -> NDArray[np.int32]:
         view = _view_of(tree, other, _maps_of(other, transform))
-        pairs = RoundInstances(view, view).touching(0, 1)
+        pairs = RoundInstances(view, view).touching(0, 0 if itself else 1, itself)
         if progress is not None:
             progress(1, 1)
         return pairs
@@ -62,11 +62,12 @@ def contacts(tree: TreeBase, other: TreeBase) -> Any:
 
 def leaf_contacts(
     view: SceneView, content: SceneView | TreeBase, transform: Reals | None,
-    rows: NDArray[np.int64], rows2: NDArray[np.int64],
+    rows: NDArray[np.int64], rows2: NDArray[np.int64], itself: bool,
 ) -> tuple[NDArray[np.bool_], list[NDArray[np.int64]]]:  # fmt: skip
     """Return which pairs of leaves have no round shapes; codes of parts of the others that meet.
 
-    The second leaves are those of a scene, or a tree that a transform moves.
+    The second leaves are those of a scene, or a tree that a transform moves. If `itself`, they are
+    of the same scene, and pairs of parts of one leaf count once.
     """
     if isinstance(content, TreeBase):
         one, maps = np.zeros(1, np.int32), _maps_of(content, transform)[None]
@@ -77,7 +78,7 @@ def leaf_contacts(
     instances, found = RoundInstances(view, content), []
     for leaf, leaf2 in zip(rows[rounds].tolist(), rows2[rounds].tolist(), strict=True):
         codes = np.array([leaf, leaf2]) << CODE_BITS
-        found.append(codes | instances.touching(leaf, leaf2).astype(np.int64))
+        found.append(codes | instances.touching(leaf, leaf2, itself and leaf == leaf2))
     return ~rounds, found
 
 

@@ -62,7 +62,7 @@ class Filtered(NamedTuple):
     """Result of the filter of a triangle group; inside kernels."""
 
     bits: int  # lanes that may be hit
-    passes: int  # lanes whose edges are surely passed on the inner side
+    passes: int  # lanes whose edges are surely passed on the inner side; of use only within `bits`
     den: Vec  # d . N, a vector; positive where the back faces the ray
     numerator: Vec  # of the distance, whose denominator is the size of den
     margin: Vec  # its error bound
@@ -166,13 +166,13 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     t, side = intersect(tree.primitives, prim, *ray, cull)
     if side == MISS:
         return False
-    accept_hit(context_ref, memory, slot, prim, t)
+    accept_hit(context_ref, memory, slot, prim, t, cull)
     return True
 
 
 @kernel
-def accept_hit(context_ref, memory, slot, prim, t):
-    """Keep a hit at an exact distance if it is the closest."""
+def accept_hit(context_ref, memory, slot, prim, t, cull):
+    """Keep a hit of a slot's ray at the exact distance t if it is the first by (t, id)."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     best = slots.best(memory, slot)
@@ -185,7 +185,7 @@ def accept_hit(context_ref, memory, slot, prim, t):
         best_t = slots.exact_t(memory, slot)
         if slots.exact(memory, slot) != best:
             ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
-            best_t = distance_of(tree.primitives, best, *ray)
+            best_t = distance_of(tree.primitives, best, *ray, cull)
         if best_t < t or (best_t == t and best < prim):
             prim, t = best, best_t
             low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
@@ -271,7 +271,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             t = distance(o, d, e, f, corners(tree.primitives, prim), through)
             if not t_min <= t <= t_max:
                 continue
-            accept_hit(context_ref, memory, slot, prim, t)
+            accept_hit(context_ref, memory, slot, prim, t, cull)
         if any_hit:
             slots.set_end(memory, slot, F(-INF))
             return

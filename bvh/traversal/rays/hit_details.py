@@ -108,17 +108,17 @@ def solve(corners, o, d):
 
 
 @inlined
-def _solve_exactly(primitives, tree, prim, ray):
+def _solve_exactly(primitives, tree, prim, ray, cull):
     """Return the details of a hit by exact arithmetic."""
     o, d, t_min, t_max = ray
     scaled = scaled_ray(o, d, frames.farthest(tree.frame))
-    t, side = intersect(primitives, prim, o, d, scaled, t_min, t_max, 0)
+    t, side = intersect(primitives, prim, o, d, scaled, t_min, t_max, cull)
     u, v = weights(primitives, prim, o, d, scaled, t_min, t_max)
     return t, u, v, side == FRONT
 
 
 @kernel
-def _solve_triangle(primitives, tree, prim, ray):
+def _solve_triangle(primitives, tree, prim, ray, cull):
     """Return (t, u, v, front) of a hit with a triangle, by exact sums where `solve` is unsure."""
     vertices = corners(primitives, prim)
     known, timed, weighed, t, u, v, volumes = solve(vertices, ray[0], ray[1])
@@ -131,25 +131,25 @@ def _solve_triangle(primitives, tree, prim, ray):
 
 
 @kernel
-def _solve_instanced(primitives, tree, prim, ray):
+def _solve_instanced(primitives, tree, prim, ray, cull):
     """Return the details of a hit with a primitive of a scene."""
     if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
-        return _solve_triangle(primitives, tree, prim, ray)
-    return _solve_exactly(primitives, tree, prim, ray)
+        return _solve_triangle(primitives, tree, prim, ray, cull)
+    return _solve_exactly(primitives, tree, prim, ray, cull)
 
 
 @by_type()
-def details_of(primitives, tree, prim, ray):
-    """Return (t, u, v, front) of a hit; `ray` is what `read_ray` returns."""
+def details_of(primitives, tree, prim, ray, cull):
+    """Return (t, u, v, front) of a hit; `ray` is what `read_ray` returns, `cull` a goal's."""
     solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
 @by_type()
-def _undecided(primitives, tree, prim, ray):
+def _undecided(primitives, tree, prim, ray, cull):
     """Return the details of a hit for which lanes are not used or do not decide."""
     if primitives.instance_class is Triangles:
-        return lambda primitives, tree, prim, ray: exact_details(
+        return lambda primitives, tree, prim, ray, cull: exact_details(
             ray[0], ray[1], *corners(primitives, prim)
         )
     in_scene = primitives.instance_class is Instanced
@@ -200,7 +200,7 @@ def _set_pair(pairs, j, which, prim, row):
 
 
 @inlined
-def _finish(tree, rays, pairs, count, out):
+def _finish(tree, rays, pairs, count, cull, out):
     """Write the details of up to BLOCK pairs."""
     if count == 0:
         return
@@ -210,11 +210,11 @@ def _finish(tree, rays, pairs, count, out):
         which, prim = simd.peek(pairs.which, last), simd.peek(pairs.prims, last)
         _set_pair(pairs, j, which, prim, simd.peek(pairs.rows, last))
     for j in range(0, count, HALF):
-        _write_details(tree.primitives, tree, rays, pairs, j, min(HALF, count - j), out)
+        _write_details(tree.primitives, tree, rays, pairs, j, min(HALF, count - j), cull, out)
 
 
 @kernel
-def finish_block(tree, rays, block, hits, count, out):
+def finish_block(tree, rays, block, hits, count, cull, out):
     """Write the details of the closest hits of the rays `hits[:count]` of a block."""
     # Write all pairs first: numbers just written one by one are slow to read as vectors.
     pairs = pairs_at(stack_memory(LANES_BYTES))
@@ -223,11 +223,11 @@ def finish_block(tree, rays, block, hits, count, out):
         which, prim = batch_index(block, r), closest_primitive(tree.primitives, block, r)
         prefetch_vertices(tree.primitives, prim)
         _set_pair(pairs, j, which, prim, which)
-    _finish(tree, rays, pairs, count, out)
+    _finish(tree, rays, pairs, count, cull, out)
 
 
 @kernel
-def finish_pairs(tree, rays, which, prims, count, out):
+def finish_pairs(tree, rays, which, prims, count, cull, out):
     """Write the details of the hits of the rays `which[:count]`, each with one of `prims`."""
     # Row j of `out` gets those of pair j.
     pairs = pairs_at(stack_memory(LANES_BYTES))
@@ -236,12 +236,12 @@ def finish_pairs(tree, rays, which, prims, count, out):
         for j in range(size):
             prim = np.int64(simd.peek(prims, begin + j))
             _set_pair(pairs, j, simd.peek(which, begin + j), prim, begin + j)
-        _finish(tree, rays, pairs, size, out)
+        _finish(tree, rays, pairs, size, cull, out)
 
 
-def _write_one_by_one(primitives, tree, rays, pairs, j, count, out):
+def _write_one_by_one(primitives, tree, rays, pairs, j, count, cull, out):
     for k in range(j, j + count):
-        _write_alone(tree, rays, pairs, k, out)
+        _write_alone(tree, rays, pairs, k, cull, out)
 
 
 @inlined
@@ -251,7 +251,7 @@ def _volume(of, k):
     return (simd.lane(high, k), simd.lane(low, k)), simd.lane(size, k)
 
 
-def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
+def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
     """Write the details of up to HALF hits, pairs j..j + count, computed side by side."""
     triangles, vertices = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
@@ -285,11 +285,11 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, out):
             )  # fmt: skip
             write_details(out, simd.lane(rows, k), (at, x, y, fronts >> k & 1))
         if not done:
-            _write_alone(tree, rays, pairs, j + k, out)
+            _write_alone(tree, rays, pairs, j + k, cull, out)
 
 
 @by_type()
-def _write_details(primitives, tree, rays, pairs, j, count, out):
+def _write_details(primitives, tree, rays, pairs, j, count, cull, out):
     """Write the details of up to HALF hits, from pair j on."""
     if primitives.instance_class in (Triangles, Instanced):
         return _write_side_by_side
@@ -307,10 +307,10 @@ def write_details(out, j, details):
 
 
 @kernel
-def _write_alone(tree, rays, pairs, k, out):
+def _write_alone(tree, rays, pairs, k, cull, out):
     """Write the details of pair k, for which lanes are not used or do not decide."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
-    details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray)
+    details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray, cull)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
@@ -337,7 +337,7 @@ vertices_of = by_scene(_own_vertices, _moved_vertices)
 
 @inlined
 def _lay_out(primitives, pairs, code, k):
-    """Write the vertices and the map of a primitive to lane k; return 0 if it is no triangle."""
+    """Write the vertices and the map of a triangle to lane k; return 1, or 0 for a shape."""
     rows = pairs.vertices
     leaf = leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:

@@ -76,7 +76,7 @@ def sweep(bins, first, used, group_bits, costs):
 @kernel
 def best_split(bins, scale, used, group_bits, costs):
     """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none."""
-    # No side is empty: the lowest centre is in the first bin and the highest in the last.
+    # The scale of narrow axes is 0. On others no side is empty: both end bins have a centre.
     best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
     for axis in range(3):
         if record.lane4(scale, axis) == 0.0:
@@ -106,19 +106,22 @@ def move(records, begin, end, split, left, right, boxes):
     # The split: the axis, the last bin on the left, minus twice the lowest centre on the axis, and
     # the number of bins in a unit of it.
     axis, last, low, scale = split
-    lefts, rights, border = record.nothing(), record.nothing(), np.float32(last + 1)
+    lefts, rights = record.nothing(), record.nothing()
+    low, scale, border = (
+        simd.splat(low, 8),
+        simd.splat(scale, 8),
+        simd.splat(np.float32(last + 1), 8),
+    )
     # Of each record left and right are the rows for it.
     both = left + right - begin
     for i in range(begin, end):
         r = record.load(records, i)
-        # The same float32 arithmetic as in `bins_of`.
-        at = record.lane_of(records, i, axis + record.UPPER) - record.lane_of(records, i, axis)
-        place = (at + low) * scale
-        is_left = place < border
+        c = record.centre(r)
+        # The same float32 arithmetic as in `bins_of`, of one axis in all lanes.
+        mask = (record.spread_lane(c, axis + record.UPPER) + low) * scale < border
+        is_left = simd.mask_bits(mask) != 0
         record.store(records, left if is_left else both + i - left, r)
         left += np.int64(is_left)
-        c = record.centre(r)
-        mask = simd.splat(place, 8) < simd.splat(border, 8)
         lefts = simd.select(mask, record.join(lefts, c), lefts)
         rights = simd.select(mask, rights, record.join(rights, c))
     record.store(boxes, LEFT_CENTRES, lefts)

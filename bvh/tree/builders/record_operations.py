@@ -14,7 +14,7 @@ from bvh.runtime.compiler.code_generator import host_features
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import llvm_operation
 from bvh.runtime.simd.vectors import Vec, declare, indices, spread
-from bvh.tree.builders.record_layout import COUNT, ID, NARROWEST, UPPER, WIDTH
+from bvh.tree.builders.record_layout import COUNT, FIRST_ID, ID, NARROWEST, UPPER, WIDTH
 from bvh.tree.nodes import SMALLEST_PLANE
 
 F32, F64, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
@@ -80,6 +80,16 @@ def _lanes(builder: Builder, v: Value) -> list[Value]:
 
 def _halves(builder: Builder, v: Value) -> tuple[Value, Value]:
     return _shuffle(builder, v, v, range(4)), _shuffle(builder, v, v, range(4, 8))
+
+
+def _from_id(builder: Builder, id: Value) -> Value:
+    """Return the lane of a primitive's id."""
+    return builder.bitcast(builder.add(id, I32(FIRST_ID)), F32)
+
+
+def _to_id(builder: Builder, bits: Value) -> Value:
+    """Return the id whose lane has these bits."""
+    return builder.sub(bits, I32(FIRST_ID))
 
 
 def _size(builder: Builder, v: Value) -> Value:
@@ -269,6 +279,16 @@ def lane4(builder: Builder, v: Value, axis: Value) -> Value:
     return builder.extract_element(v, builder.trunc(axis, I32))
 
 
+@operation(v8, v8, i8)
+def spread_lane(builder: Builder, v: Value, lane: Value) -> Value:
+    """Return a vector whose lanes all are one lane of another."""
+    lane = builder.trunc(lane, I32)
+    if host_features().get("avx2"):
+        permute = declare(builder, "llvm.x86.avx2.permps", [V8, INTS8], V8, plain=True)
+        return builder.call(permute, [v, spread(builder, lane, 8)])
+    return spread(builder, builder.extract_element(v, lane), 8)
+
+
 @operation(v8, f4, f4, f4, i4, f4, f4, f4)
 def record(
     builder: Builder, x: Value, y: Value, z: Value, id: Value, u: Value, v: Value, w: Value
@@ -276,7 +296,7 @@ def record(
     """Return the record of the primitive `id` with the corners (x, y, z) and (u, v, w)."""
     low = [builder.fneg(a) for a in (x, y, z)]
     out = ir.Constant(V8, ir.Undefined)
-    for i, lane in enumerate([*low, builder.bitcast(id, F32), u, v, w, F32(0.0)]):
+    for i, lane in enumerate([*low, _from_id(builder, id), u, v, w, F32(0.0)]):
         out = builder.insert_element(out, lane, I32(i))
     return out
 
@@ -295,7 +315,7 @@ def corner(builder: Builder, points: Value, row: Value) -> Value:
 def box_record(builder: Builder, low: Value, high: Value, id: Value) -> Value:
     """Return the record of the primitive `id` with two corners, whose last lane is not used."""
     out = _shuffle(builder, builder.fneg(low), high, range(8))
-    return builder.insert_element(out, builder.bitcast(id, F32), I32(ID))
+    return builder.insert_element(out, _from_id(builder, id), I32(ID))
 
 
 @operation(v8, v8)
@@ -325,7 +345,7 @@ def lane_of(builder: Builder, array: Value, row: Value, lane: Value) -> Value:
 def id_of(builder: Builder, array: Value, row: Value) -> Value:
     """Return the id of the record in a row of an (n, 8) array."""
     at = _number(builder, array, row, I64(ID))
-    return builder.load(builder.bitcast(at, I32.as_pointer()))
+    return _to_id(builder, builder.load(builder.bitcast(at, I32.as_pointer())))
 
 
 # Lanes of a record, and the columns of bounds that they are.
@@ -344,7 +364,7 @@ def store_bounds(builder: Builder, bounds: Value, node: Value, v: Value) -> None
 @operation(i4, v8)
 def id_in(builder: Builder, r: Value) -> Value:
     """Return the id of a record."""
-    return builder.extract_element(builder.bitcast(r, INTS8), I32(ID))
+    return _to_id(builder, builder.extract_element(builder.bitcast(r, INTS8), I32(ID)))
 
 
 @operation(v8, i4, f4, f4)

@@ -339,7 +339,7 @@ def run(total: int, mmap: bool, tmp_path: Path, rng: Rng) -> Counter[str]:
 
 @pytest.mark.filterwarnings("error::bvh.BVHWarning")
 @pytest.mark.parametrize("mmap", [False, True])
-@pytest.mark.parametrize("share", [60, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", [30, pytest.param(200, marks=pytest.mark.long)])
 def test_spoiled_files(share: int, mmap: bool, tmp_path: Path, rng: Rng) -> None:
     """A share of what the slow test tries."""
     results = run(share, mmap, tmp_path, rng)

@@ -132,10 +132,9 @@ def cut_by(
             caps.append(filled(section))
             curves.append(section.segments)
             points, faces = clipped(whole_points, part.faces, normal, level)
-            one = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
             shown.append(part._replace(
                 key=(part.key[0], -2 - k), maps=part.maps[k : k + 1].copy(), vertices=points,
-                faces=faces, turns=one[0], places=one[1], scales=one[2],
+                faces=faces, turns=np.eye(1, 4), places=np.zeros((1, 3)), scales=np.ones((1, 3)),
                 colours=part.colours[k : k + 1],
             ))  # fmt: skip
     return CutDrawing(shown, np.concatenate(caps), np.concatenate(curves))

@@ -84,13 +84,14 @@ class Views:
         self._stand(target + scale * (np.asarray(camera.position) - target), target, opening)
 
     def ground(self, without: Collection[int] = ()) -> None:
-        """Show the shadow of the scene without instances, which may move."""
+        """Show the shadow of the scene without some instances: those that may move."""
         self._without = without
         self._shadow.value = True
 
     def draw_shadow(self) -> None:
         session, scene = self._session, self._session.client.scene
-        scene.remove_by_name(SHADOW) if scene.get_handle_by_name(SHADOW) else None
+        if scene.get_handle_by_name(SHADOW):
+            scene.remove_by_name(SHADOW)
         if self._shadow.value:
             with session.updated_scene():
                 found = ground_shadow(session.scene, self._up, self._without)
@@ -108,7 +109,8 @@ class Views:
         """Draw a grid below the scene, and the axes in its lowest corner."""
         session, scene = self._session, self._session.client.scene
         for name in ("/ground", "/axes"):
-            scene.remove_by_name(name) if scene.get_handle_by_name(name) else None
+            if scene.get_handle_by_name(name):
+                scene.remove_by_name(name)
         bounds = session.frame.to_page(session.scene.bounds)
         if not self._ground.value or not np.isfinite(bounds).all():
             return

@@ -116,7 +116,7 @@ def gather_hits(
             return
         by_ray(aim, block, size, pairs)
         if want.solved:
-            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, columns)
+            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, aim.cull, columns)
         else:
             # Sort by primitive alone: this brings those found twice together.
             for j in range(found):
@@ -131,7 +131,7 @@ def gather_hits(
 
 @inlined
 def _pick(primitives, wanted, pairs, i, out, at):
-    """Write the hits of ray i that pass the filter, sorted, from row `at` on; return how many."""
+    """Return how many hits of ray i pass the filter; if kept, write them sorted, from row `at`."""
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
     for j in range(first, last):

@@ -1,0 +1,119 @@
+"""Spheres and capsules near a cursor: the points at the edge of their images nearest to it.
+
+The image of a ball in front of the eye is an ellipse, that of a capsule the convex hull of two. A
+line of the picture that touches the image of a ball is the image of a plane that touches the ball,
+through the eye or along the rays: a quadratic equation for its distance from the cursor. Of the
+lines with the image on their far side, that of the greatest distance touches the image at its
+nearest point. What a near or far plane cuts, or reaches behind the eye, is replaced by triangles.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.camera.camera import Camera
+from bvh.picking.projected import NEAREST
+
+Floats = NDArray[np.float64]
+
+# Directions in half a turn among which the best is searched for, and steps of that search, which
+# leave 2**-31 of a turn: the distance changes with its square.
+DIRECTIONS = 65
+STEPS = 36
+GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+# Faces around a shape that is replaced by triangles, and rings of corners along it.
+AROUND, ALONG = 64, 32
+
+
+def nearest_outlines(
+    camera: Camera, rounds: Floats, x: float, y: float
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Return triangles (n, 3, 3) that hold the visible points nearest to (x, y), and their owners.
+
+    `rounds` are rows of both ends of an axis, and a radius. Nearly all triangles are segments.
+    """
+    depth = (rounds[:, :6].reshape(-1, 2, 3) - camera.eye) @ camera.gradients[2]
+    reach = rounds[:, 6] * np.linalg.norm(camera.gradients[2])
+    low, high = depth.min(axis=1) - reach, depth.max(axis=1) + reach
+    limit = np.full(len(rounds), camera.near)
+    if camera.perspective:
+        limit = np.maximum(limit, np.maximum(NEAREST * high, 2.0**-1000))
+    whole = np.flatnonzero((low >= limit) & (high <= camera.far))
+    cut = np.flatnonzero(
+        (high >= limit) & (low <= camera.far) & ~((low >= limit) & (high <= camera.far))
+    )
+    pieces = [_touching(camera, rounds[whole], x, y)]
+    owners = [whole]
+    for k in cut.tolist():
+        pieces.append(_faces_of(rounds[k]))
+        owners.append(np.full(len(pieces[-1]), k))
+    return np.concatenate(pieces), np.concatenate(owners)
+
+
+def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
+    """Return the segments (n, 3, 3), with their second ends twice, that are nearest to a cursor."""
+    ends = rounds[:, :6].reshape(-1, 2, 3) - camera.eye
+    radii, at = rounds[:, 6], np.array([x, y]) - camera.centre
+    picture = ends @ camera.gradients.T
+    if camera.perspective:
+        picture = picture / picture[:, :, 2:]
+    middle = picture[:, :, :2].mean(axis=1) - at
+    start = np.arctan2(middle[:, 1], middle[:, 0])[:, None]
+    turns = np.linspace(-0.5 * np.pi, 0.5 * np.pi, DIRECTIONS)[None]
+    angles = start + turns
+    found = _distances(camera, ends, radii, at, angles)[0].min(axis=0)
+    best = angles[np.arange(len(rounds)), found.argmax(axis=1)][:, None]
+    step = float(turns[0, 1] - turns[0, 0])
+    low, high = best - step, best + step
+    for _ in range(STEPS):
+        inner = np.hstack([high - GOLDEN * (high - low), low + GOLDEN * (high - low)])
+        found = _distances(camera, ends, radii, at, inner)[0].min(axis=0)
+        first = (found[:, 0] > found[:, 1])[:, None]
+        low, high = np.where(first, low, inner[:, :1]), np.where(first, inner[:, 1:], high)
+    _, planes = _distances(camera, ends, radii, at, 0.5 * (low + high))
+    lengths = np.linalg.norm(planes, axis=-1, keepdims=True)
+    # Where both balls touch their planes.
+    feet = ends.transpose(1, 0, 2) - radii[:, None] * (planes / lengths)[:, :, 0]
+    return np.stack([feet[0], feet[1], feet[1]], axis=1) + camera.eye
+
+
+def _distances(
+    camera: Camera, ends: Floats, radii: Floats, at: Floats, angles: Floats
+) -> tuple[Floats, Floats]:
+    """Return signed distances (2, n, k) of lines from a cursor that touch balls, and planes.
+
+    The angles (n, k) are of the lines' normals. The planes' normals (2, n, k, 3) point to the
+    balls, both at the ends of each axis, relative to the eye.
+    """
+    across, down, along = camera.gradients
+    normals = np.cos(angles)[:, :, None] * across + np.sin(angles)[:, :, None] * down
+    offset = np.cos(angles) * at[0] + np.sin(angles) * at[1]
+    r, p = radii[:, None], ends.transpose(1, 0, 2)
+    if not camera.perspective:
+        level = np.einsum("enj,nkj->enk", p, normals) - offset
+        planes = np.broadcast_to(normals, (2, *normals.shape))
+        return level - r * np.linalg.norm(normals, axis=2), planes
+    normals = normals - offset[:, :, None] * along
+    level, depth = np.einsum("enj,nkj->enk", p, normals), (p @ along)[:, :, None]
+    a = depth * depth - r * r * (along @ along)
+    b = level * depth - r * r * (normals @ along)
+    c = level * level - r * r * (normals * normals).sum(axis=2)
+    distance = (b - np.sqrt(np.maximum(b * b - a * c, 0.0))) / a
+    return distance, normals - distance[..., None] * along
+
+
+def _faces_of(one: Floats) -> Floats:
+    """Return triangles (n, 3, 3) whose corners are on a sphere or capsule."""
+    p, q, radius = one[:3], one[3:6], float(one[6])
+    axis = q - p
+    length = float(np.linalg.norm(axis))
+    axis = axis / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
+    side = np.cross(axis, np.eye(3)[np.abs(axis).argmin()])
+    side /= np.linalg.norm(side)
+    turn = np.linspace(0.0, 2.0 * np.pi, AROUND + 1)
+    rise = np.linspace(-0.5 * np.pi, 0.5 * np.pi, ALONG)
+    ring = np.cos(turn)[:, None] * side + np.sin(turn)[:, None] * np.cross(axis, side)
+    sphere = np.cos(rise)[:, None, None] * ring + np.sin(rise)[:, None, None] * axis
+    points = np.where((rise < 0.0)[:, None, None], p, q) + radius * sphere
+    a, b, c, d = points[:-1, :-1], points[:-1, 1:], points[1:, 1:], points[1:, :-1]
+    corners = np.stack([np.stack([a, b, c], axis=2), np.stack([a, c, d], axis=2)])
+    return np.asarray(corners.reshape(-1, 3, 3))
