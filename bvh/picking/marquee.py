@@ -293,7 +293,8 @@ def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
         across = np.cross(view, camera.step_y)
         down = np.cross(view, across)
         with np.errstate(invalid="ignore"):
-            shifts = [rounds[:, 6:] * (v / np.linalg.norm(v, axis=1)[:, None]) for v in (across, down)]
+            units = [v / np.linalg.norm(v, axis=1)[:, None] for v in (across, down)]
+            shifts = [rounds[:, 6:] * unit for unit in units]
         for shift in (shifts[1], -shifts[1]):
             corners.append(np.stack([end - shifts[0], end + shifts[0], end + shift], axis=1))
     points = np.concatenate(corners).reshape(-1, 3)

@@ -26,7 +26,8 @@ from bvh.geometry.arithmetic.rational_surfaces import (
     solid_meets_planes,
     solution,
 )
-from bvh.geometry.region_overlap import APART, ERROR, MEET, UNSURE, surface_and_planes
+from bvh.geometry.pairs.round_regions import surface_and_planes
+from bvh.geometry.region_overlap import APART, ERROR, MEET, UNSURE
 from bvh.picking.outlines import BORDER, INTERIOR, is_odd
 from bvh.picking.placed_trees import SLACK
 from bvh.picking.region import Region, locate_points
@@ -141,7 +142,8 @@ class RoundRegion:
         """The planes of a rectangle, or of the wedge of each edge of a lasso."""
         if not self._is_lasso:
             one, none = Fraction(1), Fraction(0)
-            (left, right), (low, high) = ((min(x), max(x)) for x in zip(*self._outline, strict=True))
+            axes = zip(*self._outline, strict=True)
+            (left, right), (low, high) = ((min(x), max(x)) for x in axes)
             sides = (one, none, -left), (-one, none, right), (none, one, -low), (none, -one, high)
             return [[*(self._plane(*side) for side in sides), *self._depths]]
         edges = list(zip(self._outline, self._outline[1:] + self._outline[:1], strict=True))
@@ -267,7 +269,8 @@ class RoundRegion:
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
         # A box around the region that is within that around a solid, but for roundings.
         slack = SLACK * (np.abs(rounds).max(axis=1, keepdims=True) + np.abs(points).max())
-        near = (np.minimum(p, q) - radii <= low + slack) & (np.maximum(p, q) + radii >= high - slack)
+        near = np.minimum(p, q) - radii <= low + slack
+        near &= np.maximum(p, q) + radii >= high - slack
         for i in np.flatnonzero(found & near.all(axis=1)).tolist():
             inside[i] = all(solid_contains(*_solid(rounds[i]), x) for x in self._corners)
         return inside
