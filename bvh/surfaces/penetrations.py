@@ -217,34 +217,43 @@ class _Search:
         self.error = max(self.limit, lost) - self.best
 
     def _divided(self, part: _Cells) -> _Cells:
-        """Look at places in simplices, and return the halves of those that may hold deeper ones."""
+        """Look at places in simplices, and return parts of those that may hold deeper ones.
+
+        These are halves, or halves of halves where there are few simplices.
+        """
         places, count = part.places, part.cells.shape[1] - MORE
         most, aim = _bounds(places, part.cells, self.limit)
         most = np.minimum(most, part.bound)
         kept = most > self.limit
         cells, most, aim = part.cells[kept], most[kept], aim[kept]
-        a, b, middle = _longest_edges(places.at[cells[:, :count]])
-        added, in_space = [aim, middle], count == 4
+        owners = np.arange(len(cells))
+        added, in_space, first = [aim], count == 4, len(places.depth)
         if in_space:
             uphill, least = _uphill(places, cells, most)
             added.append(uphill)
-        numbers = places.add(np.concatenate(added), not in_space)
-        self.look_at(places, numbers)
+        cells = cells.copy()
+        for k in range(len(added)):
+            cells[:, count + k] = first + k * len(owners) + owners
+        for step in range(count - 1):
+            if step and len(cells) * 2 > BATCH:
+                break
+            at = np.concatenate([places.at, *added])
+            a, b, middle = _longest_edges(at[cells[:, :count]])
+            added.append(middle)
+            rows, halves = np.arange(len(cells)), (cells, cells.copy())
+            for half, end in zip(halves, (a, b), strict=True):
+                if not in_space:
+                    half[:, count + 1] = half[rows, end]
+                half[rows, end] = len(at) + rows
+            cells, owners = np.concatenate(halves), np.tile(owners, 2)
+        self.look_at(places, places.add(np.concatenate(added), not in_space))
         live = most > self.limit
-        aims, middles, *more = numbers.reshape(len(added), -1)
         if in_space:
             # In the others the distance is nowhere at a local maximum.
-            live &= ~(np.abs(places.depth[more[0]]) > least)
-        cells, most, aims, middles = cells[live], most[live], aims[live], middles[live]
-        rows, halves = np.arange(len(cells)), []
-        for end in (a[live], b[live]):
-            half = cells.copy()
-            half[:, count] = aims
-            half[:, count + 1] = more[0][live] if in_space else cells[rows, end]
-            half[rows, end] = middles
-            halves.append(half)
-        found = _Cells.of(places, np.concatenate(halves))
-        return found._replace(bound=np.minimum(found.bound, np.tile(most, 2)))
+            live &= ~(np.abs(places.depth[first + len(aim) : first + 2 * len(aim)]) > least)
+        kept = live[owners]
+        found = _Cells.of(places, cells[kept])
+        return found._replace(bound=np.minimum(found.bound, most[owners[kept]]))
 
 
 def _first_bounds(places: _Places, corners: Whole) -> Reals:
