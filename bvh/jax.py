@@ -31,7 +31,10 @@ Examples
 from bvh.gradients.jax_functions import JaxQueries
 from bvh.gradients.queries import HitTuple, PointTuple
 
-__all__ = ["HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance"]
+__all__ = [
+    "HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance",
+    "winding_number",
+]  # fmt: skip
 
 __dir__ = __all__.copy
 
@@ -81,6 +84,16 @@ signed_distance = _QUERIES.function(
     >>> slope = jax.vmap(jax.grad(lambda point: bvh.jax.signed_distance(tree, point)))
     >>> (slope(jax.numpy.array([[0.25, 0.25, 0.125], [0.25, 0.25, 0.0]])) + 0.0).tolist()
     [[0.0, 0.0, -1.0], [0.0, 0.0, -1.0]]
+    """,
+)
+
+winding_number = _QUERIES.function(
+    _QUERIES.winding_number,
+    """
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> slope = jax.grad(lambda point: bvh.jax.winding_number(tree, point))
+    >>> slope(jax.numpy.array([0.25, 0.25, 0.5])).round(6).tolist()
+    [-0.040637, -0.040637, 0.267495]
     """,
 )
 

@@ -50,7 +50,10 @@ tensor(...
 from bvh.gradients.queries import HitTuple, PointTuple
 from bvh.gradients.torch_functions import TorchQueries
 
-__all__ = ["HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance"]
+__all__ = [
+    "HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance",
+    "winding_number",
+]  # fmt: skip
 
 __dir__ = __all__.copy
 
@@ -105,6 +108,20 @@ signed_distance = _QUERIES.function(
     >>> distances.sum().backward()
     >>> (points.grad + 0.0).tolist()
     [[0.0, 0.0, -1.0], [0.0, 0.0, -1.0]]
+    """,
+)
+
+winding_number = _QUERIES.function(
+    _QUERIES.winding_number,
+    """
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> point = torch.tensor([0.25, 0.25, 0.5], requires_grad=True)
+    >>> number = bvh.torch.winding_number(tree, point)
+    >>> round(number.item(), 6)
+    -0.099459
+    >>> number.backward()
+    >>> point.grad
+    tensor([-0.0406, -0.0406,  0.2675])
     """,
 )
 

@@ -154,7 +154,7 @@ class Page:
 
 
 def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) -> Any:
-    """Start a server on a port, or the next free one, for its own pages and allowed origins."""
+    """Start viser on the first free port from `port` on; `allowed` are origins of other pages."""
     with extra("view", "pages in the browser need viser"):
         import viser
     number = _free_port(host, port)

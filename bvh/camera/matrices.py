@@ -259,8 +259,8 @@ def _invertible(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
 
 
 def _origin(name: str, rows: Sequence[Row]) -> Row:
-    """Return the homogeneous point at which three affine rows, the first ones, are 0."""
+    """Return the homogeneous point at which the first three affine rows are 0: Cramer's rule."""
     x, y, z = rows[:3]
     columns, det = _invertible(name, x, y, z)
-    shifts = times(-1 if det > 0 else 1, (x[3], y[3], z[3]))
+    shifts = times(-1 if det > 0 else 1, (x[3], y[3], z[3]))  # for a positive weight
     return *dots(shifts, zip(*columns, strict=True)), abs(det)

@@ -13,8 +13,9 @@ Each file imports only from those above it.
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
 | `stages/` | Rays and points in stages: float32 search, decisions, measures, exact sums |
 | `rebuilding.py` | Refits and rebuilds of trees whose vertices have moved on a device |
+| `transfers.py` | What calls share; arrays of numpy in and out, in chunks, by memory that is kept |
 | `point_kernels.py` | Which points are inside: the kernels between rays that decide it |
-| `calls.py` | Queries: arguments, kernels, and answers; the CPU answers what kernels leave open |
+| `calls.py` | Queries of rays and points; the CPU answers what kernels leave open |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |
 | `camera_rays.py` | Rays of cameras, made on a device |
 """

@@ -8,10 +8,11 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from bvh.devices.exchange import KINDS, given, is_on_device, library_of, read, stream_of
+from bvh.devices.exchange import KINDS, given, is_on_device, on_host, one_number, read, stream_of
 from bvh.devices.point_kernels import negate_inside, note_inside, point_out
 from bvh.devices.stages import marks
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery
+from bvh.devices.transfers import DISTANCES, HIT_COLUMNS, PLACE_COLUMNS, SCENE_COLUMNS, Call, Kinds
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits
@@ -27,78 +28,11 @@ from bvh.runtime.arguments import (
 )
 
 Answer = TypeVar("Answer")
-Kinds = dict[str, type[np.generic]]
 # Arrays of rays: their types, and the width of their rows.
 RAYS = (
     ("origins", np.float64, 3), ("directions", np.float64, 3), ("t_min", np.float64, 0),
     ("t_max", np.float64, 0), ("mask", np.int32, 0),
 )  # fmt: skip
-HIT_COLUMNS: Kinds = {
-    "t": np.float64, "prim_id": np.int32, "u": np.float64, "v": np.float64, "front": np.bool_,
-}  # fmt: skip
-SCENE_COLUMNS: Kinds = HIT_COLUMNS | {"instance_id": np.int32, "leaf": np.int32}
-PLACE_COLUMNS: Kinds = {
-    "distance": np.float64, "position": np.float64, "prim_id": np.int32, "u": np.float64,
-    "v": np.float64,
-}  # fmt: skip
-
-
-class Call:
-    """Base class of a query of rays or points by `owner`, a tree or scene on a device.
-
-    Kernels list the rays or points that they do not decide; the CPU answers these. `like` is the
-    argument whose library the answers are in, None for numpy.
-    """
-
-    # The leading shape of the rays or points, and their number.
-    shape: tuple[int, ...]
-    count: int
-
-    def __init__(self, owner: Any, *given: Any) -> None:
-        self.owner, self.device, self.like = owner, owner.device, library_of(*given)
-        # All kernels of the call, and the CPU, query this state, even if the tree changes.
-        self.target = owner._state()
-
-    @property
-    def host(self) -> Any:
-        """What is searched, on the CPU."""
-        return self.owner._snapshot()
-
-    def empty(self, result: Any, kinds: Kinds, count: int) -> Any:
-        """Give the struct `result` new columns for `count` answers; return it."""
-        for name, kind in kinds.items():
-            dtype = wp.vec3d if name == "position" else KINDS[kind]
-            setattr(result, name, wp.empty(count, dtype=dtype, device=self.device))
-        return result
-
-    def trace(self, result: Any, rays: Any, query: Any) -> NDArray[np.int32]:
-        """Answer rays or points in stages; return the indices of those not decided."""
-        with stream_of(self.like, self.device):
-            undecided: NDArray[np.int32] = self.owner.stages.trace(
-                self.target, rays, query, result, self.count
-            )
-        self.owner.undecided = len(undecided)
-        return undecided
-
-    def rows(self, array: Any, undecided: NDArray[np.int32]) -> NDArray[Any]:
-        """Return rows of an array on the device; if it has one row for all, that one."""
-        if array.shape[0] > 1:
-            array = array[wp.array(undecided, dtype=wp.int32, device=self.device)].contiguous()
-        result: NDArray[Any] = array.numpy()
-        return result
-
-    def write(self, result: Any, places: NDArray[np.int32], answers: dict[str, Any]) -> None:
-        """Write the CPU's answers, by column, into the rows `places` of the struct `result`."""
-        where = wp.array(places, dtype=wp.int32, device=self.device)
-        with stream_of(self.like, self.device):
-            for name, values in answers.items():
-                column = getattr(result, name)
-                fresh = wp.array(np.asarray(values), dtype=column.dtype, device=self.device)
-                wp.copy(column[where], fresh)
-
-    def given(self, result: Any, name: str) -> Any:
-        """Return a column in the shape of the rays or points and the library of the arguments."""
-        return given(getattr(result, name), self.shape, self.like, 3 if name == "position" else 0)
 
 
 class RayCall(Call):
@@ -113,37 +47,47 @@ class RayCall(Call):
         self.query = RayQuery()
         self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
         if self.like is None:
-            rays, self.shape = ray_batch(*rays)
-        elif not is_on_device(rays[4]):
-            mask = bit_masks("mask", ALL_BITS if rays[4] is None else rays[4])
-            rays = (*rays[:4], mask.view(np.int32))
-        self.rays, shapes = DeviceRays(), {}
-        with stream_of(self.like, self.device):
-            for (name, kind, width), value in zip(RAYS, rays, strict=True):
-                array, shapes[name] = read(name, value, self.device, kind, width)
-                setattr(self.rays, name, array)
-        if self.like is not None:
+            batch, self.shape = ray_batch(*rays)
+            self.rows_of, self.shared = {}, {}
+            for (name, kind, _), array in zip(RAYS, batch, strict=True):
+                if array.size == 1:
+                    self.shared[name] = one_number(array.item(), KINDS[kind], self.device.alias)
+                else:
+                    self.rows_of[name] = array
+        else:
+            if not is_on_device(rays[4]):
+                mask = bit_masks("mask", ALL_BITS if rays[4] is None else rays[4])
+                rays = (*rays[:4], mask.view(np.int32))
+            self.rays, shapes = DeviceRays(), {}
+            with stream_of(self.like, self.device):
+                for (name, kind, width), value in zip(RAYS, rays, strict=True):
+                    array, shapes[name] = read(name, value, self.device, kind, width)
+                    setattr(self.rays, name, array)
             self.shape = _shape_of(shapes)
         self.count = int(np.prod(self.shape))
 
     def closest(self) -> Hits:
         """Return the closest hits."""
-        result = self._traced(marks.CLOSEST, self.names)
-        return self._located(Hits, {name: self.given(result, name) for name in self.names})
+        return self._located(Hits, self._of_rays(marks.CLOSEST, self.names))
 
     def any(self) -> Any:
         """Return whether each ray hits anything."""
-        return self.given(self._traced(marks.ANY, {"truth": np.bool_}), "truth")
+        return self._of_rays(marks.ANY, {"truth": np.bool_})["truth"]
 
     def counts(self) -> Any:
         """Return the number of hits of each ray."""
-        return self.given(self._traced(marks.COUNT, {"counts": np.int64}), "counts")
+        return self._of_rays(marks.COUNT, {"counts": np.int64})["counts"]
+
+    def _of_rays(self, goal: int, kinds: Kinds) -> dict[str, Any]:
+        """Return columns, one answer a ray."""
+        return self.columns(kinds, lambda _: self._traced(goal, kinds))
 
     def _traced(self, goal: int, kinds: Kinds) -> Any:
         """Trace the rays; return the columns of the result."""
         self.query.goal = int(goal)
-        result = self.empty(Columns(), kinds, self.count)
+        result = self.empty(kinds, self.count)
         undecided = self.trace(result, self.rays, self.query)
+        self.owner.undecided += len(undecided)
         if len(undecided):
             rays = self._selected(undecided)
             if goal == marks.COUNT:
@@ -176,25 +120,31 @@ class RayCall(Call):
     def listed(self, limit: int | None) -> AllHits:
         """Return all hits of the rays, or the first `limit` of each: count first, then list."""
         most = None if limit is None else whole_number("max_hits", limit)
-        counts = self._traced(marks.COUNT, {"counts": np.int64}).counts.numpy()
-        if most is not None:
-            counts = np.minimum(counts, most)
-        offsets = np.r_[0, np.cumsum(counts)]
+        counts = np.ravel(on_host(self.counts()))
+        offsets = np.r_[0, np.cumsum(counts if most is None else np.minimum(counts, most))]
+        # The call is made once more.
+        self.owner.undecided, self.count = 0, len(counts)
+        columns = self.columns(self.names, lambda part: self._lists(part, offsets, limit), offsets)
+        shared = given(self._offsets(offsets), (len(offsets),), self.like)
+        return self._located(AllHits, columns | {"offsets": shared, "shape": self.shape})
+
+    def _offsets(self, offsets: NDArray[np.int64]) -> Any:
+        return wp.array(offsets, dtype=wp.int64, device=self.device)
+
+    def _lists(self, part: slice, offsets: NDArray[np.int64], limit: int | None) -> Any:
+        """List the hits of a range of rays; return the columns of the result."""
+        own = offsets[part.start : part.stop + 1] - offsets[part.start]
         # Hits are sorted by their leaves, even if no result has them.
-        kinds = self.names | {"leaf": np.int32}
-        result = self.empty(Columns(), kinds, int(offsets[-1]))
-        result.offsets = wp.array(offsets, dtype=wp.int64, device=self.device)
-        self.query.goal = int(marks.LIST)
+        result = self.empty(self.names | {"leaf": np.int32}, int(own[-1]))
+        result.offsets, self.query.goal = self._offsets(own), int(marks.LIST)
         undecided = self.trace(result, self.rays, self.query)
+        self.owner.undecided += len(undecided)
         if len(undecided):
             hits = self.host.all_hits(**self._selected(undecided), max_hits=limit, edges=self.edges)
-            places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in undecided])
+            places = np.concatenate([np.arange(own[i], own[i + 1]) for i in undecided])
             if len(places):
                 self.write(result, places, {name: getattr(hits, name) for name in self.names})
-        total = (int(offsets[-1]),)
-        fields = {name: given(getattr(result, name), total, self.like) for name in self.names}
-        fields["offsets"] = given(result.offsets, (len(offsets),), self.like)
-        return self._located(AllHits, fields | {"shape": self.shape})
+        return result
 
 
 def _shape_of(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -216,92 +166,96 @@ class PointCall(Call):
     def __init__(self, owner: Any, points: Any, limits: Any, mask: int | None) -> None:
         super().__init__(owner, points, limits)
         self.mask, self.bits = mask, one_mask(mask)
+        bits = one_number(self.bits, wp.int32, self.device.alias)
         if self.like is None:
             batch = point_batch(points, limits)
-            points, limits = batch.points, batch.limits
-        with stream_of(self.like, self.device):
-            self.points, lead = read("points", points, self.device, np.float64, 3)
-            self.limits, wide = read("max_distance", limits, self.device, np.float64)
-        self.shape = batch.shape if self.like is None else lead
-        if self.like is not None and wide not in (lead, ()):
-            raise ValueError(f"max_distance must have shape {lead} or be one number, got {wide}")
+            self.rows_of, self.shared = {"origins": batch.points}, {"mask": bits}
+            self.shape = batch.shape
+            if len(batch.limits) == 1:
+                self.shared["t_max"] = one_number(
+                    batch.limits.item(), wp.float64, self.device.alias
+                )
+            else:
+                self.rows_of["t_max"] = batch.limits
+        else:
+            self.rays = DeviceRays()
+            self.rays.mask = bits
+            with stream_of(self.like, self.device):
+                self.rays.origins, self.shape = read("points", points, self.device, np.float64, 3)
+                self.rays.t_max, wide = read("max_distance", limits, self.device, np.float64)
+            if wide not in (self.shape, ()):
+                raise ValueError(
+                    f"max_distance must have shape {self.shape} or be one number, got {wide}"
+                )
         self.count = int(np.prod(self.shape))
 
     def _selected(self, undecided: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return some of the points, with a leading axis."""
-        result: NDArray[np.float64] = self.rows(self.points, undecided).reshape(-1, 3)
+        result: NDArray[np.float64] = self.rows(self.rays.origins, undecided).reshape(-1, 3)
         return result
 
     def closest(self) -> ClosestPoints:
         """Return the closest points."""
-        result = self._nearest(PLACE_COLUMNS)
-        return ClosestPoints(**{name: self.given(result, name) for name in PLACE_COLUMNS})
+        return ClosestPoints(**self.columns(PLACE_COLUMNS, lambda _: self._nearest(PLACE_COLUMNS)))
 
     def distances(self) -> Any:
         """Return distances."""
-        return self.given(self._nearest({"distance": np.float64}), "distance")
-
-    def signed(self) -> Any:
-        """Return signed distances."""
-        result = self._nearest({"distance": np.float64})
-        # Undecided points of both kernels are counted.
-        first = self.owner.undecided
-        within = self._inside(surface=False)
-        self.owner.undecided += first
-        with stream_of(self.like, self.device):
-            columns = [result.distance, within.truth]
-            wp.launch(negate_inside, self.count, inputs=columns, device=self.device)
-        return self.given(result, "distance")
+        return self.columns(DISTANCES, lambda _: self._nearest(DISTANCES))["distance"]
 
     def inside(self) -> Any:
         """Return which points are inside or on the surface."""
-        return self.given(self._inside(surface=True), "truth")
+        return self.columns({"truth": np.bool_}, lambda _: self._inside(surface=True))["truth"]
 
-    def rays(self) -> Any:
-        """Return the points as origins of rays."""
-        rays = DeviceRays()
-        rays.origins = self.points
-        rays.mask = wp.array([self.bits], dtype=wp.int32, device=self.device)
-        return rays
+    def signed(self) -> Any:
+        """Return signed distances."""
+        return self.columns(DISTANCES, lambda _: self._signed())["distance"]
+
+    def _signed(self) -> Any:
+        """Return a struct with a column of signed distances."""
+        result, within = self._nearest(DISTANCES), self._inside(surface=False)
+        with stream_of(self.like, self.device):
+            columns = [result.distance, within.truth]
+            wp.launch(negate_inside, self.count, inputs=columns, device=self.device)
+        return result
 
     def _nearest(self, kinds: Kinds) -> Any:
         """Return a struct with columns `kinds` of closest points."""
-        result = self.empty(Columns(), kinds, self.count)
-        points, query = self.rays(), RayQuery()
-        points.t_max, query.goal = self.limits, int(marks.NEAREST)
-        undecided = self.trace(result, points, query)
+        result, query = self.empty(kinds, self.count), RayQuery()
+        query.goal = int(marks.NEAREST)
+        undecided = self.trace(result, self.rays, query)
+        self.owner.undecided += len(undecided)
         if len(undecided):
-            points, limits = self._selected(undecided), self.rows(self.limits, undecided)
+            points, limits = self._selected(undecided), self.rows(self.rays.t_max, undecided)
             near = self.host.closest_point(points, limits, mask=self.mask)
             self.write(result, undecided, {name: getattr(near, name) for name in kinds})
         return result
 
     def _inside(self, surface: bool) -> Any:
         """Return a struct with a column: points inside or, with `surface`, on the surface."""
-        result = self.empty(Columns(), {"truth": np.bool_}, self.count)
-        found = self.empty(Columns(), {"counts": np.int64, "truth": np.bool_}, self.count)
+        result, rays, query = self.empty({"truth": np.bool_}, self.count), DeviceRays(), RayQuery()
+        found, undecided = Columns(), np.empty(0, np.int32)
+        found.counts = wp.empty(self.count, dtype=wp.int64, device=self.device)
+        found.truth = wp.empty(self.count, dtype=wp.bool, device=self.device)
         # The box of the mesh in the world, by which kernels choose directions of rays.
         tree = self.target.top
         box = np.array([tree.lower, tree.upper]) * 2.0**-tree.exponent + tree.centre
         corners = (wp.vec3d(*row) for row in box)
-        rays, query, undecided = self.rays(), RayQuery(), np.empty(0, np.int32)
+        rays.origins, rays.mask = self.rays.origins, self.rays.mask
         rays.directions = wp.empty(self.count, dtype=wp.vec3d, device=self.device)
         with stream_of(self.like, self.device):
-            outward = [*corners, self.points, rays.directions]
+            outward = [*corners, rays.origins, rays.directions]
             wp.launch(point_out, self.count, inputs=outward, device=self.device)
         # First parity; then, by rays of length 0, whether points are on a face. Such a ray misses a
         # face that it lies in, but no face contains three directions.
         for turn in range(4 if surface else 1):
             limits = (0.0, 0.0) if turn else (SMALLEST, np.inf)
-            rays.t_min, rays.t_max = (
-                wp.array([t], dtype=wp.float64, device=self.device) for t in limits
-            )
+            rays.t_min, rays.t_max = (one_number(t, wp.float64, self.device.alias) for t in limits)
             query.goal, query.once = (int(marks.ANY), 0) if turn else (int(marks.COUNT), 1)
             undecided = np.union1d(undecided, self.trace(found, rays, query))
             with stream_of(self.like, self.device):
                 noted = [turn, found, rays.directions, result.truth]
                 wp.launch(note_inside, self.count, inputs=noted, device=self.device)
-        self.owner.undecided = len(undecided)
+        self.owner.undecided += len(undecided)
         if len(undecided):
             target = point_target(self.host, "contains", self.mask)
             within = target.inside(self._selected(undecided), thread_count(None), surface=surface)

@@ -62,7 +62,7 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
         host = np.array(array, kind, order="C", copy=None)
         shape = _leading(name, host.shape, width)
         if host.size == 1 and not width:
-            return _one(host.item(), KINDS[kind], str(device)), shape
+            return one_number(host.item(), KINDS[kind], device.alias), shape
         dtype, flat = (WIDE[width], (-1, width)) if width else (KINDS[kind], -1)
         return wp.array(host.reshape(flat), dtype=dtype, device=device), shape
     array = value if isinstance(value, wp.array) else _imported(name, value)
@@ -85,7 +85,7 @@ def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple
 
 
 @functools.lru_cache(maxsize=64)
-def _one(value: float, dtype: Any, device: str) -> Any:
+def one_number(value: float, dtype: Any, device: str) -> Any:
     """Return an array of one number, which kernels only read: most calls have the same."""
     return wp.array([value], dtype=dtype, device=device)
 

@@ -281,16 +281,21 @@ class MovedTriangles(NamedTuple):
         yield Triangles(self.vertices.numpy(), self.faces), None, rows, ids[rows]
 
 
+def _copied(kind: Any, record: Any) -> Any:
+    """Return a copy of a struct, which shares its arrays."""
+    copy = kind()
+    for name in kind.vars:
+        setattr(copy, name, getattr(record, name))
+    return copy
+
+
 def moved(old: Any, members: Members, vertices: Any, anew: bool) -> tuple[Any, int] | None:
     """Return a tree with other vertices, refitted or built anew, and how many faces it has.
 
     The old one is not changed. None if a valid face is in no leaf.
     """
     device, rows = vertices.device, len(members.ids if anew else old.ids)
-    target, top = Target(), Part()
-    for new, before, kind in ((target, old, Target), (top, old.top, Part)):
-        for name in kind.vars:
-            setattr(new, name, getattr(before, name))
+    target, top = _copied(Target, old), _copied(Part, old.top)
 
     def empty(kind: Any, *shape: int) -> Any:
         return wp.empty(shape, dtype=kind, device=device)

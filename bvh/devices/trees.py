@@ -14,6 +14,7 @@ from bvh.devices.exchange import is_on_device, on_host, read, stream_of
 from bvh.devices.layout import move_leaves, scene_on, tree_on
 from bvh.devices.rebuilding import Members, MovedTriangles, cost_of, moved
 from bvh.devices.stages.chain import Stages
+from bvh.devices.transfers import Buffers
 from bvh.queries.batches.ray_batches import source_of
 from bvh.queries.methods.point_queries import warn_if_open
 from bvh.queries.public_names import public
@@ -46,7 +47,8 @@ class DeviceObject:
     host: Any
 
     def __init__(self, device: Any) -> None:
-        self.device, self.undecided, self.stages = device, 0, Stages(device)
+        self.device, self.undecided = device, 0
+        self.stages, self.buffers = Stages(device), Buffers(device)
         self._state()
 
     def __getattr__(self, name: str) -> Any:
@@ -144,7 +146,8 @@ class DeviceBVH(DeviceObject):
         if not hasattr(tree, "faces"):
             raise TypeError(f"to needs a BVH over triangles, not over {tree.kind}")
         # The tree; what of it is on the device, and its struct there; whether that has been moved.
-        self._tree, self._copy, self._target, self._is_ahead = tree, copy(tree), None, False
+        self._tree, self._copy, self._is_ahead = tree, copy(tree), False
+        self._target: Any = None
         super().__init__(device)
 
     @property
@@ -181,6 +184,7 @@ class DeviceBVH(DeviceObject):
         found = object.__new__(type(self))
         vars(found).update(vars(self))
         found._tree, found.stages = copy(self._copy), Stages(self.device)
+        found.buffers = Buffers(self.device)
         return found
 
     def _source(self) -> Any:
@@ -306,9 +310,11 @@ class DeviceScene(DeviceObject):
     host: Scene
 
     def __init__(self, scene: Scene, device: Any) -> None:
-        self.host, self._view = scene, None
+        self.host = scene
+        self._view: Any = None
         # The view's count of moves and its masks, as they were sent.
-        self._copy, self._target = (-1, b""), None
+        self._copy = -1, b""
+        self._target: Any = None
         super().__init__(device)
 
     def _source(self) -> Any:

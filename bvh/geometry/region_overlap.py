@@ -193,7 +193,7 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
 
 @kernel
 def surface_and_sphere(p, q, radius, center, reach):
-    """Return whether the surface around an axis is within `reach` of a point."""
+    """Return whether the surface around an axis is within `reach` of a point, or UNSURE."""
     # Distances have a relative error of 4 * 2**-53, but for the smallest.
     stay_outlined()
     d = abs(signed_distance(center, p, q, radius))
@@ -248,7 +248,7 @@ def _nearest(low, high, x):
 
 @kernel
 def _unit(planes, i):
-    """Return the unit normal of a plane and its length; (0, 0, 0) and 0 if it is tiny."""
+    """Return a plane's unit normal and the normal's length; zeros if that is tiny or huge."""
     n0, n1, n2, _ = row_of(planes, 4 * i)
     size = largest((n0, n1, n2))
     if not 2.0**-900 < size < 2.0**900:

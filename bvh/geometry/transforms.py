@@ -65,7 +65,7 @@ def _nearest(s, rest, sizes):
 
 @inlined
 def rounded_soon(m, v):
-    """Return (decided, x) like `rounded_dot`, which decides more, in two thirds of its time."""
+    """Return (decided, x) as `rounded_dot`, but decide fewer, in two thirds of the time."""
     s, rest, sizes, _ = _parts_of_dot(m, v)
     sure, x = _nearest(s, rest, sizes)
     return sure & (abs(x) <= LARGEST), x
@@ -76,9 +76,8 @@ def rounded_dot(m, v):
     """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes."""
     s, rest, sizes, lost = _parts_of_dot(m, v)
     sure, x = _nearest(s, rest, sizes)
-    # Where at most one rounding has lost anything, both parts are exact, and the processor has
-    # rounded their sum as it should.
-    # The zero is a number or lanes, as x is.
+    # Where at most one rounding has lost anything, both parts are exact, and their sum is rounded
+    # correctly. The zero is a number or lanes, as x is.
     count = abs(x) * 0.0
     for part in lost:
         count = count + simd.select(part != 0.0, 1.0, 0.0)
@@ -195,7 +194,7 @@ def mirrored(maps: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 @kernel
 def _even_scale(a, b, c):
-    """Return the scale of the map with columns a, b, c; NaN if it is none of those of EVEN."""
+    """Return the scale of the map with columns a, b, c; NaN if it is not EVEN."""
     # The root of a third of the sum of squares, in double-doubles: the scale itself where that is
     # exact. Columns are scaled by the largest to about one.
     k = min(max(floats.exponent(floats.reach_of(a, b, c)), -1022), 1022)
@@ -222,7 +221,7 @@ def _find_scales(maps, found):
 
 
 def even_scales(maps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scales of finite, invertible maps (n, 3, 4); NaN where there is more than one."""
+    """Return the scales of finite, invertible maps (n, 3, 4); NaN for those that are not EVEN."""
     found = np.empty(len(maps))
     _find_scales(kernel_input(maps), found)
     return found

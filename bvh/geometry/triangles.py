@@ -64,7 +64,7 @@ def solve_plane(a, p, q, r):
 
 @inlined
 def solve_volumes(a, p, q, r):
-    """Return the volumes that are u and v times that of n and r, each with its size."""
+    """Return the weights u and v times n.r, as volumes, each with its size."""
     # u of d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), negated as n.d is, likewise v of v0, v1.
     m, sizes = floats.sized_cross(r, a)
     (high, low), size = floats.sized_dot(m, sizes, q)

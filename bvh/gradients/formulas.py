@@ -121,12 +121,12 @@ def pull_hit(lib, directions, corners, hits, hit, gradients):
     # `hits` are t, u and v. `moved` is the gradient by r, the movement of the face from the ray.
     rates = hit_rates(lib, directions, corners, hits, hit)
     by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
-    t, along = _only(lib, rates.usable, hits[0]), _dot(by_position, rates.heading)
-    moved = _times(by_t, rates.t) + _times(by_u, rates.u) + _times(by_v, rates.v)
-    moved = moved + _times(along, rates.advance)
+    t, along = _only(lib, rates.usable, hits[0]), dot(by_position, rates.heading)
+    moved = times(by_t, rates.t) + times(by_u, rates.u) + times(by_v, rates.v)
+    moved = moved + times(along, rates.advance)
     by_origins = by_position - moved
-    by_corners = lib.xp.stack([_times(w, moved) for w in rates.faces.weights], -2)
-    return by_origins, _times(t, by_origins), by_corners
+    by_corners = lib.xp.stack([times(w, moved) for w in rates.faces.weights], -2)
+    return by_origins, times(t, by_origins), by_corners
 
 
 @_bounded
@@ -134,10 +134,10 @@ def push_hit(lib, directions, corners, hits, hit, tangents):
     """Return tangents of t, u, v and position from those of origins, directions and corners."""
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
-    ray = tangents[0] + _times(t, tangents[1])
+    ray = tangents[0] + times(t, tangents[1])
     r = weighted(rates.faces.weights, tangents[2]) - ray
-    position = ray + _times(_dot(r, rates.advance), rates.heading)
-    results = _dot(r, rates.t), _dot(r, rates.u), _dot(r, rates.v), position
+    position = ray + times(dot(r, rates.advance), rates.heading)
+    results = dot(r, rates.t), dot(r, rates.u), dot(r, rates.v), position
     return tuple(_only(lib, rates.usable, x) for x in results)
 
 
@@ -149,14 +149,14 @@ def hit_rates(lib, directions, corners, hits, hit):
     _, u, v = hits
     faces = _faces(lib, corners, u, v, hit)
     d = _only(lib, hit, directions)
-    speed = lib.fixed(_positive(lib, _largest(lib, d)))[..., None]
+    speed = lib.fixed(_positive(lib, largest(lib, d)))[..., None]
     e1, e2, d = faces.e1, faces.e2, d / speed
-    n = _cross(lib, e1, e2)
-    den = _dot(n, d)
-    size = _dot(_cross_size(lib, e1, e2), xp.abs(d))
+    n = cross(lib, e1, e2)
+    den = dot(n, d)
+    size = dot(_cross_size(lib, e1, e2), xp.abs(d))
     usable = hit & (xp.abs(den) > SIGN_ERROR * size)
     den = xp.where(usable, den, 1.0)[..., None]
-    u_row, v_row = (_cross(lib, *pair) / den / faces.length for pair in ((d, e2), (e1, d)))
+    u_row, v_row = (cross(lib, *pair) / den / faces.length for pair in ((d, e2), (e1, d)))
     rows = n / den / speed, u_row, v_row, d, n / den
     rows = (_only(lib, usable & xp.isfinite(row).all(-1), row) for row in rows)
     return HitRates(*rows, usable, faces)
@@ -171,15 +171,15 @@ def pull_point(lib, points, corners, results, hit, gradients, signed):
     by_distance = _only(lib, rates.usable, gradients[0])
     by_u, by_v, by_position = (_only(lib, rates.movable, x) for x in gradients[1:])
     faces = rates.faces
-    h1 = by_u * rates.inverse + _dot(by_position, faces.e1)
-    h2 = by_v * rates.inverse + _dot(by_position, faces.e2)
+    h1 = by_u * rates.inverse + dot(by_position, faces.e1)
+    h2 = by_v * rates.inverse + dot(by_position, faces.e2)
     k1, k2 = rates.xx * h1 + rates.xy * h2, rates.xy * h1 + rates.yy * h2
-    by_points = _times(k1, faces.e1) + _times(k2, faces.e2) + _times(by_distance, rates.away)
+    by_points = times(k1, faces.e1) + times(k2, faces.e2) + times(by_distance, rates.away)
     with_face = by_position - by_points
-    c1, c2 = _times(k1, rates.offset), _times(k2, rates.offset)
+    c1, c2 = times(k1, rates.offset), times(k2, rates.offset)
     # Gradients of the corners through the edges v1 - v0 and v2 - v0.
     by_edges = -c1 - c2, c1, c2
-    by_corners = [_times(w, with_face) + c for w, c in zip(faces.weights, by_edges, strict=True)]
+    by_corners = [times(w, with_face) + c for w, c in zip(faces.weights, by_edges, strict=True)]
     return by_points, lib.xp.stack(by_corners, -2)
 
 
@@ -190,14 +190,14 @@ def push_point(lib, points, corners, results, hit, tangents, signed):
     faces, by_corners = rates.faces, tangents[1]
     moved = weighted(faces.weights, by_corners)
     rel = tangents[0] - moved
-    from_edge1 = _dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset)
-    from_edge2 = _dot(by_corners[..., 2, :] - by_corners[..., 0, :], rates.offset)
+    from_edge1 = dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset)
+    from_edge2 = dot(by_corners[..., 2, :] - by_corners[..., 0, :], rates.offset)
     # The closest point moves by x e1 + y e2 in its face.
-    b1, b2 = _dot(rel, faces.e1) + from_edge1, _dot(rel, faces.e2) + from_edge2
+    b1, b2 = dot(rel, faces.e1) + from_edge1, dot(rel, faces.e2) + from_edge2
     x, y = rates.xx * b1 + rates.xy * b2, rates.xy * b1 + rates.yy * b2
-    position = moved + _times(x, faces.e1) + _times(y, faces.e2)
+    position = moved + times(x, faces.e1) + times(y, faces.e2)
     rest = x * rates.inverse, y * rates.inverse, position
-    distance = _only(lib, rates.usable, _dot(rel, rates.away))
+    distance = _only(lib, rates.usable, dot(rel, rates.away))
     return distance, *(_only(lib, rates.movable, value) for value in rest)
 
 
@@ -225,21 +225,21 @@ def point_rates(lib, points, corners, results, hit, signed):
     w0, w1, w2 = faces.weights
     from_corner = _only(lib, hit, points) - _only(lib, hit, corners[..., 0, :])
     # Over the larger of the two lengths, so that nothing is lost where they are subnormal.
-    reach = lib.xp.maximum(faces.length, lib.fixed(_largest(lib, from_corner))[..., None])
-    across = _times(w1, faces.edges[0] / reach) + _times(w2, faces.edges[1] / reach)
+    reach = lib.xp.maximum(faces.length, lib.fixed(largest(lib, from_corner))[..., None])
+    across = times(w1, faces.edges[0] / reach) + times(w2, faces.edges[1] / reach)
     offset = from_corner / reach - across
-    n = _cross(lib, e1, e2)
-    area = _dot(n, n)
+    n = cross(lib, e1, e2)
+    area = dot(n, n)
     inside = (w1 > 0.0) & (w2 > 0.0) & (w0 > NO_WEIGHT) & (area > 0.0)
     xx, xy, yy = _movable(lib, e1, e2, faces.weights, inside, area)
     normal = _unit(lib, n)
     away = _unit(lib, offset)
     # Inside of a face, p - q is along its normal, which is more accurate.
-    side = _sign(lib, _dot(normal, from_corner))
-    away = xp.where(inside[..., None], _times(side, normal), away)
+    side = _sign(lib, dot(normal, from_corner))
+    away = xp.where(inside[..., None], times(side, normal), away)
     if signed:
         # The sign is that of the distance, not that of the normal, which may point inward.
-        away = _times(xp.where(distance < 0.0, -1.0, 1.0), away)
+        away = times(xp.where(distance < 0.0, -1.0, 1.0), away)
         at_surface = (distance == 0.0) | (inside & (side == 0.0))
         away = xp.where(at_surface[..., None], normal, away)
     else:
@@ -261,13 +261,13 @@ def _movable(lib, e1, e2, weights, inside, area):
     """Return the inverse of the Gram matrix of the edges that a closest point may move along."""
     xp = lib.xp
     w0, w1, w2 = weights
-    a, b, c = _dot(e1, e1), _dot(e1, e2), _dot(e2, e2)
+    a, b, c = dot(e1, e1), dot(e1, e2), dot(e2, e2)
     third = e2 - e1
     # Whether the point is inside of each edge, and its squared length. At a vertex, all are 0.
     edges = (
         ((w1 > 0.0) & ~(w2 > 0.0) & (w0 > 0.0), a),
         ((w2 > 0.0) & ~(w1 > 0.0) & (w0 > 0.0), c),
-        ((w1 > 0.0) & (w2 > 0.0) & ~inside, _dot(third, third)),
+        ((w1 > 0.0) & (w2 > 0.0) & ~inside, dot(third, third)),
     )
     along = [xp.where(on, 1.0, 0.0) / xp.where(on, square, 1.0) for on, square in edges]
     total = xp.where(inside, area, 1.0)
@@ -285,7 +285,7 @@ def _faces(lib, corners, u, v, hit):
     first = corners[..., 0, :]
     edges = corners[..., 1, :] - first, corners[..., 2, :] - first
     # The common length is the largest component of both edges; it is treated as a constant.
-    length = lib.xp.maximum(_largest(lib, edges[0]), _largest(lib, edges[1]))
+    length = lib.xp.maximum(largest(lib, edges[0]), largest(lib, edges[1]))
     length = lib.fixed(_positive(lib, length))[..., None]
     return Faces(edges, edges[0] / length, edges[1] / length, length, (1.0 - u - v, u, v))
 
@@ -298,8 +298,8 @@ def weighted(weights: tuple[Array, ...], corners: Array) -> Array:
 
 def _unit(lib, vectors):
     """Return vectors of length 1, and 0 for 0."""
-    scaled = vectors / lib.fixed(_positive(lib, _largest(lib, vectors)))[..., None]
-    return scaled / lib.xp.sqrt(_positive(lib, _dot(scaled, scaled)))[..., None]
+    scaled = vectors / lib.fixed(_positive(lib, largest(lib, vectors)))[..., None]
+    return scaled / lib.xp.sqrt(_positive(lib, dot(scaled, scaled)))[..., None]
 
 
 def _positive(lib, values):
@@ -317,16 +317,18 @@ def _only(lib, which, values):
     return lib.xp.where(which[..., None] if rows else which, values, 0.0)
 
 
-def _times(numbers, rows):
+def times(numbers, rows):
     """Return rows of three, each times its number."""
     return numbers[..., None] * rows
 
 
-def _dot(a, b):
+def dot(a, b):
+    """Return the dot products of rows of three."""
     return a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
 
 
-def _cross(lib, a, b):
+def cross(lib, a, b):
+    """Return the cross products of rows of three."""
     (ax, ay, az), (bx, by, bz) = _components(a), _components(b)
     return lib.xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], -1)
 
@@ -337,7 +339,7 @@ def _cross_size(lib, a, b):
     return lib.xp.stack([ay * bz + az * by, az * bx + ax * bz, ax * by + ay * bx], -1)
 
 
-def _largest(lib, rows):
+def largest(lib, rows):
     """Return the largest absolute component of each row of three."""
     x, y, z = _components(lib.xp.abs(rows))
     return lib.xp.maximum(lib.xp.maximum(x, y), z)

@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from bvh.gradients import formulas
+from bvh.gradients import boundaries, formulas
 from bvh.gradients.queries import DifferentiableQueries
 from bvh.gradients.searches import plain_memory
 
@@ -69,6 +69,20 @@ def _(rule, primals, tangents):
     return results, PUSHES[rule](*moving[-2:], results[:3], hit, slopes)
 
 
+@jax.custom_jvp
+def wound(points, ends, numbers):
+    """Return winding numbers unchanged, with derivatives."""
+    return numbers
+
+
+PUSH_WINDING = jax.jit(partial(boundaries.push_winding, LIBRARY))
+
+
+@wound.defjvp
+def _(primals, tangents):
+    return wound(*primals), PUSH_WINDING(*primals, *tangents[:2])
+
+
 class JaxQueries(DifferentiableQueries[jax.Array]):
     """The queries of `bvh.jax`."""
 
@@ -83,6 +97,7 @@ RuntimeError
     preparation = '>>> jax.config.update("jax_enable_x64", True)\n'
     library = LIBRARY
     differentiable = staticmethod(differentiable)
+    wound = staticmethod(wound)
 
     def reals(self, name, value):
         """Return numbers as float64; raise where JAX has none."""
@@ -99,6 +114,10 @@ RuntimeError
         if array.dtype.kind not in "iuf" and array.dtype != jnp.bfloat16:
             raise TypeError(f"{name} must be real numbers, got an array of {array.dtype}")
         return array.astype(jnp.float64)
+
+    def constant(self, find):
+        """Return what a function finds when the function that is compiled is called."""
+        return jax.pure_callback(find, jax.ShapeDtypeStruct(find().shape, np.float64))
 
     def search(self, search, arguments, shape):
         """Return the results of a search, by one call for a batch of batches."""

@@ -103,6 +103,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
     # A function of a `Rule`, then origins, directions and corners, or points and corners, then t or
     # distance, u, v, position and hit. It returns the last five but `hit`, with derivatives.
     differentiable: Callable[..., tuple[Array, ...]]
+    # A function of points, the ends of open edges (k, 2, 3) and winding numbers, which returns the
+    # last, with derivatives.
+    wound: Callable[[Array, Array, Array], Array]
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -114,9 +117,16 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     @abstractmethod
     def search(
-        self, search: searches.TreeSearch, arguments: Sequence[Array | None], shape: tuple[int, ...]
+        self,
+        search: searches.TreeSearch | searches.WindingSearch,
+        arguments: Sequence[Array | None],
+        shape: tuple[int, ...],
     ) -> Sequence[Array]:
         """Return the results of a search, without derivatives; vertices come first."""
+
+    @abstractmethod
+    def constant(self, find: Callable[[], Any]) -> Array:
+        """Return what a function finds, an array whose shape does not change with vertices."""
 
     def summable(self, rows: Array) -> Array:
         """Return rows of three whose gradients, sums over all queries, stay in range."""
@@ -278,6 +288,52 @@ class DifferentiableQueries(ABC, Generic[Array]):
         options = {"method": method, "mask": mask, "threads": threads}
         return self._nearest("signed_distance", tree, points, vertices, math.inf, options).distance
 
+    def winding_number(
+        self, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None = None, *,
+        accuracy: float = 2.0, mask: int | None = None, threads: int | None = None,
+    ) -> Array:  # fmt: skip
+        """Return the winding number of the surface around each point, differentiably.
+
+        Parameters
+        ----------
+        tree : BVH
+            Over triangles.
+        points, vertices
+            As in `closest_point`.
+        accuracy, mask, threads
+            As in `BVH.winding_number`.
+
+        Returns
+        -------
+        $result of float64, shape (...)
+            As in `BVH.winding_number`. Gradients are those of the exact number, by a sum over the
+            open edges in closed form (the law of Biot and Savart), which takes some 300 bytes for
+            each of them and each point. They are 0 for closed meshes, and on an open edge.
+        """
+        tree = searches.checked_tree("winding_number", tree)
+        if not isinstance(tree, BVH):
+            raise TypeError("winding_number needs a BVH that is not on a device")
+        places, moved = self.reals("points", points), self._moved(tree, vertices)
+        shape = searches.check_rows("points", places.shape)
+        options = {"mask": mask, "threads": threads}
+        search = searches.WindingSearch(tree, len(shape), moved is not None, accuracy, options)
+        (numbers,) = self.search(search, [moved, places], shape)
+        if moved is None:
+            ends = self.constant(lambda: searches.boundary_edges(tree, mask))
+        else:
+            ends = self.summable(moved)[searches.boundary_ids(tree, mask)]
+        result = self.wound(self.summable(places), ends, numbers)
+        found: Array = self.returned([result], (points, vertices))[0]
+        return found
+
+    def _moved(self, tree: BVH, vertices: Array | ArrayLike | None) -> Array | None:
+        """Return checked vertices, or None."""
+        moved = None if vertices is None else self.reals("vertices", vertices)
+        if moved is not None and tuple(moved.shape) != tree.vertices.shape:
+            expected = f"the shape of the tree's, {tree.vertices.shape}"
+            raise ValueError(f"vertices must have {expected}, got {tuple(moved.shape)}")
+        return moved
+
     def _nearest(
         self, query: str, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None,
         max_distance: Array | ArrayLike, options: dict[str, Any],
@@ -313,10 +369,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         search = searches.TreeSearch(tree, query, rank, vertices is not None, options)
         ends = [searches.with_axes(x, rank + 1) for x in rows.values()]
         limits = [searches.with_axes(x, rank) for x in numbers.values()]
-        moved = None if vertices is None else self.reals("vertices", vertices)
-        if moved is not None and tuple(moved.shape) != tree.vertices.shape:
-            expected = f"the shape of the tree's, {tree.vertices.shape}"
-            raise ValueError(f"vertices must have {expected}, got {tuple(moved.shape)}")
+        moved = self._moved(tree, vertices)
         *result, corners = self.search(search, [moved, *ends, *limits], shape)
         # With vertices, these are indices: the library records how it finds corners by them.
         if moved is not None and len(moved):

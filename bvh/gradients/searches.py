@@ -12,6 +12,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import check_method, check_options, one_mask
 from bvh.runtime.arguments import bit_masks, cull_code, thread_limit
 from bvh.runtime.user_calls import FILTER, user_function
+from bvh.tree.boundary import boundary_of, edges_of, free_edges
 
 Arrays = tuple[NDArray[Any], ...]
 
@@ -59,10 +60,7 @@ class TreeSearch:
         shape = np.broadcast_shapes(*(x.shape[:-1] for x in queries[: self.vectors]))
         shape = np.broadcast_shapes(shape, *(np.shape(x) for x in queries[self.vectors :]))
         if vertices is not None:
-            same = vertices == points
-            if not (same.all() or (same | (np.isnan(vertices) & np.isnan(points))).all()):
-                hint = "call tree.refit with them first"
-                raise ValueError(f"vertices must have the values of the tree's: {hint}")
+            check_same(vertices, points)
             shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
         pairs = zip(self._found(tree, *queries), self.types(), strict=False)
         result = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
@@ -101,6 +99,54 @@ class TreeSearch:
         last = (3, np.int64) if self.moving else (9, np.float64)
         fifth = (0, np.bool_) if self.query == "closest_hit" else (3, np.float64)
         return [(0, np.float64), (0, np.int32), (0, np.float64), (0, np.float64), fifth, last]
+
+
+@dataclass(frozen=True, eq=False)
+class WindingSearch:
+    """Winding numbers of points, as a function of arrays; see `TreeSearch`."""
+
+    tree: BVH
+    rank: int
+    moving: bool
+    accuracy: float
+    options: dict[str, Any]
+
+    def __call__(self, vertices: NDArray[Any] | None, points: NDArray[Any]) -> Arrays:
+        """Return a column of winding numbers."""
+        shape = points.shape[:-1]
+        if vertices is not None:
+            check_same(vertices, self.tree.vertices)
+            shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
+        found = self.tree.winding_number(points, self.accuracy, **self.options)
+        return (_spread(found, shape, np.float64),)
+
+    def types(self) -> list[tuple[int, type]]:
+        """Return the size of a row of the result, 0 for a number, and its type."""
+        return [(0, np.float64)]
+
+
+def check_same(vertices: NDArray[Any], points: NDArray[Any]) -> None:
+    """Raise a ValueError if vertices are not those of the tree, `points`."""
+    same = vertices == points
+    if not (same.all() or (same | (np.isnan(vertices) & np.isnan(points))).all()):
+        hint = "call tree.refit with them first"
+        raise ValueError(f"vertices must have the values of the tree's: {hint}")
+
+
+def boundary_edges(tree: BVH, mask: int | None) -> NDArray[np.float64]:
+    """Return the directed edges of a surface's boundary, (n, 2, 3)."""
+    return edges_of(tree._by_mask(boundary_of, _signed(mask)))
+
+
+def boundary_ids(tree: BVH, mask: int | None) -> NDArray[np.int64]:
+    """Return the same by the ids of vertices, (n, 2), where no two vertices are the same."""
+    found: NDArray[np.int64] = tree._by_mask(free_edges, _signed(mask))
+    return found
+
+
+def _signed(mask: int | None) -> int:
+    """Return a mask as an int32."""
+    return int(one_mask(mask))
 
 
 def checked_tree(query: str, tree: Any) -> BVH:

@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from bvh.gradients import formulas
+from bvh.gradients import boundaries, formulas
 from bvh.gradients.queries import DifferentiableQueries
 from bvh.gradients.searches import plain_memory
 
@@ -125,12 +125,38 @@ class Differentiable(torch.autograd.Function):
         return ctx.rule.push(LIBRARY, start, corners, tuple(answers), hit, slopes)
 
 
+class Wound(torch.autograd.Function):
+    """Winding numbers with derivatives: apply(points, ends of open edges, winding numbers)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(points, ends, numbers):
+        return numbers.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return (*boundaries.pull_winding(LIBRARY, *ctx.saved_tensors, gradient), None)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        pairs = zip(tangents[:2], ctx.saved_tensors, strict=False)
+        slopes = [torch.zeros_like(y) if x is None else x for x, y in pairs]
+        return boundaries.push_winding(LIBRARY, *ctx.saved_tensors, *slopes)
+
+
 class TorchQueries(DifferentiableQueries[Tensor]):
     """The queries of `bvh.torch`."""
 
     words: ClassVar = {"array": "tensor", "result": "tensor", "refusals": ""}
     library = LIBRARY
     differentiable = staticmethod(Differentiable.apply)
+    wound = staticmethod(Wound.apply)
 
     def guarded(self, query):
         """Return a query that is called between the graphs of `torch.compile`."""
@@ -164,6 +190,10 @@ class TorchQueries(DifferentiableQueries[Tensor]):
     def search(self, search, arguments, shape):
         """Return the results of a search, without derivatives."""
         return Searching.apply(search, *(None if x is None else x.detach() for x in arguments))
+
+    def constant(self, find):
+        """Return what a function finds."""
+        return torch.from_numpy(find())
 
     def summable(self, rows):
         """Return rows of three whose gradients, sums over all queries, stay in range."""

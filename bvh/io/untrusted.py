@@ -146,7 +146,7 @@ def _check_ids(rows, min_id, begin, end, valid):
 
 
 def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corners]:
-    """Check that primitives can be read; return which can be hit (1 or 0), and their bounds."""
+    """Check that primitives can be read; return which can be hit (1 or 0), and the box of these."""
     count = count_of(primitives)
     valid = np.zeros(count, np.uint8)
     bounds = np.empty((-(-count // CHUNK), 6))

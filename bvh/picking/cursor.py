@@ -115,7 +115,7 @@ def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
 def _nearby(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float, reach: float
 ) -> list[Candidate]:
-    """Return the visible point of each instance in leaves `rows` that is nearest to a cursor."""
+    """Return the nearest visible point, within `reach` of a cursor, of each instance in `rows`."""
     camera, placed = visited.camera, visited.placed
     triangles, prims, leaves = _faces_near(visited, planes, rows, x, y)
     near = nearest_on_triangles(camera, triangles, x, y)

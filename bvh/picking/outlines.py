@@ -135,7 +135,7 @@ def _between(p, q, v, m, axis):
 
 @inlined
 def _crosses(p, q, a, b, sa, sb, sp, sq):
-    """Return whether the segment p, q intersects the image of the edge a, b; see the module."""
+    """Return whether segment p, q meets the image of edge a, b, by A, B, P, Q of the module."""
     if sp == 0 and sq == 0:
         return sa == 0 and sb == 0 and _in_plane(p, q, a, b)
     if sa >= 0 and sb <= 0 and sq >= 0 and sp <= 0:
@@ -191,7 +191,7 @@ def _segment_meets(p, q, a, b, c, sign):
 
 @kernel
 def _outline_meets(outline, a, b, c):
-    """Return whether the image of a triangle intersects the outline."""
+    """Return whether the image of a triangle intersects the outline; its box rejects segments."""
     stay_outlined()
     flat, box = _all_flat(a, b, c), _box(a, b, c)
     sign = turn(a, b, c)
@@ -219,7 +219,7 @@ def _enters(p, q, a, b, c, sign):
 
 @kernel
 def _outline_spares(outline, deep, a, b, c):
-    """Return MEET if a triangle is inside, UNSURE if the outline may enter it."""
+    """Return MEET if a triangle is surely inside, else UNSURE: see `encloses`."""
     # All corners are in the region; `deep`: one of them is in its interior.
     stay_outlined()
     box = _box(a, b, c)
@@ -343,7 +343,7 @@ def _middles(edge: Edge, others: Sequence[Edge]) -> list[Row]:
 
 def _odd(edges: Sequence[Edge], start: Row, along: Row) -> bool:
     """Return whether a ray crosses an odd number of edges: the region is then beyond its start."""
-    # The ray must not lie along an edge.
+    # The start must not be on an edge that the ray runs along.
     odd, ahead = False, cross(start, along)
     for p, q in edges:
         if (dot(ahead, p) > 0) != (dot(ahead, q) > 0):

@@ -121,7 +121,7 @@ class TreeFaces:
         return marked(self.surface.faces, len(self.surface.points))
 
     def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
-        """Return the local triangles that may be in a frustum under a map, and their vertices."""
+        """Return the triangles that may be in a frustum under `matrix`, and their vertices."""
         tree = self.tree
         flat = isinstance(tree.arrays.primitives, Triangles)
         ids = self.reaching(matrix, planes) if flat else None
@@ -130,7 +130,7 @@ class TreeFaces:
         return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
 
     def reaching(self, matrix: Floats, planes: Floats) -> Ids | None:
-        """Return the primitives that may be in a frustum under a map; None in small trees."""
+        """Return the primitives that may be in a frustum under `matrix`; None for all."""
         tree = self.tree
         if len(tree) <= FEW_FACES:
             return None
@@ -138,7 +138,7 @@ class TreeFaces:
         largest = np.abs(tree.bounds).max(axis=0)
         size = np.abs(matrix[:, :3]) @ largest + np.abs(matrix[:, 3])
         margin = 2.0 * SLACK * (np.abs(normals) @ size + np.abs(offsets))
-        # The planes in the tree's coordinates, moved outward by the margin.
+        # The planes in the tree's coordinates, moved outward by more than all rounding.
         shifts = normals @ matrix[:, 3] + offsets + margin
         local = np.column_stack([normals @ matrix[:, :3], shifts])
         if not np.isfinite(local).all():

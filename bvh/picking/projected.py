@@ -19,7 +19,7 @@ from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
-# Triangles that reach behind the eye are cut at this share of their greatest depth.
+# Under perspective, triangles are cut at this share of their greatest depth, if near is below it.
 NEAREST = 2.0**-30
 
 # Corner i of a box is its upper one on the axes whose bit is set in i; faces turn outward.
@@ -47,7 +47,7 @@ class Projected(NamedTuple):
 
 
 def surface_of(tree: TreeBase) -> OwnedTriangles:
-    """Return the triangles of a tree, or the surfaces of its boxes, that are finite."""
+    """Return the finite triangles of a tree, or the surfaces of boxes around its finite shapes."""
     primitives = tree.arrays.primitives
     if isinstance(primitives, Custom):
         raise TypeError("selections need triangles or boxes, not primitives of your own")
@@ -67,7 +67,7 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
 
 
 def outlines_of(primitives: Primitives, ids: NDArray[np.integer]) -> Floats:
-    """Return the corners of boxes around solids, in the tree's coordinates, shape (n, 8, 3)."""
+    """Return the corners of boxes around shapes, in the tree's coordinates, shape (n, 8, 3)."""
     return shape_of(primitives).outline(primitives.points[ids])
 
 
@@ -77,7 +77,7 @@ def transformed(surface: OwnedTriangles, matrix: Floats) -> OwnedTriangles:
 
 
 def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return homogeneous points of the picture, and which of them are between near and far."""
+    """Return the images of points as homogeneous points; whether each is between near and far."""
     x, y, depth = camera.project(points)
     corners = np.stack([x, y, np.ones_like(x)], axis=1)
     seen = (depth >= camera.near) & (depth <= camera.far)

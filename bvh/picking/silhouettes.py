@@ -16,11 +16,11 @@ from bvh.picking.projected import NEAREST
 Floats = NDArray[np.float64]
 
 # Directions in half a turn among which the best is searched for, and steps of that search, which
-# leave 2**-29 of a turn: the distance changes with its square.
+# leave 2**-31 of a turn: the distance changes with its square.
 DIRECTIONS = 65
 STEPS = 36
 GOLDEN = 0.5 * (5.0**0.5 - 1.0)
-# Faces around and along a shape that is replaced by triangles.
+# Faces around a shape that is replaced by triangles, and rings of corners along it.
 AROUND, ALONG = 64, 32
 
 

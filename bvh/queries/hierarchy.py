@@ -45,9 +45,9 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
     names them. So do queries that do not support the primitives of a tree or an included instance:
-    queries of points and pairs need triangles, those of regions triangles or boxes. Spheres and
-    capsules are also supported by `distance_to`, `overlap_tree`, `Scene.clearances`,
-    `Scene.collisions`, and all queries of points except `winding_number`.
+    queries of points, pairs and frustums need triangles, those of boxes and balls triangles or
+    boxes. `distance_to`, `overlap_tree`, `self_overlaps`, `Scene.clearances`, `Scene.collisions`,
+    queries of regions, and those of points but `winding_number`, also take spheres and capsules.
 
     Examples
     --------

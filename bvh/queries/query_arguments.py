@@ -33,7 +33,7 @@ REASONS = (
     "an origin that is not finite", "a direction that is not finite", "a zero direction",
     "a range that is empty or NaN",
 )  # fmt: skip
-# Queries that spheres and capsules answer, in trees and scenes, beside those of rays.
+# Queries other than those of rays that support spheres and capsules, in trees and scenes.
 OF_SHAPES = {
     "closest_point", "distance", "signed_distance", "contains", "overlap_box", "overlap_sphere",
     "overlap_frustum", "overlap_tree", "self_overlaps", "collisions", "clearances",
@@ -117,7 +117,7 @@ def answer_rays(
     threads: int | None, progress: ProgressLike | None, sort: bool | None, filter: Filter | None,
     data: object, *more: object,
 ) -> Answer:  # fmt: skip
-    """Return `search(batch, options, *more)`, a query of a target, for its options, checked."""
+    """Check the options of a query of `target`; return `search(batch, options, *more)`."""
     check_options(sort, False, filter, data)
     accept = None if filter is None else target.accepted_by(filter, data)
     options = RayOptions(target.side_to_cull(cull), accept, thread_count(threads), None, sort)
@@ -135,7 +135,7 @@ def check_method(method: str) -> None:
 
 
 def edge_rule(edges: EdgeRule) -> bool:
-    """Return whether an edge rule, checked, makes each crossing one hit."""
+    """Return whether an edge rule, which is checked, makes each crossing one hit."""
     if type(edges) is not str or edges not in EDGES:
         check_option("edges", edges, tuple(EDGES))
     return EDGES[edges]
@@ -285,7 +285,7 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
 
 
 def unmasked(batch: RayBatch) -> RayBatch:
-    """Return rays for faces that have all bits: rays without any bit miss."""
+    """Return rays without masks, for faces that have all bits: those with the mask 0 miss."""
     rays = batch.rays
     if not rays.masks.all():
         # No t is in a range that ends at NaN.

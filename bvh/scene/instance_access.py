@@ -209,6 +209,9 @@ class InstanceAccess(SceneContent):
         bad = np.isnan(even_scales(maps))
         if children is not None:
             bad &= children == number
+        if bad.any():
+            # No instance of a new child: `compact` drops it.
+            self._instances.extend(number, maps[:0], ())
         shape = bad.shape if name == "transforms" else ()
         refuse(name, shape, bad, f"{EVEN}, for {child.kind}")
 

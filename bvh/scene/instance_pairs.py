@@ -90,7 +90,7 @@ def side_of(content: SceneView | TreeBase) -> Side:
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
-    """Return boxes that hold boxes (n, 6) under a matrix, with a margin for rounded vertices."""
+    """Return boxes around the images of boxes (n, 6), with a margin for rounded vertices."""
     linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
     with np.errstate(all="ignore"):
         low, high = boxes[:, :3], boxes[:, 3:]
@@ -122,7 +122,7 @@ def near_leaves(
     if reach > 0.0:
         with np.errstate(over="ignore"):
             low, high = np.nextafter(low - reach, -np.inf), np.nextafter(high + reach, np.inf)
-    # Nothing is outside the scene's bounds; clipped to them, all corners are finite.
+    # Nothing is outside the scene's bounds; clipping to them makes infinite corners finite.
     low, high = np.maximum(low, view.tlas.bounds[0]), np.minimum(high, view.tlas.bounds[1])
     search = overlap_batches.search_of(view.tlas.arrays, view.tlas.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
@@ -156,7 +156,7 @@ def find_leaf_pairs(
     """Return the pairs of faces that meet, ascending, in pairs of leaves that `select` selects.
 
     The second faces are those of `content`, a scene or a tree, under `transform`. If `itself`, it
-    is the same scene, and shared vertices and edges do not count as contacts.
+    is the same scene, `select` is not used, and shared vertices and edges are no contacts.
     """
     first = side_of(view)
     second = first if content is view else side_of(content)
@@ -202,7 +202,7 @@ def find_leaf_pairs(
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
-    """Return the tasks of a search: the index of a pair of leaves, and a pair of subtrees, each."""
+    """Return the tasks of a search: of each the index of a pair of leaves, and its subtrees."""
     count = len(job.rows)
     # Zeros are the pair of both roots.
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
@@ -216,7 +216,7 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
 def begun(
     which: Rows, entries: Rows, begin: int, end: int, pair_search: meeting_pairs.PairSearch
 ) -> Iterator[int]:
-    """Begin the search of each pair of leaves in tasks begin..end, and yield its index."""
+    """For each pair of leaves in tasks begin..end - 1, begin its search, and yield its index."""
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
     for first, stop in itertools.pairwise([*begins.tolist(), end]):
         meeting_pairs.begin_with(pair_search, entries[first:stop])

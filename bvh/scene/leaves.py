@@ -103,7 +103,7 @@ class _LeafRows(NamedTuple):
 
 @entry
 def _compose_all(outer, linear, inner, out):
-    """Compose each outer map with each inner one; `linear` is `outer` without its shifts."""
+    """Write each outer map composed with each inner one; `linear` is `outer` without shifts."""
     for i in range(len(outer)):
         for j in range(len(inner)):
             for column in range(4):
@@ -193,7 +193,7 @@ class FlattenedInstances:
         return [part.table.version for part in self._parts]
 
     def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
-        """Compute the leaves below rows of the outermost scene, in no particular order."""
+        """Return the leaves below rows of the outermost scene, in no particular order."""
         last = len(self._parts) - 1
         top = self._parts[-1]
         at, child = top.begins[rows], top.child[rows]
@@ -245,7 +245,7 @@ class FlattenedInstances:
         return all(part.table.structure_version <= version for part, version in pairs)
 
     def follow(self) -> tuple[Rows, Rows]:
-        """Update maps and masks if `is_current`; return the leaves with new maps, and new masks."""
+        """Update the table, which must be current; return the leaves with new maps, new masks."""
         read, now, top = self._read, self._versions(), self._parts[-1]
         if now == read:
             return NO_ROWS, NO_ROWS

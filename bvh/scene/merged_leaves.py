@@ -133,7 +133,7 @@ class LeafMerger:
         return bytes_of(self._tree)
 
     def tree_for(self, rays: int, threads: int | None) -> MergedTree | None:
-        """Return the merged tree for a query of `rays` rays, or None where it would not pay."""
+        """Return the merged tree for `rays` rays; None if it does not pay, or is being built."""
         if self._tree is not None:
             return self._tree
         count = len(self._tree_of)

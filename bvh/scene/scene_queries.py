@@ -92,7 +92,7 @@ class SceneQueries(
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the target of points; raise a TypeError if a selected leaf is of another kind."""
+        """Return the target of points; TypeError for a selected leaf that `query` does not take."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.traversal.points.instanced_closest_point import SceneTarget
 
@@ -175,7 +175,7 @@ class SceneQueries(
         return results.ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
-        """Return the target of regions; raise a TypeError if a leaf is over boxes."""
+        """Return the target of regions; raise a TypeError if `query` does not take a leaf."""
         from bvh.scene.instance_pairs import search_of_scene
 
         bits = one_mask(mask)

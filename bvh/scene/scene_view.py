@@ -109,7 +109,7 @@ class SceneView(Searched):
     tlas : Tlas
         With ``boxes``, (n, 6), around the leaves, and their ``bounds``.
     moves : int
-        How often leaves have moved.
+        Number of calls of `move`.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class SceneView(Searched):
         self.seen_closed: set[int] = set()
         # Trees of all leaves for winding numbers (see `SceneQueries._as_one_tree`).
         self.one_trees: dict[tuple[int, bool], BVH] = {}
-        # The number of calls of `move`, and for each leaf that of its last one; 0 for none.
+        # For each leaf, `moves` after the last call of `move` with it; 0 for none.
         self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
         # See `shown_trees`.
         self._shown: list[TreeArrays] | None = None
@@ -200,7 +200,7 @@ class SceneView(Searched):
     def first_other(self, mask: int, rounded: bool = False) -> tuple[int, str] | None:
         """Return the first leaf that a mask selects and is not over triangles, and its kind.
 
-        If `rounded`, leaves over spheres and capsules are no others either.
+        If `rounded`, leaves over spheres and capsules are passed over, too.
         """
         if self.plain:
             return None
@@ -210,7 +210,7 @@ class SceneView(Searched):
         return (int(others[0]), kinds[0]) if kinds else None
 
     def selected(self, mask: int) -> tuple[bool, NDArray[np.bool_]]:
-        """Return whether a mask selects leaves over round shapes, and which others it does."""
+        """Return whether a mask selects leaves over round shapes, and which others it selects."""
         chosen = self._masks & np.int32(mask) != 0
         if self.plain:
             return False, chosen
@@ -218,7 +218,7 @@ class SceneView(Searched):
         return bool((chosen & rounds).any()), chosen & ~rounds
 
     def only(self, leaves: NDArray[np.bool_]) -> TreeArrays:
-        """Return the arrays with the mask 0 for all leaves but some."""
+        """Return the arrays with the mask 0 for all leaves but those flagged in `leaves`, (n,)."""
         # The masks themselves must not change, as other queries may run meanwhile.
         masks, arrays = np.where(leaves, self._masks, np.int32(0)), cast(Any, self.arrays)
         instanced = arrays.primitives._replace(masks=kernel_input(masks))
@@ -292,7 +292,7 @@ class SceneView(Searched):
         return boxes
 
     def _grown(self, leaves: NDArray[np.int64], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return boxes around round shapes by those of their images; set their scales."""
+        """Return boxes of round leaves, grown as maps are not quite even; store the scales."""
         scales, radii = even_scales(self._maps[leaves]), self._skews[self.tree_of[leaves], 2]
         bad = np.flatnonzero(np.isnan(scales))
         if len(bad):

@@ -26,7 +26,7 @@ class SceneStats:
         Levels of nested scenes; 1 for a scene of trees.
     leaves, hidden : int
         Number of leaves (see `Scene.leaves`), and of those that no ray can hit, because an instance
-        on their path is not visible or its mask is 0.
+        on their path is not visible, or because the masks on it share no bit.
     primitives, shown, stored : int
         Number of primitives in all leaves, in those not hidden, and in all trees, each once.
     depth : int

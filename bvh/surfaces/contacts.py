@@ -67,9 +67,9 @@ def contact_cells(
 ) -> tuple[set[Cell], Pairs]:
     """Return kinds of cells at contacts, and the pairs of faces that signs do not decide.
 
-    Faces of either surface meet at common corners and edges only. Pieces in contact, by their first
-    faces, are set in `met`. Where not all kinds are returned, there are no others at the contacts,
-    but for those at the pairs.
+    Faces of either surface must meet at common corners and edges only. Pieces in contact, by their
+    first faces, are set in `met`. Where not all kinds are returned, there are no others at the
+    contacts, but for those at the pairs.
 
     Along a segment that two faces share, space is cut into wedges by half-planes of faces. On which
     side of the other surface each half-plane is, is decided by one face or the two at an edge, as

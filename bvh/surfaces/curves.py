@@ -355,7 +355,7 @@ def chained(
 
 
 def leftmost(segments: Reals, normal: Reals) -> Callable[[int, list[int]], int]:
-    """Return a `turn` of `chained` for segments in a plane: the sharpest turn to the left."""
+    """Return a `turn` of `chained` for segments in a plane: leftmost, but forward ones first."""
     vectors = segments[:, 1] - segments[:, 0]
 
     def along(step: int) -> Any:

@@ -136,9 +136,9 @@ def _root(parents, steps, k):
 def join_points(names, first, changes, parents, steps):
     """Join the points that edges connect, and find how their depths differ.
 
-    The depth of a point is the number of sheets of the other solid around it. `changes` (3 m,) says
-    of the edges that are in `first` how it changes along them. `parents` (n,) become the roots of
-    the points, and `steps` how much deeper than these they are.
+    The depth of a point is the number of sheets of the other solid around it. `changes` (3 m,) has
+    its change along each edge e with first[e] = e. `parents` (n,) become the roots of the points,
+    and `steps` how much deeper than these they are.
     """
     for k in range(len(parents)):
         parents[k], steps[k] = k, 0
@@ -188,7 +188,7 @@ def find_crossings(edges, faces, origin, e, shares, points):
 
 @entry
 def add_shares(rows, shares, signs, table):
-    """Subtract crossings, of signs 1 where edges enter, from rows of edges, see SHARES."""
+    """Subtract crossings, of sign 1 where an edge enters, from the rows of their edges (SHARES)."""
     for n in range(len(rows)):
         row, t = table[rows[n]], _read(shares[n], 0)
         for k in range(2):
@@ -289,7 +289,7 @@ def _point(points, n):
 
 @inlined
 def _double_area(a, b, c, outward, p, q):
-    """Return twice the area of the triangle between a corner of a face and a segment in it."""
+    """Return twice the signed area of corner a of a face and a segment in it, p and q minus a."""
     u, v = floats.high(floats.difference(b, a, 0)), floats.high(floats.difference(c, a, 0))
     size = max(floats.largest(u), floats.largest(v))
     if size == 0.0:

@@ -78,8 +78,8 @@ def shared_volume(
     kept = (first.outward[pairs[:, 0]] != 0) & (second.outward[pairs[:, 1]] != 0)
     pairs = kernel_input(pairs[kept])
     signs = signs_of(surfaces, pairs)
-    # One direction is enough where no sign is 0. What only touches may overlap after one move, but
-    # not after others.
+    # One direction is enough where no sign is 0. Solids that only touch may overlap after one move,
+    # but not after the opposite one.
     found: list[_Moved] = []
     for turn in (1,) if signs.all() else (1, -1):
         found.append(_Moved(surfaces, pairs, signs, turn, threads))
@@ -135,6 +135,7 @@ class _Moved:
     def _edges_across(
         self, which: int, signs: Signs, crossed: NDArray[np.bool_], threads: int
     ) -> Crossings:
+        """Return where a solid's edges cross the other; `signs` are those before the move."""
         own, other = self.surfaces[which], self.surfaces[1 - which]
         row, k = np.nonzero(crossed)
         face, across = self.pairs[row, which].astype(np.int64), self.pairs[row, 1 - which]
@@ -160,6 +161,7 @@ class _Moved:
     def _depths(
         self, which: int, changes: Whole, doubtful: NDArray[np.bool_], threads: int
     ) -> Whole:
+        """Return the sheets of the other solid around points; `changes` are those along edges."""
         own, other = self.surfaces[which], self.surfaces[1 - which]
         faces = np.flatnonzero(own.outward)
         bounding = np.zeros(len(changes), np.bool_)
@@ -222,13 +224,13 @@ class _Moved:
 
     @cached_property
     def _frame(self) -> tuple[Reals, int]:
-        """The origin, and the power of two that all solids are smaller than, seen from there."""
+        """An origin, and e such that both solids are within 2**e of it on every axis."""
         boxes = np.stack([surface.bounds for surface in self.surfaces])
         return frame_of(boxes[:, 0].max(axis=0), boxes[:, 1].min(axis=0), boxes.reshape(-1, 3))
 
     @cached_property
     def _crossing_points(self) -> list[tuple[Reals, Reals]]:
-        """Of both sides the shares (n, 2) of edges where they cross, and these points (n, 6)."""
+        """For both sides, crossings as double-doubles: shares of edges (n, 2), points (n, 6)."""
         found = []
         for ends, faces in map(self._crossing, range(2)):
             shares, points = np.empty((len(ends), 2)), np.empty((len(ends), 6))
@@ -263,7 +265,7 @@ class _Moved:
         return kernel_input(pairs), np.stack(ends, axis=1)
 
     def sums(self) -> tuple[float, Reals, float]:
-        """Return the volume, centroid and surface area that are shared."""
+        """Return the volume, centroid and surface area of the shared solid."""
         origin, e = self._frame
         sums, first, second = np.zeros(SUMS), *self.surfaces
         for own, side, (shares, _) in zip(
@@ -296,7 +298,7 @@ class _Moved:
         return scaled_back(volume / 6.0, 3 * e), centroid, area
 
     def _area_in_contact(self) -> float:
-        """Return the area in which solids touch from outside that are moved into each other."""
+        """Return the area of contacts from outside in which the move makes the solids overlap."""
         first, second = self.surfaces
         pairs, total = self.pairs[self.flat], 0.0
         # They are if corners of the first face are below the second one, seen from outside.

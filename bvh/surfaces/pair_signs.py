@@ -61,7 +61,7 @@ def pair_signs(own, other, pairs, signs):
 # Kinds of cells, as bits: in both solids, in the first alone, in the second alone.
 IN_BOTH, IN_FIRST, IN_SECOND = 1, 2, 4
 DECIDED = IN_BOTH | IN_FIRST | IN_SECOND
-# Added to kinds of cells that signs do not decide; in place of signs.
+# OPEN is added to kinds of cells that signs do not decide, UNKNOWN is in place of a sign.
 OPEN, UNKNOWN = 8, 2
 
 _face = inlined(lambda faces, i: (_corner(faces, i, 0), _corner(faces, i, 1), _corner(faces, i, 2)))
@@ -86,7 +86,7 @@ class Joints(NamedTuple):
 
 @entry
 def find_bends(joints):
-    """Set the bends, and let faces without area bound nothing."""
+    """Set the bends; set `outward` to 0 for faces without area."""
     corners, outward, twins, bends, _ = joints
     for i in range(len(corners)):
         if outward[i] != 0 and spread_axis(_face(corners, i)) < 0:

@@ -22,6 +22,7 @@ from bvh.geometry.arithmetic.rational import exact_point
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.contacts import Pairs, edges_that_meet
 from bvh.surfaces.relations import NAMES, parts_inside, relation_of
+from bvh.surfaces.sections import clipped_to_box
 from bvh.surfaces.surface import (
     Reals,
     Surface,
@@ -37,7 +38,7 @@ ENOUGH, NOISE = 1e-6, 2.0**-40
 # Simplices that are divided at a time, and the most in a search; the most while all that is found
 # is noise, as where solids overlap by a rounding error, so that few simplices are ruled out.
 BATCH, MOST, FEWER = 256, 1 << 16, 1 << 12
-# Places of a simplex beside its corners: where its bound was attained, and a corner of its parent.
+# Other places of a simplex: where its parent's bound was attained; its lost corner, or `_uphill`.
 MORE = 2
 # The steps that approximate the nearest point of a convex hull.
 STEPS = 12
@@ -52,7 +53,7 @@ class Deepest(NamedTuple):
     prim_id: tuple[int, int]  # the faces of the first solid and of the second nearest to the point
     own: bool  # whether the point is of the first solid, inside the second
     error: float  # the depth is larger by at most this
-    length: float  # of the part of an edge, if no vertex of one solid is inside the other
+    length: float  # of that part; 0 if a vertex or a face's middle is inside the other solid
 
 
 NOTHING = Deepest(0.0, np.full(3, np.nan), np.full(3, np.nan), (-1, -1), False, 0.0, 0.0)
@@ -70,14 +71,16 @@ def deepest_of(
     noise = float(np.abs([first.bounds, second.bounds]).max()) * NOISE
     search, pair = _Search(noise), (first, second)
     sides = _Places(first, second, threads), _Places(second, first, threads)
-    starts = [places.add_corners(low, high) for places in sides]
     for places in sides:
-        search.look_at(places, np.arange(len(places.depth)))
+        search.look_at(places, places.add_corners(low, high))
     vertex_inside = search.best > 0.0
     if not vertex_inside and relation_of(*pair, find_pairs) in NAMES[:2]:
         # Other places are rounded, and may be inside for that alone.
         return NOTHING
+    starts = [places.add_faces(low, high) for places in sides]
     starts += [places.add_box(low, high) for places in sides]
+    for places in sides:
+        search.look_at(places, np.arange(len(places.depth)))
     search.run([_Cells.of(*start) for start in zip(sides * 2, starts, strict=True)])
     length = 0.0
     if not (vertex_inside or have_same_faces(*pair)):
@@ -100,8 +103,8 @@ class _Places:
     """Points of a solid, and the nearest points of the surface of another.
 
     `depth` is the distance from the other surface, negative outside, and `own_depth` that from the
-    first, +inf for points on it; `near` is the nearest point of the other surface, in face `face`
-    with the unit normal `normal`, and `clear` its distance from `distances_to_creases`.
+    solid's own, +inf for points on it; `near` is the nearest point of the other surface, in `face`
+    with the unit normal `normal`, and `clear` its distance from edges by `distances_to_creases`.
     """
 
     def __init__(self, own: Surface, other: Surface, threads: int) -> None:
@@ -133,11 +136,23 @@ class _Places:
         return np.arange(first, first + count)
 
     def add_corners(self, low: Reals, high: Reals) -> Whole:
-        """Add the corners of the faces that meet a box, and return simplices: the faces."""
-        corners = self.own.corners
-        faces = ((corners.min(axis=1) <= high) & (corners.max(axis=1) >= low)).all(axis=1)
-        names, numbers = np.unique(self.own.names[faces], return_inverse=True)
-        return self._simplices(self.add(self.own.places[names], True)[numbers.reshape(-1, 3)])
+        """Add the corners of faces that are in a box, before other points."""
+        at = self.own.places
+        used = np.zeros(len(at), np.bool_)
+        used[self.own.names] = True
+        self._corners = np.flatnonzero(used & ((at >= low) & (at <= high)).all(axis=1))
+        return self.add(at[self._corners], True)
+
+    def add_faces(self, low: Reals, high: Reals) -> Whole:
+        """Add the corners of parts of faces in a box, and return simplices: these parts."""
+        corners, names = self.own.corners, self.own.names
+        meet = ((corners.min(axis=1) <= high) & (corners.max(axis=1) >= low)).all(axis=1)
+        within = meet & np.isin(names, self._corners).all(axis=1)
+        parts = clipped_to_box(corners[meet & ~within], low, high)
+        points, numbers = np.unique(parts.reshape(-1, 3), axis=0, return_inverse=True)
+        whole = np.searchsorted(self._corners, names[within])
+        cut = self.add(points, True)[numbers.reshape(-1, 3)]
+        return self._simplices(np.concatenate([whole, cut]))
 
     def add_box(self, low: Reals, high: Reals) -> Whole:
         """Add the corners of a box, and return simplices: tetrahedra that fill it."""
@@ -157,6 +172,7 @@ class _Places:
 
     @staticmethod
     def _simplices(corners: Whole) -> Whole:
+        """Return simplices by their corners, at first with MORE of these as other places."""
         return np.concatenate([corners, corners[:, :MORE]], axis=1)
 
 
@@ -194,7 +210,7 @@ class _Search:
         return self.best + max(self.best * ENOUGH, self._least)
 
     def look_at(self, places: _Places, numbers: Whole) -> None:
-        """Compare some of the places with the best so far, which remains if they are as deep."""
+        """Compare places not outside their own solid with the best so far, which ties keep."""
         depth = np.where(places.own_depth[numbers] >= 0.0, places.depth[numbers], 0.0)
         if len(depth) and depth.max() > self.best * (1.0 + NOISE):
             k = int(depth.argmax())
@@ -217,7 +233,7 @@ class _Search:
         self.error = max(self.limit, lost) - self.best
 
     def _divided(self, part: _Cells) -> _Cells:
-        """Look at places in simplices, and return parts of those that may hold deeper ones.
+        """Test a few places in simplices; return parts of those that may hold deeper ones.
 
         These are halves, or halves of halves where there are few simplices.
         """
@@ -249,7 +265,7 @@ class _Search:
         self.look_at(places, places.add(np.concatenate(added), not in_space))
         live = most > self.limit
         if in_space:
-            # In the others the distance is nowhere at a local maximum.
+            # In the others the distance has no local maximum, see `_uphill`.
             live &= ~(np.abs(places.depth[first + len(aim) : first + 2 * len(aim)]) > least)
         kept = live[owners]
         found = _Cells.of(places, cells[kept])
@@ -268,7 +284,7 @@ def _first_bounds(places: _Places, corners: Whole) -> Reals:
 def _bounds(places: _Places, cells: Whole, limit: float) -> tuple[Reals, Reals]:
     """Return bounds of the depth in simplices, and where they are attained.
 
-    Bounds above a limit are the least: values of the game of functions against corners.
+    Those above `limit` are the least: values of a game of functions against corners.
     """
     count = cells.shape[1] - MORE
     at = places.at[cells[:, :count]]

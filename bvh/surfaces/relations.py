@@ -53,7 +53,7 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
     # The pieces of each surface that share a segment with the other, or with their own surface.
     met = np.zeros(len(first.corners), np.bool_), np.zeros(len(second.corners), np.bool_)
     segments: dict[frozenset[Row], float] = {}
-    clean = not (len(pairs) and (len(first.own_pairs) or len(second.own_pairs)))
+    clean = not (touching and (len(first.own_pairs) or len(second.own_pairs)))
     if clean and touching:
         kinds, pairs = contact_cells(surfaces, pairs, met)
         cells |= kinds
@@ -219,8 +219,7 @@ def _two_sided_cells(
     """Return the cells on both sides of faces that do not meet the other surface.
 
     `inside` tells whether these faces are inside the other surface. There are two cells if the
-    faces bound the solid anywhere. Walls without thickness, such as a face and its reverse or a
-    part that occurs twice, have the same cell on both sides, so they add no second one.
+    faces bound the solid anywhere; walls without thickness, as of a face and its reverse, have one.
     """
     surface = surfaces[which]
     all_cells: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}

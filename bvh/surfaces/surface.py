@@ -88,7 +88,7 @@ class Surface:
 
     @cached_property
     def _boxes(self) -> tuple[Any, ...]:
-        """Boxes of faces by lower bounds on an axis; that order, the axis, the longest extent."""
+        """Lower and upper corners of faces by the lower on an axis; order, axis, longest extent."""
         # The axis is the one on which bounds are spread most, less the longest extent.
         lower, upper = self.corners.min(axis=1), self.corners.max(axis=1)
         axis = int(np.argmax(np.ptp(lower, axis=0) - (upper - lower).max(axis=0)))
@@ -154,14 +154,14 @@ class Surface:
 
     @cached_property
     def places(self) -> Reals:
-        """The points that corners are at, by their numbers."""
+        """The points of corners, by their numbers in `names`."""
         places = np.zeros((self.names.max() + 1, 3))
         places[self.names.reshape(-1)] = self.corners.reshape(-1, 3)
         return places
 
     @cached_property
     def outward(self) -> NDArray[np.int8]:
-        """1 for faces whose normals point out of the solid, -1 for others, 0 if they bound nothing.
+        """1 for faces whose normals point out of the solid, -1 for others, 0 if none or unknown.
 
         If faces meet others beyond their vertices, the solid may be on both sides of some: see
         `overlap_volumes.check_depths`.
@@ -209,7 +209,7 @@ class Surface:
 
     @cached_property
     def _joined(self) -> tuple[Whole, Whole]:
-        """The two edges, by numbers, that have the same ends, of faces that bound something."""
+        """Both edges where just two with the same ends are of faces that bound something."""
         keys, order = self._edges
         used = order[~self.cancelled[order // 3]]
         start = np.flatnonzero(np.concatenate([[True], keys[used[1:]] != keys[used[:-1]]]))
@@ -218,7 +218,7 @@ class Surface:
 
     @cached_property
     def joints(self) -> Joints:
-        """What the cells along edges and in faces follow from, of a surface without own pairs."""
+        """How faces are joined, for `cells_at_contacts`; the surface must have no own pairs."""
         finite, outward = np.isfinite(self.corners).all(axis=(1, 2)), self.outward
         sides = np.where(finite & ~self.cancelled, np.where(outward, outward, UNKNOWN), 0)
         twins, (one, two) = np.full(self.corners.size // 3, -1), self._joined
@@ -247,7 +247,7 @@ class Surface:
         return first
 
     def is_flat(self, edge: int) -> bool:
-        """Return whether an edge only divides a flat part, such as the diagonal of a quad."""
+        """Return whether an edge is of two faces in one plane, such as the diagonal of a quad."""
         keys, order = self._edges
         first, last = (
             np.searchsorted(keys, keys[edge], side, sorter=order) for side in ("left", "right")
@@ -258,7 +258,7 @@ class Surface:
 
     @cached_property
     def _creases(self) -> Any:
-        """A tree over the edges that are in no flat part, as triangles; None if all edges are."""
+        """A tree over the edges that are in no flat part, as triangles; None if none is in one."""
         keys, order = self._edges
         starts = np.flatnonzero(np.concatenate([[True], keys[order[1:]] != keys[order[:-1]]]))
         two = starts[np.diff([*starts, len(keys)]) == 2]
@@ -336,7 +336,7 @@ def distances_to_faces(points: Reals, corners: Reals) -> Reals:
 
 
 def _distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
-    """Return the least distances from three edges, of points by their offsets from the starts."""
+    """Return distances from the nearest of three edges, of points by `offsets` from the starts."""
     with np.errstate(all="ignore"):
         share = (offsets * edges).sum(axis=-1) / (edges * edges).sum(axis=-1)
     share = np.clip(np.nan_to_num(share), 0.0, 1.0)

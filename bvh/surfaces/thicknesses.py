@@ -64,8 +64,8 @@ def by_balls(
 ) -> tuple[Reals, Ids, Reals]:
     """Return the diameters of the largest balls that touch a surface at points, from inside.
 
-    The second result are the faces that they touch on the other side, -1 for an infinite diameter;
-    the third is that of `along_normals`.
+    The second result are the faces that they touch on the other side, -1 where the diameter is not
+    finite; the third is that of `along_normals`.
 
     Shrinking balls: Ma, Bae, Choi 2012, "3D medial axis point approximation using nearest neighbors
     and the normal field".

@@ -79,11 +79,11 @@ def scaled_back(x: float, e: int) -> float:
 
 
 def exponent_of(sizes: Reals) -> int:
-    """Return a power of two that is larger than all sizes."""
+    """Return an exponent e, clipped to +-1000, such that 2**e is larger than all sizes."""
     return int(np.clip(np.frexp(sizes.max(initial=0.0))[1] + 1, -1000, 1000))
 
 
 def frame_of(low: Reals, high: Reals, corners: Reals) -> tuple[Reals, int]:
-    """Return the middle of a box, and the power of two that is larger than offsets from there."""
+    """Return the middle of a box, and e: 2**e is larger than the offsets of `corners` from it."""
     origin = low / 2.0 + high / 2.0
     return origin, exponent_of(np.abs(corners / 2.0 - origin / 2.0)) + 1

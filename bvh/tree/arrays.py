@@ -88,7 +88,7 @@ class TreeArrays(_Arrays):
     def words(
         self, lowest: NDArray[np.int32] | None = None, boxes: NDArray[np.float32] | None = None
     ) -> NDArray[np.int64]:
-        """Return a new row, with the tables for distances; the arrays must outlive it."""
+        """Return a new row, with the tables `lowest` and `boxes`; the arrays must outlive it."""
         nodes, groups, primitives, frame, bits = self
         kind, _ = ROWS[type(primitives)]
         tables = nodes.data, nodes.ids
@@ -103,7 +103,7 @@ class TreePointers(NamedTuple):
 
     blocks: Pointer[np.float32]
     ids: Pointer[np.int32]
-    groups: Pointer[np.float32]
+    groups: Pointer[np.float32]  # of int16 if compact
     primitives: Primitives | Instanced  # pointers
     frame: Pointer[np.float64]
     face_bits: Pointer[np.int32]
@@ -188,7 +188,7 @@ is_empty = inlined(lambda tree: rows.is_empty(rows.row_at(tree.address)))
 
 def frozen(arrays: TreeArrays) -> TreeArrays:
     """Return the arrays read-only, as kernels take them."""
-    # Groups of triangles end with the ids, and become the rows of these.
+    # Triangle groups end with the ids, so they replace the rows, and ids are stored once.
     (data, rows), groups, primitives, frame, bits = arrays
     rows = groups.view(np.int32).reshape(len(rows), -1) if groups.size else rows
     return TreeArrays(
@@ -205,7 +205,7 @@ def frozen_primitives(primitives: Primitives) -> Primitives:
 
 
 def with_bits(arrays: TreeArrays, groups: NDArray[np.uint32]) -> TreeArrays:
-    """Return a tree whose faces have bits, by which a query's mask tells those that count."""
+    """Return the tree with the bits `groups`, one number a face, in the order of its leaves."""
     # The id -1 of unused lanes selects the 0 at the end.
     bits = np.append(groups, np.uint32(0)).view(np.int32)[arrays.nodes.ids]
     return arrays._replace(face_bits=kernel_input(bits) if bits.size else NO_BITS)
@@ -219,7 +219,7 @@ def emptied(arrays: TreeArrays) -> TreeArrays:
 
 
 def bytes_of(*held: object) -> int:
-    """Return the bytes of all arrays in tuples, lists and dicts, each memory once."""
+    """Return the bytes of all arrays in nested tuples, lists and dicts, once for each address."""
     sizes: dict[int, int] = {}
     rest = list(held)
     while rest:

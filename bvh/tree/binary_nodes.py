@@ -31,7 +31,7 @@ def _middle(data, at, axis):
 
 @inlined
 def _write_child(data, code, starts, numbers, bases, children, node, column):
-    """Write (code, count) of a child of a wide node; an only child stands for its node."""
+    """Write (code, count) of a child of a wide node; a node with one child is replaced by it."""
     while code >= 0 and numbers[code] < 0:
         at = node_at(np.int64(code))
         while not _is_used(data, at):
@@ -79,7 +79,7 @@ def _write_box(data, order, begin, end, boxes, node, side):
 
 @entry
 def _number(data, numbers):
-    """Number the first binary node of each wide one, -1 if it has one child; return how many."""
+    """Write each wide node's first binary one, -1 for one child; return how many binary ones."""
     total = 0
     for node in range(len(numbers)):
         used = 0
@@ -89,7 +89,7 @@ def _number(data, numbers):
         numbers[node] = -1
         if used > 1:
             numbers[node] = total
-            total += used - 1
+            total += used - 1  # A binary tree over n children has n - 1 nodes.
     return total
 
 
@@ -98,7 +98,7 @@ def _split(data, starts, numbers, bases, levels, work, boxes, children):
     """Write the binary nodes, and the code of the root into the last row; return their levels.
 
     `starts` are the first primitives of rows of ids, `numbers` those of `_number`; codes begin
-    at the `bases` of nodes and of primitives. `levels` begin with 0; `work` is a table of integers.
+    at the `bases` of nodes and of primitives. `levels`, of wide nodes, are 0; `work` is scratch.
     """
     deepest = 0
     _write_child(data, np.int32(0), starts, numbers, bases, children, len(boxes), 0)
@@ -169,7 +169,7 @@ def _unpack(groups, ids, seen, triangles):
 def binary_nodes(
     nodes: WideNodes, starts: NDArray[np.int64], node: int, first: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32], int]:
-    """Return (boxes, children, root, levels) of a tree, whose nodes and primitives begin there.
+    """Return (boxes, children, root, levels) of a tree; codes count from `node` and `first` on.
 
     `starts` are the first primitives of rows of ids, from 0 on.
     """

@@ -25,7 +25,7 @@ class Loops(NamedTuple):
     points: NDArray[np.float64]
     # Whether a vertex is the first one of a loop: it ends no edge.
     begins: NDArray[np.uint8]
-    # The centre of the points, and a power of two by which their distances are about 1.
+    # The centre of the points, and a power of two that scales their box to a half size up to 1.
     frame: NDArray[np.float64]
     box: NDArray[np.float64]  # the lower and the upper corner, (6,)
     around: NDArray[np.float64]  # those of the whole surface
@@ -42,6 +42,16 @@ def boundary_of(triangles: Triangles) -> Loops:
     used = points[np.unique(names[faces])]
     around = np.stack([used.min(axis=0), used.max(axis=0)])
     return loops_of(points[_left_over(names[ends])], around)
+
+
+def free_edges(triangles: Triangles) -> NDArray[np.int64]:
+    """Return the directed edges of the boundary by their vertices, (n, 2).
+
+    Vertices at one position are different ones.
+    """
+    faces = finite_faces(triangles)
+    ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
+    return _left_over(ends.astype(np.int64))
 
 
 def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
@@ -89,8 +99,8 @@ def edges_of(loops: Loops) -> NDArray[np.float64]:
 
 def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
     """Return whether all directed edges cancel, but for a chance of some 2**-60."""
-    # An edge counts the product of two random numbers of its ends, less that of its reverse: the
-    # sum is a bilinear form of the boundary, which is 0 for any numbers if that is.
+    # Vertex a has two random numbers a and x. Edge (a, b) adds a y - b x, which its reverse
+    # cancels; the sum over edges that do not cancel is 0 only by chance.
     names, total = hashes(points), np.zeros(1, np.uint64)
     others = (names ^ (names >> HALF)) * FACTORS[1]
     others ^= others >> HALF
@@ -104,13 +114,13 @@ def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bo
 
 
 def _welded(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the different ones of some points, and for each point the number of its own."""
+    """Return the distinct points, and for each point its index among these."""
     _, first, names = np.unique(hashes(points), return_index=True, return_inverse=True)
     names = names.reshape(-1)
     same: NDArray[np.float64] = points[first]
     finite = np.isfinite(points).all(axis=1)
     if not (same[names] == points)[finite].all():
-        # Two points have one hash.
+        # Different points have the same hash.
         same, names = np.unique(points + 0.0, axis=0, return_inverse=True)
     return same, names.reshape(-1)
 

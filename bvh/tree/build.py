@@ -39,7 +39,7 @@ PACK_CHUNK = 2048
 class Prepared(NamedTuple):
     """Input of a builder, and the local frame that it is in."""
 
-    records: NDArray[np.float32]  # one for each primitive that can be hit, then as many unused rows
+    records: NDArray[np.float32]  # one for each primitive that can be hit, then unused rows
     used: int  # primitives that can be hit
     frame: NDArray[np.float64]  # (2, 3): see `local_frame`
     bounds: NDArray[np.float64]  # (2, 3): corners of all primitives that can be hit; else NaN

@@ -30,7 +30,7 @@ from bvh.tree.builders.subtrees import batches_of
 from bvh.tree.nodes import Nodes, is_leaf
 from bvh.tree.wide_nodes import NO_BOX, NODE_SIZE, WideNodes
 
-# Cost of a node besides its visits, as a share of the area of the root: memory.
+# Cost of a node's memory, which is added to its area, as a share of the area of the root.
 NODE_SHARE = 1e-6
 # A root that is a point has an area that float32 cannot hold.
 SMALLEST_COST = 2.0**-126
@@ -91,13 +91,13 @@ def order_node(data, node):
 class Plan(NamedTuple):
     """Costs that decide the collapse of a tree, a row for each binary node."""
 
-    sums: NDArray[np.float64]  # least areas for 1 to WIDTH lanes (see above)
+    sums: NDArray[np.float32]  # WIDTH each: least areas for 1 to WIDTH lanes (see above)
     rows: NDArray[np.int32]  # rows of primitives
 
 
 @entry
 def _plan(bounds, links, begin, end, lanes, plan):
-    """Plan for the nodes begin..end, the last first; their children are among them or planned."""
+    """Fill `plan` for the nodes begin..end, the last first; other children have been planned."""
     sums, rows = plan
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     first = numbers == simd.splat(np.int32(0), WIDTH)
@@ -114,7 +114,7 @@ def _plan(bounds, links, begin, end, lanes, plan):
         rows[i] = rows[few] + rows[many]
         if rows[few] > rows[many]:
             few, many = many, few
-        # One child takes k + 1 lanes, at most one for each of its rows, the other what is left.
+        # Opened: `few` takes k + 1 lanes, at most one for each of its rows, `many` what is left.
         best, other = infinite, simd.load(sums, many * WIDTH, WIDTH)
         other = simd.select(first, infinite, simd.permute(other, one_down))
         for k in range(min(np.int64(rows[few]), WIDTH - 1)):
@@ -127,7 +127,7 @@ def _plan(bounds, links, begin, end, lanes, plan):
 
 @inlined
 def _open(links, sums, root, children, shares):
-    """Write the children of the wide node of a binary node; return their number."""
+    """Write the binary nodes that become children of `root` as a wide node; return their number."""
     # `shares` is scratch: the lanes of each binary node that is yet to be opened.
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     shares[0, 0], shares[0, 1] = root, WIDTH
@@ -165,9 +165,8 @@ def _put_rows(order, ids, lanes, first, count, row):
 
 @entry
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
-    """Collapse the subtrees begin..end; leave those of up to `grain` rows to `left_over`."""
-    # Without memory for nodes, `data`, nodes are only counted. Returns the number of those left
-    # over.
+    """Collapse the tasks begin..end; list subtrees of up to `grain` rows as tasks, `left_over`."""
+    # Returns the number of these. If `data` is empty, nodes are counted, but not written.
     bounds, links, order = binary
     sums, rows = plan
     pending, children, shares = scratch

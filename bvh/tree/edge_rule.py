@@ -87,9 +87,9 @@ def _is_ahead_in_scene(primitives, prim, side):
 def is_ahead(primitives, prim, side):
     """Return whether a ray that begins on a primitive meets it when its origin is moved.
 
-    The origin moves to a side of the plane that the first component of the normal which is not zero
-    decides; it meets the plane again if it points to the other one. `side` is that of the hit: the
-    sign of the direction's product with the normal.
+    The first nonzero component of the normal n decides to which side of the plane the origin moves:
+    the side of n if it is positive. The ray then meets the plane if it points to the other side.
+    `side` is that of the hit, the sign of d . n.
     """
     return {
         Triangles: lambda primitives, prim, side: _is_ahead_of_corners(

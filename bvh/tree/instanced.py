@@ -193,8 +193,8 @@ def named_codes(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:  # fmt: skip
     """Return the instances, the leaves and the ids of codes, or of some rows of them.
 
-    All three are -1 for the code -1, and for the row -1, that of the last code, if it is -1.
-    `owners` has the instance of each leaf. Threads share the work.
+    All three are -1 for the code -1. The row -1 is the last one: where rows may be -1, the last
+    code must be -1. `owners` has the instance of each leaf. Threads share the work.
     """
     n = len(codes if rows is None else rows)
     owner, leaf, prim = (np.empty(n, np.int32) for _ in range(3))

@@ -13,14 +13,14 @@ from bvh.tree.collapse import order_node
 from bvh.tree.frame import centre, scale, set_bounds, set_corners
 
 # A frame remains while the largest local coordinate is at most LARGEST times what it was when the
-# tree was built, and the half size of all boxes at least SMALLEST times. The largest coordinate is
-# part of every error margin of rays, so the frame contains it (see `traversal.rays.ray_setup`).
+# tree was built, and half the root's extent at least SMALLEST times the larger of both. The frame
+# contains it, as it is part of every error margin of rays (see `traversal.rays.ray_setup`).
 LARGEST, SMALLEST = 8.0, 1.0 / 16.0
 UP = 1.0 + 2.0**-20
 
 ORIGIN = (0.0, 0.0, 0.0)
 
-# Results of kernels: the tree is refitted, or it must be rebuilt.
+# Results of kernels: the tree has been refitted, or it must be rebuilt.
 KEPT, OUTGROWN = 0, 1
 
 # Figures of a tree: the sum of half areas of all lanes, the largest local coordinate when it was
@@ -62,7 +62,7 @@ def valid_boxes(boxes, ids, bounds):
 
 @entry
 def find_lanes(blocks, ids, parents, lanes):
-    """Store the lane of each node, `parents`, and of each box, `lanes`."""
+    """Write the position of each node as a child to `parents`, that of each box to `lanes`."""
     parents[:] = -1
     lanes[:] = -1
     for number in range(wide_nodes.node_count(blocks) * WIDTH):
@@ -76,7 +76,7 @@ def find_lanes(blocks, ids, parents, lanes):
 
 @inlined
 def _update_frame(frame, figures, blocks, new):
-    """Write the bounds that error margins need to the frame; return OUTGROWN if it is too small."""
+    """Write the bounds that error margins need to the frame; return OUTGROWN if it fits no more."""
     low, high = wide_nodes.node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0
     for axis in range(3):
@@ -102,6 +102,8 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
         if lanes[i] >= 0:
             a, b = read_box(boxes, i)
             low, high = lower_of(low, a), upper_of(high, b)
+    if len(blocks) == 0:
+        return KEPT
     origin, s = centre(frame), scale(frame)
     # Checked first, so that nothing overflows; the rest of the frame is checked at the end.
     if not (new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):

@@ -58,7 +58,7 @@ def tree_nodes(arrays: TreeArrays) -> TreeNodes:
     used = view.inner | view.leaf
     ends = np.cumsum(used.sum(axis=1)) + 1
     begins = ends - used.sum(axis=1)
-    # How many ids come before each row of these.
+    # The number of ids before each row of ids.
     before = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
     leaf, child = view.leaf[used], np.where(view.inner, view.codes, 0)[used]
     begin, end = begins[child], ends[child]

@@ -56,9 +56,9 @@ def open_edges(triangles: Triangles) -> NDArray[np.int32]:
 
 
 def is_oriented(triangles: Triangles) -> bool:
-    """Return whether as many finite faces run through each edge one way as the other, but for one.
+    """Return whether the finite faces at each edge run through it equally often in both directions.
 
-    One more of an odd number of faces, as at open edges.
+    If their number is odd, as at open edges, one more may run in either direction.
     """
     names = hashes(triangles.points)[finite_faces(triangles)]
     start, end = names.ravel(), np.roll(names, -1, axis=1).ravel()

@@ -51,7 +51,7 @@ def one_box(boxes, child):
 
 @entry
 def _measure(data, groups, parents, axes, ends):
-    """Measure the triangles below each child along its axes: ends (children, 3, 2), set to inf."""
+    """Set `ends` (children, 3, 2), inf at first, to (min, -max) along each child's axes."""
     for child in range(len(parents) * WIDTH):
         code = child_code(data, node_at(child // WIDTH) + child % WIDTH)
         first, many = leaf_rows(code)
@@ -131,7 +131,7 @@ def _boxes_of(
 
 
 def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return the sums of each group: area, its product with the centroid, and with its square."""
+    """Return twice the area of each group, and twice the integrals of x, y, z, and xx to zz."""
     groups = arrays.groups.reshape(-1, ROWS, WIDTH)[:, : E2 + 3].transpose(1, 0, 2)
     ax, ay, az, ux, uy, uz, vx, vy, vz = np.ascontiguousarray(groups, np.float64)
     n = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
@@ -148,7 +148,7 @@ def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
 
 def _axes(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the principal axes of surfaces by their sums, as rows; those of the frame for none."""
-    # Columns of `sums` are those of `_moments`: area, centroid and second moments, times the area.
+    # Columns of `sums` are those of `_moments`; divided by the first, they are means over the area.
     with np.errstate(all="ignore"):
         mean = sums[:, 1:4] / sums[:, :1]
         spread = sums[:, [4, 5, 6, 5, 7, 8, 6, 8, 9]].reshape(-1, 3, 3) / sums[:, :1, None]

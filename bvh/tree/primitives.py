@@ -192,7 +192,7 @@ def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
 def weights(primitives, prim, o, d, scaled, t_min, t_max):
     """Return the weights (u, v) of a hit on a triangle, or those of a custom test; NaN for shapes.
 
-    Arguments are those of `intersect`; the ray is known to hit the primitive.
+    Arguments are those of `intersect`; the ray must hit the primitive.
     """
     return {
         Triangles: _triangle_weights, Custom: _custom_weights, Instanced: _instanced_weights
@@ -215,7 +215,7 @@ def corner_at(vertices, point):
 
 @by_type()
 def distance_of(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return t where a ray meets a primitive that it is known to hit."""
+    """Return t where a ray hits a primitive, as `intersect` does; the ray must hit it."""
     if primitives.instance_class is Triangles:
         return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: distance(
             o, d, scaled[2], scaled[3], corners(primitives, prim), NO_VERTEX

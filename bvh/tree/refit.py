@@ -13,6 +13,7 @@ from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vect
 from bvh.runtime import simd
 from bvh.runtime.arguments import aligned, kernel_input, owned
 from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import Progress, copied, share
 from bvh.tree import frame as frames
@@ -30,8 +31,12 @@ CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 
 
 @entry
-def _fit_leaves(triangles, corners, rows, frame, begin, end, data, groups):
-    """Bound leaves of triangles, or of boxes by their corners; fill the groups of triangles."""
+def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
+    """Bound the leaves of the nodes begin..end, then the nodes that are whole among them.
+
+    Leaves have triangles, whose groups are filled, or boxes by their corners. Nodes of which all
+    below are in begin..end are bounded and ordered; `is_done` tells which these are.
+    """
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
         at = wide_nodes.child_at(number)
@@ -53,18 +58,36 @@ def _fit_leaves(triangles, corners, rows, frame, begin, end, data, groups):
         if low[0] < INF:
             near, far = local_box(low, high, centre, s)
         wide_nodes.set_child_box(data, at, near, far)
+    # Children come after their parents.
+    for node in range(end - 1, begin - 1, -1):
+        done = True
+        for c in range(WIDTH):
+            child = np.int64(wide_nodes.child_code(data, wide_nodes.node_at(node) + c))
+            if child > 0:
+                done &= child < end and is_done[min(child, end - 1)]
+        is_done[node] = done
+        if done:
+            _bound_and_order(data, node)
+
+
+@inlined
+def _bound_and_order(data, node):
+    """Bound the inner children of a node, whose own children are bounded; set its orders."""
+    for c in range(WIDTH):
+        at = wide_nodes.node_at(node) + c
+        child = wide_nodes.child_code(data, at)
+        if child > 0:
+            low, high = wide_nodes.node_box(data, child)
+            wide_nodes.set_child_box(data, at, low, high)
+    order_node(data, node)
 
 
 @entry
-def _bound_inner(data, root):
-    """Bound inner children, which come after their parents; write the root's box to `root`."""
-    for node in range(wide_nodes.node_count(data) - 1, -1, -1):
-        for c in range(WIDTH):
-            at = wide_nodes.node_at(node) + c
-            child = wide_nodes.child_code(data, at)
-            if child > 0:
-                low, high = wide_nodes.node_box(data, child)
-                wide_nodes.set_child_box(data, at, low, high)
+def _fit_others(data, is_done, root):
+    """Bound and order the nodes that are not done; write the root's box to `root`."""
+    for node in range(len(is_done) - 1, -1, -1):
+        if not is_done[node]:
+            _bound_and_order(data, node)
     low, high = wide_nodes.node_box(data, np.int64(0))
     for axis in range(3):
         root[0, axis], root[1, axis] = low[axis], high[axis]
@@ -73,7 +96,7 @@ def _bound_inner(data, root):
 @entry
 def _fill_empty(data, root, corner):
     """Replace the boxes of children without primitives by a point of their parents' boxes."""
-    # A lane with an empty box would be taken for an unused one.
+    # A lane with an empty box would be taken for an unused one. All nodes are ordered again.
     for axis in range(3):
         corner[0, axis] = root[0, axis]
     for node in range(wide_nodes.node_count(data)):
@@ -87,12 +110,6 @@ def _fill_empty(data, root, corner):
                 corner[code, 0], corner[code, 1], corner[code, 2] = low
             if code != 0 and wide_nodes.child_lower(data, at, 0) == INF:
                 wide_nodes.set_child_box(data, at, low, low)
-
-
-@entry
-def _order_nodes(begin, end, data):
-    """Set the visiting orders of the nodes begin..end."""
-    for node in range(begin, end):
         order_node(data, node)
 
 
@@ -164,7 +181,7 @@ class Members(NamedTuple):
     """Which primitives are in leaves, and which vertices they use."""
 
     in_leaf: NDArray[np.bool_]
-    used: NDArray[np.bool_]  # one for each vertex; empty for boxes
+    used: NDArray[np.bool_]  # one for each vertex; empty for primitives other than triangles
 
 
 def members_of(arrays: TreeArrays) -> Members:
@@ -227,19 +244,18 @@ def refitted(
     whole = np.vstack([frame, np.zeros((2, 3))])
     data = aligned(len(arrays.nodes.data), np.float32)
     groups = aligned(len(rows) * GROUP_SIZE if triangles else 0, arrays.groups.dtype)
-    frame, old = kernel_input(whole), arrays.nodes.data
+    count = arrays.nodes.size
+    frame, old, is_done = kernel_input(whole), arrays.nodes.data, np.empty(count, np.bool_)
 
     def fit(begin: int, end: int) -> None:
         part = slice(begin * NODE_SIZE, end * NODE_SIZE)
         data[part] = old[part]
-        _fit_leaves(triangles, corners, rows, frame, begin, end, data, groups)
+        _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done)
 
-    count = arrays.nodes.size
     share(count, CHUNK, fit, threads, progress, LEAST)
-    _bound_inner(data, whole[2:])
+    _fit_others(data, is_done, whole[2:])
     if lost:
         _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
-    share(count, CHUNK, lambda begin, end: _order_nodes(begin, end, data), threads, None, LEAST)
     return frozen(TreeArrays(WideNodes(data, rows), groups, moved, whole)), owned(bounds)
 
 

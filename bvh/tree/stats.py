@@ -27,7 +27,7 @@ class TreeStats:
         Number of all primitives, and of those that cannot be hit because a coordinate is not
         finite or a box is empty.
     nodes, leaves, depth : int
-        Number of nodes, number of leaves among them, and number of levels below the root.
+        Number of nodes, number of leaves, which are not among them, and levels below the root.
     largest_leaf : int
         Number of primitives in the largest leaf.
     sah_cost : float
@@ -162,10 +162,9 @@ def check(arrays: TreeArrays) -> None:
 
 def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
     """Raise a ValueError that names the first error in the structure of wide nodes."""
-    # Every node must have one parent, which comes before it and whose box of it contains it; every
-    # row of primitives must be in one leaf; every one of the primitives `ids` must be in a leaf, in
-    # none twice, and the union of its leaves' boxes must contain its own of the `boxes`; and the
-    # visiting orders must be permutations.
+    # Every node must have one parent, which comes before it, and be in its box there; every row of
+    # primitives must be in one leaf; each of the primitives `ids` must be in a leaf, in none twice,
+    # and its row of `boxes` in the union of its leaves' boxes; orders must be permutations.
     view = lanes_of(nodes.data)
     n = len(view.codes)
     if n == 0:
@@ -203,7 +202,7 @@ def check_primitives(
     leaves: NDArray[np.float32], owner: NDArray[np.int64], prims: NDArray[np.int64],
     boxes: NDArray[np.float32], ids: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """Check the leaves of primitives: prims[i] is in leaf owner[i], of the box leaves[owner[i]]."""
+    """Check that `ids` are in leaves: prims[i] is in leaf owner[i], of the box leaves[owner[i]]."""
     if not np.array_equal(np.unique(prims), np.sort(ids)):
         raise ValueError("a primitive is in no leaf, or one that cannot be hit is in a leaf")
     if len(np.unique(owner * (int(prims.max()) + 1) + prims)) != len(prims):

@@ -152,7 +152,7 @@ class Tlas:
         return False
 
     def _refit(self, new: bool) -> int:
-        """Refit all nodes, unless a box exceeds the frame; return KEPT or OUTGROWN."""
+        """Refit all nodes; return KEPT, or OUTGROWN if the tree must be rebuilt."""
         nodes = self.arrays.nodes
         answer: int = moving_boxes.refit_all(
             self.arrays.primitives.points, kernel_input(self._lanes), nodes.ids,

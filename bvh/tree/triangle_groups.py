@@ -55,7 +55,7 @@ So e D * tolerance * (1.04 B + 12 (K + max(abs(e1)))) covers U, V and W.
 Underflow loses 2**-149 a few times: both sizes are at least 2**-100, also lest an infinite bound
 times nothing be no number, and 2**-126 is added to the bound of T.
 
-An unused lane has a negative tolerance, which fails every comparison, and the id -1.
+An unused lane has a negative tolerance, so that no ray may hit it, and the id -1.
 
 Copies: the filter is also in `compact_groups` (of int16), and in Warp for devices, in
 `devices.stages.local_rays` (rays: FILTER, SLACK_BOUND, TINY) and `devices.stages.points`
@@ -262,13 +262,13 @@ def _load_compact(groups, group):
 
 
 load_group = _by_kind(_load_group, _load_compact)
-# Bounds of the distances to a group's triangles, widened by what these are off.
+# Bounds of the distances to a group's triangles, widened by the rounding of compact groups.
 blurred = _by_kind(
     lambda groups, at, low, high: (low, high),
     lambda groups, at, low, high: compact_groups.blurred(groups, at, low, high),
 )
-# The position of an id, from the first id on, by its position in groups of float32; in compact
-# groups, of half the size, it is nearer.
+# The position of an id, from the first id on, by `id_at`, which is for groups of float32; compact
+# groups have half as many words of 32 bits.
 id_place = _by_kind(
     lambda groups, at: at, lambda groups, at: at - at // GROUP_SIZE * (GROUP_SIZE // 2)
 )
@@ -291,9 +291,9 @@ dot = inlined(lambda a, b: simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2]
 @inlined
 def test_edges(o, d, v0, e1, e2, n, margin):
     """Test on which side of the edges of triangles rays pass, lane by lane."""
-    # `margin` bounds the error of the tests; in unused lanes it is negative, and they fail.
-    # Returns masks of the lanes where the ray may pass through the triangle, and where it surely
-    # does; c, from the origin to v0; and den.
+    # `margin` bounds the error of the tests. Returns masks of the lanes where the ray may pass
+    # through the triangle, and where it surely does; c, from the origin to v0; and den. A negative
+    # margin, of an unused lane, clears the first mask, but sets the second: combine both.
     c = vectors.minus(v0, o)
     r = cross(c, d)
     den = dot(d, n)

@@ -100,9 +100,9 @@ def _size(bounds, i):
 
 @entry
 def _widen(bounds, links, order, pending, codes):
-    """Collapse a binary tree, opening the largest child until a node is full; count the nodes."""
-    # `pending` has rows of a binary node and the number of its wide node. Children have higher
-    # numbers than their parents.
+    """Collapse a binary tree to nodes of LANES children, opening the child of largest diagonal."""
+    # Returns the number of nodes; children have higher numbers than their parents. `pending` has
+    # rows of a binary node and the number of its wide node.
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes = 1, 1
     while waiting > 0:
@@ -165,7 +165,7 @@ _area_vector = inlined(lambda a, b, c: scaled(cross(minus(b, a), minus(c, a)), 0
 
 @kernel
 def _radius(triangles, frame, order, shape):
-    """Return how far the faces of a node, which are neighbours in the order, reach."""
+    """Return the largest distance of vertices of a node's faces from its centre."""
     far, centre = 0.0, _centre(shape)
     for i in range(np.int64(shape[BEGIN]), np.int64(shape[END])):
         for v in _local_corners(triangles, frame, order[i]):
@@ -176,7 +176,7 @@ def _radius(triangles, frame, order, shape):
 
 @inlined
 def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
-    """Sum the faces of a leaf."""
+    """Sum the faces of a leaf to its `shape` and multipoles; `part` and `away` are scratch."""
     centre = (0.0, 0.0, 0.0)
     for k in range(count):
         a, b, c = _local_corners(triangles, frame, order[first + k])

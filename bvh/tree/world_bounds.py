@@ -85,7 +85,7 @@ class Extents(NamedTuple):
 
 
 def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return world boxes around all valid primitives of a tree, shape (k, 6), k <= MAX_BOXES."""
+    """Return up to MAX_BOXES world boxes (k, 6) whose convex hull contains all valid primitives."""
     # `bounds` are those of the whole tree, shape (2, 3). An empty tree has no boxes.
     if len(arrays.nodes.data) == 0:
         return np.empty((0, 6))

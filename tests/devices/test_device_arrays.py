@@ -12,6 +12,7 @@ import trimesh
 import warp as wp
 
 import bvh
+from bvh.devices import transfers
 from bvh.devices.exchange import read
 from tests.cases.libraries import NAMES, Arrays, library, plain
 from tests.oracles.devices import DEVICE, assert_same
@@ -111,3 +112,40 @@ def test_gradients(rng: np.random.Generator) -> None:
             found.append([value.detach(), corners.grad, *(rows.grad for rows in given)])
         for ours, wanted in zip(*found, strict=True):
             assert_same(ours.numpy(), wanted.numpy(), query)
+
+
+@pytest.mark.parametrize("in_scene", [False, True])
+def test_chunks(in_scene: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of numpy larger than a chunk; some rays of each are left to the CPU."""
+    host: Any = TREE
+    if in_scene:
+        host = bvh.Scene()
+        host.add_many(TREE, [np.eye(4), np.diag([0.5, 1.0, -2.0, 1.0])])
+    there = host.to(DEVICE)
+    monkeypatch.setattr(transfers, "CHUNK", 16)
+    for n in (1, 16, 17, 32, 100):
+        o, d = rng.normal(size=(2, n, 3))
+        o[::5] *= 1e9
+        d[::5] = -o[::5]
+        limits, masks = rng.random((2, n)), rng.integers(0, 2, n)
+        for rays in ((o, d), (o[0], d), (o, d[0], -limits[0], limits[1]), (o, d, -1.0, limits[1])):
+            for options in ({}, {"mask": masks}):
+                wanted, found = (x.closest_hit(*rays, **options) for x in (host, there))
+                assert_same(found, wanted)
+                assert_same(found.position, wanted.position)
+                assert there.undecided or n == 1 or rays[0].ndim == 1 or "mask" in options
+                assert_same(there.any_hit(*rays, **options), host.any_hit(*rays, **options))
+                assert_same(there.count_hits(*rays, **options), host.count_hits(*rays, **options))
+                for most in (None, 1):
+                    found, wanted = (
+                        x.all_hits(*rays, max_hits=most, **options) for x in (there, host)
+                    )
+                    assert_same(found, wanted)
+                    assert_same(found.position, wanted.position)
+        if not in_scene:
+            for near in (limits[0], 0.5):
+                assert_same(there.closest_point(o, near), host.closest_point(o, near))
+            assert_same(there.signed_distance(o), host.signed_distance(o))
+            assert_same(there.contains(0.9 * d), host.contains(0.9 * d))
+    grid = np.zeros((5, 7, 3)) + [0.1, 0.2, 5.0]
+    assert there.closest_hit(grid, [0.0, 0.0, -1.0]).t.shape == (5, 7)

@@ -11,7 +11,7 @@ import pytest
 
 import bvh
 
-QUERIES = ("closest_hit", "closest_point", "distance", "signed_distance")
+QUERIES = ("closest_hit", "closest_point", "distance", "signed_distance", "winding_number")
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])

@@ -151,6 +151,22 @@ def test_maps_that_are_nearly_even(count: int, rng: np.random.Generator) -> None
         assert np.array_equal(scene.closest_hit(o, d).t, tree.closest_hit(o, d).t)
 
 
+def test_other_maps_leave_nothing(tmp_path: Path) -> None:
+    """A child that is refused with its map is no part of the scene, nor of its file."""
+    shear, scene = np.diag([1.0, 2.0, 1.0, 1.0]), bvh.Scene()
+    number = scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+    scene.set_transform(number, shear)
+    for ask in (
+        lambda tree: scene.add(tree, shear), lambda tree: scene.add_many(tree, [np.eye(4), shear]),
+        lambda tree: scene.replace(number, tree),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="one scale for all axes"):
+            ask(bvh.BVH.from_spheres([[0.0, 0.0, 0.0]], 1.0))
+    assert len(scene.leaves.trees) == len(scene) == 1
+    scene.save(tmp_path / "scene.bvh")
+    assert len(bvh.load(tmp_path / "scene.bvh")) == 1
+
+
 @pytest.mark.parametrize("kind", ["spheres", "capsules"])
 def test_other_maps_are_refused(kind: str) -> None:
     """Of instances when they are set, of nested scenes by the product when they are queried."""

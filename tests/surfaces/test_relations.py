@@ -212,6 +212,24 @@ def test_walls_without_thickness(rng: np.random.Generator) -> None:
     assert with_fin.relation(box([0.25] * 3, [0.5] * 3)) == "contains"
 
 
+def test_contact_with_a_wall_beside_a_fin() -> None:
+    """A fin of two triangulations, and a wall in the other solid, neither of which has a volume."""
+    ball, room = box([-1, -1, -1], [1, 1, 1]), box([-9, -9, -9], [9, 9, 9])
+    ends = np.flatnonzero((ball.vertices[:, 0] > 0) & (ball.vertices[:, 2] > 0))
+    (a, b), c, d = ends, len(ball.vertices), len(ball.vertices) + 1
+    tips = ball.vertices[ends] + [2.0, 0.0, 0.0]
+    fin = [[a, c, d], [a, d, b], [a, b, c], [b, d, c]]
+    wall = np.array([[-1.5, 0.0, 0.0], [-1.0, 0.3, 0.1], [-1.5, 0.0, 0.3]])
+    k = len(room.vertices)
+    walled = BVH.from_triangles(
+        np.vstack([room.vertices, wall]), [*room.faces, [k, k + 1, k + 2], [k, k + 2, k + 1]]
+    )
+    for faces in ([*fin, *ball.faces], [*ball.faces, *fin]):
+        finned = BVH.from_triangles(np.vstack([ball.vertices, tips]), faces, warn=False)
+        for other in (walled, room):
+            assert finned.relation(other) == "inside" and other.relation(finned) == "contains"
+
+
 def test_transforms(rng: np.random.Generator) -> None:
     """A query a transform, of leading shape; rotations; a scene decides alike."""
     ball = BVH.from_mesh(trimesh.creation.icosphere(2))

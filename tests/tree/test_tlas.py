@@ -117,6 +117,16 @@ def test_moves(move: str, share: float, rng: Rng) -> None:
         assert_sound(top, rng)
 
 
+def test_boxes_of_an_empty_tree_that_move() -> None:
+    """All of them stay invalid: there is no root whose box the frame could have."""
+    boxes = np.full((4, 6), np.nan)
+    top = Tlas(boxes)
+    frame = top.arrays.frame.copy()
+    assert not top.update(np.arange(4), np.full((4, 6), np.inf))
+    np.testing.assert_array_equal(top.arrays.frame, frame)
+    assert top.update(np.arange(1), np.arange(6.0)[None]) and len(top.arrays.nodes.ids) == 1
+
+
 def test_many_small_steps(rng: Rng) -> None:
     """Hundreds of updates of one box each lose nothing, and keep count of the cost."""
     top = Tlas(some_boxes(rng, 500))

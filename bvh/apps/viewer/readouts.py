@@ -110,7 +110,7 @@ def picture_text(
 
 
 def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = False) -> str:
-    """Return the distance between `ends`, and their coordinates; what to click if they are None."""
+    """Return `distance` and `ends` in a table; without ends a hint, `started` after one click."""
     if ends is None:
         hint = "Click the other one." if started else "Click the first one."
         return block(f'<span id="bvh-measure" style="{_DIM}">{hint}</span>')

@@ -119,13 +119,13 @@ def _is_first(target: Target, work: Work, j: int, place: int):
 
 
 def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
-    """Return the function that decides rays."""
+    """Return a function that decides rays by exact functions: of all targets, or of trees alone."""
 
     @wp.func
     def decide(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Decide which triangle a ray hits, or which and how many; return whether it did."""
+        """Find the closest or any hit of a ray, count or list hits; return whether all is sure."""
         i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
         scaled, floor, e, k = scaled_ray(o, d, target.top.farthest)
@@ -189,7 +189,7 @@ def measure_function(measures_of: Any, of_all: bool, of_lists: bool) -> Any:
     def measure(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Measure the hits of a ray, or answer one that misses; return whether it did."""
+        """Measure the hits of a ray, or answer one that misses; return whether all is sure."""
         i, known, decided = row_at(work, place), work.known[place], bool(True)
         if query.goal == marks.ANY:
             if known != marks.LISTED:
@@ -232,7 +232,8 @@ def stage_of(
 ) -> tuple[Any, int]:  # fmt: skip
     """Return the kernel that calls a function for the rays in a queue, and the queue.
 
-    Those that it leaves open go into the queue `following`, others into `measured`, if that is one.
+    Rays for which it returns False go into `following`, others into `measured`. ALL_RAYS is no
+    queue: as `queue` it stands for all rays of the work, as `measured` for none.
     """
     of_queue, continues = queue != marks.ALL_RAYS, measured != marks.ALL_RAYS
 
@@ -242,7 +243,7 @@ def stage_of(
     def run_stage(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns
     ):  # fmt: skip
-        """Call a function for each ray in a queue."""
+        """Call the function for the queued rays, of which a thread takes each `work.threads`-th."""
         total = wp.int32(work.count)
         if of_queue:
             total = work.counters[queue]

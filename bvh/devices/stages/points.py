@@ -168,7 +168,7 @@ def nearest_function(size: int) -> Any:
     def search(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Keep the triangles that may be the closest to a point; return its next queue."""
+        """Put triangles that may be closest to a point in `work.kept`; return its next queue."""
         i, tree, mask = row_at(work, place), target.top, rays.mask[0]
         p, limit = _point_of(rays, i)
         _write(target, columns, i, -1, INF, nan(), nan())

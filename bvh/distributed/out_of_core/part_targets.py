@@ -237,7 +237,7 @@ class PartPoints(NamedTuple):
         return answers
 
     def _boundary(self) -> Loops:
-        """Return the boundary of the faces of all parts that count, cached."""
+        """Return the boundary of the faces, of all parts, that share a bit with `mask`; cached."""
         cached, edges = self.rays.visits.boundaries, [np.empty((0, 2, 3))]
         if self.mask not in cached:
 

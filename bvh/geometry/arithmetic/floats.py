@@ -51,8 +51,8 @@ power_of_two = inlined(lambda k: from_bits((min(max(k, -1022), 1023) + 1023) << 
 
 @inlined
 def scale_by(x, k):
-    """Return x * 2**k for any k, in two steps so that no factor over- or underflows alone."""
-    # The two factors share the sign of k: an x that fits after both steps fits after the first.
+    """Return x * 2**k for any k, by three factors, none of which over- or underflows alone."""
+    # All factors share the sign of k: where the result does not overflow, no step does.
     k = min(max(k, -2100), 2100)
     half = min(max(k, -1022), 1023)
     rest = min(max(k - half, -1022), 1023)

@@ -154,8 +154,8 @@ def _without(v, x, y, z):
 def integer_volume(p, q, r):
     """Return (decided, value, e): the volume r . (p x q) of double-doubles is value * 2**e.
 
-    It is decided where all are integers, but for a scale of each axis and of each vector. The value
-    is a double-double, off by less than 2**-105 of itself; its sign is that of the volume.
+    It is decided where powers of two, one for each axis and vector, make all components integers.
+    The value is a double-double with the sign of the volume, off by less than 2**-105 of itself.
     """
     # Each axis is scaled by the components of p and q along it, and then each vector.
     stay_outlined()

@@ -32,7 +32,7 @@ def scaled(rows: Iterable[Iterable[float]]) -> tuple[list[Row], int]:
 
 
 def exact_point(p: Iterable[float]) -> Row:
-    """Return a point of doubles."""
+    """Return the row of a point of doubles."""
     (row,), weight = scaled([p])
     return *row, weight
 
@@ -204,9 +204,9 @@ def _square_between(p: Sequence[Row], q: Sequence[Row]) -> Square:
 
 
 def round_gap(a: Corners, radius: float, b: Corners, other: float) -> float:
-    """Return the distance of the surfaces around two axes, or around one and a face.
+    """Return the distance between the surfaces around two axes, or around one and a face.
 
-    Axes are triangles without area, and faces have no radius. 0 if the surfaces touch.
+    Axes are triangles without area; the radius of faces is 0. The result is 0 if they touch.
     """
     rows, scale = scaled([*a, *b, [radius], [other]])
     p, q, (r,), (s,) = rows[:3], rows[3:6], *rows[6:]
@@ -214,6 +214,7 @@ def round_gap(a: Corners, radius: float, b: Corners, other: float) -> float:
     n, d = (0, 1) if pierced else _square_between(p, q)
     if n > (r + s) ** 2 * d:
         return _less_root(-(r + s), n, d, scale)
+    # One may be inside the other: its corner farthest from the axis then gives the gap.
     for end, corners, more in ((p, q, r - s), (q, p, s - r)):
         n, d = _greatest(square_to_edge(x, end[0], end[1]) for x in corners)
         if more > 0 and more**2 * d > n:

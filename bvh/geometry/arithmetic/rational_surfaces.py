@@ -59,9 +59,10 @@ def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row]) -> bool:
 def _nearest_of(
     a: Row, v: Row, planes: Sequence[Row], mode: int | None
 ) -> tuple[list[Fraction], list[Fraction]] | None:
-    """Return the point of a segment nearest to what planes bound, and the way there.
+    """Return the point a + t v, t in 0..1, nearest to a polytope, and the vector to it from there.
 
-    None if not all planes touch, the segment's end `mode` is not the nearest, or nothing is unique.
+    The vector ends in all `planes`; t is `mode`, 0 or 1, or free for None. None if this is not the
+    nearest point of the polytope of these planes, or if it is not unique.
     """
     # Unknowns: a factor for each plane, and t unless it is given.
     free, t = mode is None, Fraction(mode or 0)

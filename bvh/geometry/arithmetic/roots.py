@@ -39,7 +39,6 @@ def root_finder(beyond: Dispatcher) -> Any:
     def nearest_root(shape, t, far):
         """Return the double nearest to a root, from an estimate t that may be wrong or NaN.
 
-        `shape` and `far` are as `beyond` takes them: the equation, and which of its roots.
         Of two nearest doubles the even one; what is not zero never becomes zero, nor infinite.
         """
         stay_outlined()

@@ -45,7 +45,7 @@ def _farthest(t, a, b):
 
 @inlined
 def _inside(a, r, b, s, error):
-    """Return bounds of the gap of b, with the radius s, inside a, if it is."""
+    """Return bounds of the gap around b, of radius s, inside a; negative if b reaches outside."""
     gap = (r - s) - _farthest(b, a[0], a[1])
     return gap - error, gap + error
 

@@ -199,7 +199,7 @@ def _between_edges(p, q, r, s, k):
 
 @inlined
 def _surely_apart(w, u, v):
-    """Return whether lines are surely nearest outside of one of the segments (see `_lines`)."""
+    """Return whether a nearest point of two lines is surely off its segment (see `_lines`)."""
     # Fewer than 16 roundings on any path.
     a, b, c, e, f, den = _lines(w, u, v)
     s, t = b * f - c * e, a * f - b * c

@@ -175,7 +175,7 @@ def touch_flat(a, b):
 
 @inlined
 def before(p, q):
-    """Compare two points by x, then y, then z."""
+    """Return whether point p comes before q by x, then y, then z."""
     return p[0] < q[0] or (p[0] == q[0] and (p[1] < q[1] or (p[1] == q[1] and p[2] < q[2])))
 
 

@@ -227,7 +227,7 @@ def face_normals(near: Any) -> Any:
     ids, shapes = prim_id.ravel(), []
     rows, found = np.flatnonzero(ids >= 0), np.full((ids.size, 3), np.nan)
     if hasattr(view, "leaves_of"):
-        # A mesh in parts: `rest` are the numbers of these, `own` the ids of faces in one.
+        # A mesh in parts: `rest` are the part numbers of points, `own` the ids of faces in a part.
         for triangles, _, some, own in view.leaves_of(rest, ids, rows):
             found[some] = on_faces(triangles, NO_LEAVES, own, u.ravel()[some], v.ravel()[some])[1]
     elif isinstance(view, Primitives) and not isinstance(view, Triangles):

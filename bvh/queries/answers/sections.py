@@ -69,7 +69,7 @@ class Section(Intersections):
         parents, depth = np.full(len(loops), -1, np.int32), np.zeros(len(loops), np.int64)
         if loops:
             low, high = (np.array([f(loop, axis=0) for loop in loops]) for f in (np.min, np.max))
-        # Those around a loop are larger: of equal ones the first.
+        # A loop is only in larger ones; of equal ones, the first is taken for the larger.
         order = np.argsort(-sizes, kind="stable")
         for rank, i in enumerate(order.tolist()):
             larger = order[:rank]

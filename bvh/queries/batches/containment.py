@@ -36,7 +36,7 @@ MIN_POINTS, MAX_POINTS = 128, 4096
 MAX_CROSSINGS = 1 << 22
 
 # Directions next to the axes, in no plane that meshes are likely to have faces in: down each axis,
-# then up, in the order of depths in `ways_out`.
+# then up, in the order of `parity.write_ways_out` and of depths in `way_out`.
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
 DIRECTIONS = np.vstack([-UP, UP])
@@ -87,7 +87,7 @@ def _add_inside_leaves(
     found: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Mark in `found` the points that are inside an even number of a scene's leaves, too."""
-    # If the sum is odd, a leaf is crossed an odd number of times, and the point is found already.
+    # If the sum is odd, a leaf is crossed an odd number of times, and the point is marked already.
     open_ones = np.flatnonzero(~found & (crossings > 0))
     ends = np.cumsum(crossings[open_ones])
     begin = 0
@@ -102,7 +102,7 @@ def _add_inside_leaves(
 
 
 def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
-    """Return the rays of some points; the range and the mask are the same for all."""
+    """Return the rays `chosen`, by their numbers; the range and the mask are the same for all."""
     rays = batch.rays
     # `take` lets other threads run meanwhile; an index does not.
     origins, directions = (

@@ -157,7 +157,7 @@ class KnownTree:
 
 
 def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return a tree's row for `count` queries, and boxes; the caller keeps them until the end."""
+    """Return a tree's row for `count` queries, and boxes, which the caller must keep alive."""
     known: KnownTree | None = vars(arrays).get("_distances")
     if known is None:
         known = vars(arrays).setdefault("_distances", KnownTree(arrays))

@@ -100,7 +100,7 @@ class PointSearch(NamedTuple):
 
 
 class ShapeSearch(NamedTuple):
-    """Spheres and capsules that points are compared with: of a tree, or of a scene beside faces."""
+    """Target of points: spheres and capsules of a tree; or of a scene, with its faces."""
 
     target: TreeTarget | SceneTarget
     # The tree's arrays, or the view of the scene, which keep the target alive.

@@ -95,7 +95,7 @@ class Searched:
     def for_rays(self, one: scratch.OneRay) -> First:
         """Return the kernel of a ray with the tree's row; `one` has its other arguments."""
         known, arrays = self._rays, self.arrays
-        # Two threads may both write it to memory.
+        # Two threads may both make it.
         if known is None or known.owner is not arrays:
             kernel: Any = gather_hits.specialised((arrays.row, *one.kept[0].arguments))
             known = self._rays = First(kernel, arrays.row, arrays)
@@ -267,7 +267,7 @@ def _gathered(
 ) -> tuple[scratch.HitMemory, scratch.OneRay, Any] | None:
     """Call the kernel for one ray in a mode, an index of `scratch.WAYS`.
 
-    Returns the memory with its hits, that of the ray, and the arrays that were searched.
+    Returns the memory with its hits, that of the ray, and the arrays searched; or None (see above).
     """
     if ray is None or not type(t_min) is type(t_max) is float:
         return None

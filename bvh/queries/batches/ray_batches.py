@@ -359,7 +359,7 @@ def _gather(
     shelf = Shelf(partial(scratch.HitMemory, ranked, ids) if ranked else HIT_SHELVES[ids].take)
 
     def work(order: Order, begin: int, end: int) -> None:
-        """Gather the hits of the rays begin..end of an order."""
+        """Gather the hits of the rays in the blocks begin..end of an order."""
         first, pieces = begin, []
         with SHELF.scratch() as kept, shelf.scratch() as memory:
             while begin < end:

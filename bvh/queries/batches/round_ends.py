@@ -1,7 +1,7 @@
 """All hits of rays with spheres and capsules: where they enter one, and where they leave it.
 
-Kernels find where a ray first crosses each shape. Of `max_hits` of these, the first of all ends are
-some: a ray leaves a shape after it has entered it.
+Kernels find where a ray first crosses each shape. The first `max_hits` of all ends are on the first
+`max_hits` shapes that kernels find, because a ray leaves a shape after it has entered it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from bvh.tree.winding_moments import WindingTerms, winding_terms
 PAIRS_AT_ONCE, FEWEST_AT_ONCE = 1 << 20, 16
 # Vertices of a boundary up to which nothing is gained by a series.
 FEW = 64
-# The accuracy that decides whether numbers exceed a half, and its error.
+# The accuracy of numbers that are compared with a half, and the error that it may have.
 ACCURACY, ERROR = 2.0, 0.001
 
 
@@ -115,7 +115,7 @@ def add_angles(
     loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
     found: NDArray[np.float64], threads: int,
 ) -> None:  # fmt: skip
-    """Make winding numbers of the signed crossings of points along their ways."""
+    """Turn signed crossings of rays along `ways`, in `found`, into winding numbers, in place."""
 
     def work(begin: int, end: int) -> None:
         add_boundary(loops, points, ways, begin, end, found)
@@ -136,8 +136,8 @@ def ways_of(
     points: NDArray[np.float64], loops: Loops, box: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the directions of the rays of points; `box` has the corners of all faces."""
-    # To leave the box of all is fastest. With a boundary, results depend on the direction by their
-    # last bits, and so on the boundary alone.
+    # Rays that leave the box of all faces soonest are fastest. With a boundary, the last bits of
+    # results depend on the direction, so that depends on the boundary alone.
     ways = np.empty((len(points), 3))
     write_ways_out(loops.box if loops.size else box, WAYS, points, ways)
     return ways

@@ -154,7 +154,7 @@ class DistanceQueries(TreeBase):
 
 
 def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
-    """Return whether one of two trees is over round shapes; a TypeError if one fits no query."""
+    """Return whether both are trees, one over round shapes; then refuse all but these and faces."""
     trees = [each for each in (tree, other) if isinstance(each, TreeBase)]
     if not any(isinstance(each._arrays.primitives, HOLLOW) for each in trees):
         return False

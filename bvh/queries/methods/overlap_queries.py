@@ -269,7 +269,7 @@ def box_regions(
     low, high = corner_points(lower, upper)
     shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
     low, high = _flat(low, shape, 3), _flat(high, shape, 3)
-    # Nothing is outside the bounds; this also makes all corners finite.
+    # Nothing is outside the bounds; this also makes infinite corners finite, but keeps NaN.
     with np.errstate(invalid="ignore"):
         return BoxRegions(np.maximum(low, bounds[0]), np.minimum(high, bounds[1])), shape
 

@@ -66,10 +66,10 @@ def _identity(function: Any) -> tuple[object, ...] | None:
 
 
 def _key(parts: object, kinds: Iterable[Type], flags: compiler.Flags) -> str | None:
-    """Return the key of a helper (`_identity`) for argument types; None if it is not stored."""
+    """Return the key of a helper by its `_identity` and argument types; None: it is not stored."""
     classes = repr([*_classes(kinds)])
     text = repr((parts, kinds, classes, flags.get_mangle_string(), flags.forceinline))
-    # An address means nothing to another process, nor does a class that is no module's.
+    # Neither addresses nor classes that functions define identify anything in other processes.
     if " at 0x" in text or "<locals>" in classes:
         return None
     return hashlib.sha256(text.encode()).hexdigest()[:32]

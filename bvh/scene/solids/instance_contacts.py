@@ -82,10 +82,7 @@ def candidates(
 
 
 def _rounds_of(view: SceneView, content: SceneView, job: instance_pairs.PairJob) -> Any:
-    """Return (flags of the pairs of leaves with round shapes, `RoundInstances`), or None.
-
-    The latter measures such pairs; None if no pair is flagged.
-    """
+    """Return (flags of pairs of leaves with round shapes, `RoundInstances`); None without flags."""
     if view.plain and content.plain:
         return None
     rounds = view.round_trees[job.first.tree_of[job.rows]]
@@ -98,7 +95,7 @@ def _rounds_of(view: SceneView, content: SceneView, job: instance_pairs.PairJob)
 
 
 def _without(found: NearbyLeaves, left_out: NDArray[np.bool_]) -> NearbyLeaves:
-    """Return the pairs of leaves but some; pairs of instances may have none."""
+    """Return the pairs of leaves that are not flagged; pairs of instances may keep none."""
     rows = np.flatnonzero(~left_out)
     sizes = np.bincount(found.instances[rows], minlength=len(found.begins) - 1)
     job = found.job._replace(rows=found.job.rows[rows], rows2=found.job.rows2[rows])

@@ -27,7 +27,7 @@ class _State(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """What is known of two instances: the columns of `Interferences`."""
+    """The columns of `Interferences` for one pair of instances."""
 
     relation: str
     volume: float
@@ -91,11 +91,12 @@ def _row_of(
     solids: InstanceSolids, pair: tuple[int, int], states: tuple[_State, _State], margin: float,
     threads: int,
 ) -> _Row | None:  # fmt: skip
-    """Return what is known of two instances; None if they are clear of each other."""
+    """Return the row of two instances; None if they are disjoint, by more than the margin."""
     why = "; ".join(state.why for state in states if state.why)
     if min(state.open_edges for state in states) < 0:
-        # No query measures both: their boxes are within the margin.
-        return _Row(UNKNOWN, nan, nan, nan, NOWHERE, f"boxes meet; {why}")
+        # No query measures both.
+        boxes = "boxes are within the margin" if margin else "boxes meet"
+        return _Row(UNKNOWN, nan, nan, nan, NOWHERE, f"{boxes}; {why}")
     first, second = map(solids.tree, pair)
     if why:
         near = first.distance_to(second, max_distance=margin, threads=threads)

@@ -312,7 +312,7 @@ def _put_ends(rows, at, row, low, high, margin):
     """Store the ends of intervals, moved outward, also by what rounding to float32 may lose."""
     low, high = low - margin, high + margin
     low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
-    # NaN fails the first comparison, and becomes the largest number.
+    # NaN fails the first comparison, and becomes the largest number, negative for `low`.
     low = lesser(greater(low, splat(-LARGEST_FLOAT, WIDTH)), splat(LARGEST_FLOAT, WIDTH))
     high = greater(lesser(high, splat(LARGEST_FLOAT, WIDTH)), splat(-LARGEST_FLOAT, WIDTH))
     _put(rows, at + (LOW + row) * WIDTH, low)

@@ -104,7 +104,7 @@ def _permuted(v, first, second, way):
 
 @inlined
 def _projected(v, q):
-    """Return how points see a vertex: x, y, h, the sizes of x and y and of r, lanes in doubt."""
+    """Return (x, y, h, size of x and y, that of r, mask of doubt) of a vertex seen from q."""
     none = simd.splat(0.0, WIDTH)
     a = two_sum(v[0], -q[0]), two_sum(v[1], -q[1]), two_sum(v[2], -q[2])
     x, y, z = rotated(a, ROWS[0]), rotated(a, ROWS[1]), rotated(a, ROWS[2])
@@ -133,7 +133,7 @@ def _turned(turns, re, im, sides):
 @kernel
 def _arguments(loops, s, points, directions, which, used, q, first, second, way):
     """Return (half turns, re, im): in lanes, the sum of the arguments of all edges."""
-    # `q` are the points `which`, scaled by s, as `_permuted`; those of the lanes `used` count.
+    # `q` are the points from `which` on, times s, as `_permuted`; only the lanes `used` count.
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     memory = simd.pointer_to(stack_memory(EXACT_BYTES), 0.0)
     turns, re, im = none, (one, none), (none, none)
@@ -218,7 +218,7 @@ def angles(x, y):
 
 @entry
 def add_boundary(loops, points, directions, begin, end, found):
-    """Make winding numbers of the signed crossings of points along directions of WAYS."""
+    """Turn signed crossings of rays along WAYS, in `found`, into winding numbers, in place."""
     # Results are NaN for points that are not finite.
     lines, rays, where = as_pointers(loops), simd.pointer(directions), simd.pointer(points)
     numbers, s = simd.pointer(found), simd.peek(lines.frame, 3)
@@ -232,9 +232,9 @@ def add_boundary(loops, points, directions, begin, end, found):
             if not finite(p):
                 simd.poke(numbers, i + min(k, size - 1), NAN)
             if k < size and lines.size > 0 and finite(p):
-                beside = p[0] < low[0] or p[1] < low[1] or p[2] < low[2]
-                beside = beside or p[0] > high[0] or p[1] > high[1] or p[2] > high[2]
-                if beside and not largest(x) <= FAR:
+                outside = p[0] < low[0] or p[1] < low[1] or p[2] < low[2]
+                outside = outside or p[0] > high[0] or p[1] > high[1] or p[2] > high[2]
+                if outside and not largest(x) <= FAR:
                     far = largest(x) <= OUT_OF_SIGHT
                     simd.poke(numbers, i + k, far_number(lines, s, p) if far else 0.0)
                 elif largest(x) <= FARTHEST:

@@ -169,7 +169,7 @@ def _exactly_projected(a, axis, way):
     if z[0] <= 0.0:
         return x, y, plus(r, opposite(z))
     if x[0] == 0.0 and y[0] == 0.0:
-        # A vertex on the ray is seen from the moved point, beside it.
+        # A vertex on the ray is seen from the moved point, whose ray passes it.
         k = (3 - axis) % 3
         x = (-way * (ROWS[0][0] if k == 0 else (ROWS[0][1] if k == 1 else ROWS[0][2])), 0.0)
         y = (-way * (ROWS[1][0] if k == 0 else (ROWS[1][1] if k == 1 else ROWS[1][2])), 0.0)

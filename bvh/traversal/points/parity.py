@@ -30,7 +30,7 @@ STACK_BYTES = 8 * STACK
 
 @inlined
 def _sooner(least, way, depth, k):
-    """Return the smaller depth and its way; NaN is none."""
+    """Return the smaller depth and its way; a depth that is NaN is never the smaller."""
     return simd.select(depth < least, depth, least), simd.select(depth < least, k, way)
 
 
@@ -74,7 +74,7 @@ def _may_touch(tree, code, point, error):
 
 @kernel
 def _near_face(tree, stack, p):
-    """Return whether a point may be on a face: surely not, or possibly."""
+    """Return whether a point may be on a face; if False, it surely is not."""
     x, reach = local_point(tree.frame, p)
     if not reach <= FAR:
         return True
@@ -99,9 +99,9 @@ def _near_face(tree, stack, p):
 
 @entry
 def decide_parity(tree_row, points, crossings, surface, found, near):
-    """Write which points have an odd number of crossings; return how many others are in `near`.
+    """Write whether each point has an odd number of crossings.
 
-    These are all that may be on a face, by their numbers; none if not `surface`.
+    If `surface`, lists other points that may be on a face in `near`; returns their count, else 0.
     """
     tree, stack = as_pointers(tree_row), simd.pointer_to(stack_memory(STACK_BYTES), np.int64(0))
     where, empty, count = simd.pointer(points), is_empty(tree_row), np.int64(0)

@@ -126,7 +126,7 @@ key_of = inlined(lambda bound: np.int64(np.float32(bound).view(np.int32)) << 32 
 @inlined
 def group_bounds(groups, group, p):
     """Return (low, high) of the distances to the triangles of a group, less all errors."""
-    # `low` is infinite in lanes without a triangle, `high` where there is no bound.
+    # Both are infinite in lanes without a triangle, `high` also where there is no bound.
     v0, e1, e2, n, tolerance, _, _ = load_group(groups, group)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
     low, high = corner_bounds(a, e1, e2, n, tolerance)
@@ -135,9 +135,9 @@ def group_bounds(groups, group, p):
 
 @inlined
 def corner_bounds(a, e1, e2, n, tolerance):
-    """Return `group_bounds` of triangles with edges e1 and e2, and a normal, off by a from v0."""
+    """Return `group_bounds` of triangles by a = p - v0, e1, e2, normals n and group tolerances."""
     none, one = simd.splat(F(0.0), WIDTH), simd.splat(F(1.0), WIDTH)
-    # As in Ericson's book: products of the edges with the vectors from the corners.
+    # The weights s, t of the nearest point, by region (Ericson 2005, section 5.1.5).
     l11, l12, l22 = dot(e1, e1), dot(e1, e2), dot(e2, e2)
     d1, d2 = dot(e1, a), dot(e2, a)
     d3, d4, d5, d6 = d1 - l11, d2 - l12, d1 - l12, d2 - l22

@@ -8,7 +8,7 @@ specialised by the types of both, at compile time.
 
 `walk_float32` is for points that are not too far (see `point_bounds`), `walk_float64` for others.
 Both carry an upper bound of the distance to the last triangle of the result: `near` in the world,
-and `limits` in local units, which alone change where the closest triangle of a tree is searched.
+and `limits` in local units. In a `TreeSpace`, bounds of candidates lower `limits` alone.
 
 A triangle's *name* is its id in a tree, and its code in a scene (see `instanced`): the `base` of
 its leaf, with the id in the low bits.
@@ -303,7 +303,7 @@ def collect(space, scratch, count, lows, ids):
 
 @by_type(inline=True)
 def _bound_of(space, near, bound):
-    """Return the bound beyond which candidates are dropped."""
+    """Return the bound beyond which candidates are dropped, in the units of `collect`."""
     if space.instance_class is TreeSpace:
         return lambda space, near, bound: bound
     # Lower bounds were rounded when they were converted to distances in the world.

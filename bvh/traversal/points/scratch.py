@@ -19,7 +19,7 @@ class PointScratch(NamedTuple):
 
     stack: NDArray[np.int64]
     squares: NDArray[np.float64]  # of the stack's entries, where they are in float64
-    spare: NDArray[np.float32]  # squares and codes of a node's children, while they are pushed
+    spare: NDArray[np.float32]  # squares, then codes, of a node's children, while they are pushed
     # Candidates: lower bounds of their distances, and their names.
     bounds: NDArray[np.float32] | NDArray[np.float64]
     names: NDArray[np.int32] | NDArray[np.int64]

@@ -83,7 +83,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_around(space, goal, near, limits, scratch, p, code, top):
-    """Test whether the point is in one of the shapes, unless it is in another."""
+    """Set `found` if the point is in one of the shapes of a leaf, unless it is set already."""
     first, size = leaf_rows(code)
     for place in range(first, first + size):
         prim = np.int64(peek(space.tree.ids, place))
@@ -166,7 +166,7 @@ def _nearest_on_face(primitives, name, p):
     """Return the point of a face that is nearest to p, and its weights."""
     if primitives.instance_class is Instanced:
         return lambda primitives, name, p: point_on(corners(primitives, name), p)
-    # In trees over shapes, there are none.
+    # Trees over shapes have no faces.
     return lambda primitives, name, p: (p, NAN, NAN)
 
 
@@ -198,7 +198,7 @@ def _finish(primitives, found, i, p, whole):
 def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
     """Find the `count` shapes nearest to each of the points begin..end.
 
-    Rows of `found` have the faces that are nearest, or the name -1.
+    On entry, rows of `found` have the nearest faces, or the name -1; nearer shapes replace them.
     """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)

@@ -43,7 +43,7 @@ dot = inlined(lambda a, b: simd.fused(a[0], b[0], simd.fused(a[1], b[1], a[2] * 
 
 @inlined
 def _ring(terms, at, cosine, sine):
-    """Return the two terms of a degree above 0, but for their polynomial in z."""
+    """Return the terms of a degree m > 0 without their polynomial in z; see `_series`."""
     return simd.fused(
         simd.load(terms, at, LANES), cosine, simd.load(terms, at + LANES, LANES) * sine
     )
@@ -52,7 +52,7 @@ def _ring(terms, at, cosine, sine):
 @inlined
 def _series(terms, at, x, y, z, h):
     """Return the sum of the series in the direction x, y, z; h is the inverse of the distance."""
-    # Order by order, by descending degrees m: (x + i y)**m has the real part xm, and ym.
+    # Order by order, by descending degrees m, with xm + i ym = (x + i y)**m (see `multipoles`).
     w = z * z
     x2, y2 = simd.fused(x, x, -(y * y)), F(2.0) * x * y
     x3, y3 = simd.fused(x, x2, -(y * y2)), simd.fused(x, y2, y * x2)

@@ -62,7 +62,7 @@ class Filtered(NamedTuple):
     """Result of the filter of a triangle group; inside kernels."""
 
     bits: int  # lanes that may be hit
-    passes: int  # lanes whose edges are surely passed on the inner side
+    passes: int  # lanes whose edges are surely passed on the inner side; of use only within `bits`
     den: Vec  # d . N, a vector; positive where the back faces the ray
     numerator: Vec  # of the distance, whose denominator is the size of den
     margin: Vec  # its error bound
@@ -172,7 +172,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
 
 @kernel
 def accept_hit(context_ref, memory, slot, prim, t, cull):
-    """Keep a hit at an exact distance if it is the closest."""
+    """Keep a hit of a slot's ray at the exact distance t if it is the first by (t, id)."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     best = slots.best(memory, slot)

@@ -101,8 +101,7 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
     """
     # One kernel for both: the traversal is nearly all of it, and is compiled once. `columns` has a
     # row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; for
-    # any hit, only `columns.front` is written: whether there is one. In trials of windows, STREAMS
-    # stands for sorted and SINGLES for unsorted.
+    # any hit, only `columns.front` is written: whether there is one.
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
@@ -126,6 +125,7 @@ def _trace_blocks(tree, rays, order, scratch, aim, begin, end, out):
         last = min(first + (windows.TRIED if tried else windows.WINDOW), np.int64(end))
         ray, count = first * BLOCK, min(last * BLOCK, order.size) - first * BLOCK
         trial = order.plain and order.sort == TRIAL and last - first >= windows.SMALLEST
+        # STREAMS stands for sorted, SINGLES for unsorted.
         way = next_way(of_windows, count) if trial else np.int64(SINGLES)
         is_sorted = order.plain and count >= HALF and (order.sort == ALWAYS or way == STREAMS)
         began = cycles()

@@ -337,7 +337,7 @@ vertices_of = by_scene(_own_vertices, _moved_vertices)
 
 @inlined
 def _lay_out(primitives, pairs, code, k):
-    """Write the vertices and the map of a primitive to lane k; return 0 if it is no triangle."""
+    """Write the vertices and the map of a triangle to lane k; return 1, or 0 for a shape."""
     rows = pairs.vertices
     leaf = leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:

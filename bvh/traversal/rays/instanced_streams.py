@@ -82,7 +82,7 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
 
 @kernel
 def _trace_instance(context_ref, scratch, leaf, count, goal):
-    """Trace the rays that are listed through an instance."""
+    """Trace the `count` rays of `scratch.moved` through the instance in row `leaf`."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     instanced, moved, memory = tree.primitives, scratch.moved, scratch.groups
@@ -114,7 +114,7 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
 
 
 def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Trace the streams first..last in the instances at their leaves; return those waiting."""
+    """Trace the queued groups first..last in the instances at their leaves; as `visit_leaves`."""
     memory = scratch.groups
     for i in range(first, last):
         group = streams.queued(memory, i)

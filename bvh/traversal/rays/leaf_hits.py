@@ -1,8 +1,8 @@
 """Goals of several hits of a ray: all of them, or the first ones that a filter accepts.
 
 All hits are appended as they are found, a ray and a primitive each, and sorted by `all_hits`. A
-filter takes t, u and v, so every candidate for the first hits is decided exactly; primitives behind
-the last of `max_hits` hits are never tested.
+filter takes t, u and v, so every candidate for the first hits is decided exactly. Once a ray has
+`max_hits` hits, it ends at the last of them.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ def append_hit(goal, r, prim, weight):
 
 @kernel
 def hit_weight(context_ref, r, prim, cull, once, sided):
-    """Return what a hit counts: 1, or if `sided` its side; 0 for none, or none by the edge rule.
+    """Return what a hit counts: 1, or if `sided` its side; 0 for a miss, also by the edge rule.
 
-    If `sided`, a ray that begins on a face counts it if it does with its origin moved.
+    If `sided`, a face through the origin counts only if the ray from the moved origin meets it.
     """
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -235,7 +235,7 @@ def rank_hit(goal, context_ref, memory, slot, prim):
 def _rank(goal, context_ref, memory, slot, prim):
     """Insert a primitive into the first hits, and shorten the ray."""
     stay_outlined()
-    # Another primitive of the same leaf has ended the search.
+    # A primitive of the same leaf that was tested before has ended the search.
     if goal.any_hit and slots.end(memory, slot) == F(-INF):
         return
     tree, _, block = follow(context_ref)

@@ -110,7 +110,7 @@ FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 
 @kernel
 def _read_question(words, given, count, names, numbers):
-    """Write a ray and its range to memory; return the kind of result."""
+    """Write the ray and its range, a call's arguments, to `numbers`; return the kind of result."""
     # `given` has the addresses of arguments, the first `count` without names; `names` is a tuple of
     # the names of the others, or 0. A ray of points has four arguments, or five for BLOCKED.
     asked, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)

@@ -204,7 +204,7 @@ def _order_pointers(arrays):
 
 @inlined
 def _step(directions, i):
-    """Return the length of the step from direction i to the next, along the axes."""
+    """Return the sum of absolute differences between direction i and the next."""
     a, b = vector(directions, i), vector(directions, i + 1)
     return abs(b[0] - a[0]) + abs(b[1] - a[1]) + abs(b[2] - a[2])
 
@@ -219,7 +219,7 @@ def _jumps(directions, i, usual):
 
 @entry
 def row_length(directions):
-    """Return how many rays a row of an image has; 0 where the directions are not those of one."""
+    """Return the rays in a row of the image that directions are of; 0 if they are of none."""
     # In a row the direction moves on by steady small steps; the next row begins with a jump.
     n, row = len(directions), 1
     usual, most = _step(directions, TILE_WIDTH // 2), min(n, LONGEST_ROWS) // 2

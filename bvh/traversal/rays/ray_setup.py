@@ -58,7 +58,7 @@ DISABLED = 8
 
 @inlined
 def inverse_of(d):
-    """Return 1/d of a component of a direction, its size at most STEEPEST."""
+    """Return 1/d of a component of a direction, limited to +-STEEPEST."""
     limit = simd.select(d < 0.0, -STEEPEST, STEEPEST)
     return simd.select(abs(d) < 1.0 / STEEPEST, limit, 1.0 / d)
 
@@ -142,8 +142,8 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
 @inlined
 def _local_bound(t, shift, sign):
     """Return a bound t, moved by `sign` times the rounding of a hit's t, as a local parameter."""
-    # A hit counts by its rounded t, which may equal a bound that the real one is beyond. A bound of
-    # the largest double or more becomes infinite.
+    # Hits are compared by their rounded t, which may equal a bound that the real t is beyond. A
+    # bound of the largest double or more becomes infinite.
     if t >= LARGEST or t <= -LARGEST:
         return INF if t > 0.0 else -INF
     return floats.scale_by(t + sign * (abs(t) * 2.0**-52 + SMALLEST), shift)
@@ -229,8 +229,8 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
 @inlined
 def _read_scaled(block, frame, rays, i):
     """Return (p, q, (t_min, t_max), shift, bits) of HALF rays of a block, from the i-th on."""
-    # Vectors of doubles in the local frame; `bits` tells rays of ordinary lengths, t_min <= t_max.
-    # Numbers of others mean nothing. k is the biased exponent of the largest component.
+    # Vectors of doubles in the local frame. `bits` are the lanes whose directions have ordinary
+    # lengths, with t_min <= t_max; other lanes mean nothing. k is the largest biased exponent.
     o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
     s, c, exponent = frames.scale(frame), frames.centre(frame), frames.exponent(frame)
     k = simd.as_ints(simd.greater(abs(d[0]), simd.greater(abs(d[1]), abs(d[2])))) >> 52

@@ -51,8 +51,8 @@ def _nothing(v):
 def write_lines(p, q, margin, begin, end, lines):
     """Write the rays of the lines begin..end from p to q; one row may be that of all.
 
-    The margin, left out at both ends, is a share of the largest coordinate. The range of a line
-    between equal points, or points that are not finite, has no number in it.
+    The margin, left out at both ends, is a share of the largest coordinate. Lines between equal
+    points, or points that are not finite, get the t_max NaN.
     """
     # Every operation is rounded as written: `SightQueries` computes single lines in Python.
     out = as_pointers(lines)

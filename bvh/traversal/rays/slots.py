@@ -222,7 +222,7 @@ def _culled_in_tree(primitives, memory, slot, cull, back):
 def _culled_in_scene(primitives, memory, slot, cull, back):
     if cull == 0:
         return np.int64(0)
-    # A reflection swaps fronts and backs. Nobody reads the bits beyond the lanes that `~` sets.
+    # A reflection swaps fronts and backs. `~` sets bits beyond the lanes, which callers mask out.
     return back if (cull > 0) != is_mirrored(primitives, instance(memory, slot)) else ~back
 
 
@@ -241,9 +241,9 @@ def _interval_in_tree(primitives, block, memory, slot, t):
 
 
 def _interval_in_scene(primitives, block, memory, slot, t):
-    """Return t as an interval of tau in the BLAS, all of it where float32 tests are disabled."""
+    """Return (low, high) around the tau of an exact t in the BLAS, as `blocks.tau_around` does."""
     error = np.float64(slack(memory, slot))
-    # The float32 tests are disabled, as in `blocks.tau_around`.
+    # The float32 tests are disabled.
     if error == INF:
         return F(-INF), F(INF)
     distance = tlas_distance(block, memory, slot, t)

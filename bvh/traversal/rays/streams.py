@@ -287,12 +287,12 @@ LEAVES: dict[type, Callable[..., object]] = {}
 
 @by_type(inline=True)
 def visit_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Intersect the queued groups first..last with their leaves, and take their next entries."""
+    """Intersect queued groups with their leaves, and `advance` them; return the new `waiting`."""
     return LEAVES[scratch.instance_class]
 
 
 def _test_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Test the leaves of the streams first..last; return the number of those waiting."""
+    """Intersect the queued groups first..last with their leaves; return the ends of the queues."""
     i, memory = first, scratch.groups
     while i < last:
         found = np.int64(0)

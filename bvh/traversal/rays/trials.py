@@ -55,13 +55,13 @@ def next_way(measured, count):
 
 @inlined
 def record(measured, count, way, spent):
-    """Record the cycles `spent` on a block of `count` rays, traced in a way."""
+    """Record the cycles `spent` on a block of `count` rays, and begin a trial when it is due."""
     if count < ENOUGH:
         return
     turn, before = peek(measured, TURN), peek(measured, way)
     cost = np.float64(spent) / count
     if turn < TURNS:
-        # Keep the lesser of its two measurements: threads are interrupted now and then.
+        # Of both turns of a way the lesser cost is used: threads are interrupted now and then.
         poke(measured, way, cost if 2 * turn < TURNS else min(before, cost))
         poke(measured, TURN, turn + 1.0)
         return

@@ -46,7 +46,7 @@ def new_window() -> Window:
 @inlined
 def _cell(p, low, high):
     """Return the cells of a coordinate of HALF rays, two zeros between bits; any cell for NaN."""
-    # Rounded to nearest, not down: the first cell is half as wide as the others, the last wider.
+    # Rounded to nearest, not down: the first cell is half as wide as others, the last 1.5 times.
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
     x = simd.as_ints(simd.lesser(simd.greater(x, 0.0), CELLS - 1.0) + ROUNDER)
     return (x & 1) | ((x & 2) << 2) | ((x & 4) << 4)

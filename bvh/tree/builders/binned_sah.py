@@ -63,7 +63,7 @@ def _put_leaf(records, shift, begin, end, node, links, order):
 
 @inlined
 def _leaf_is_cheaper(count, box, cost, limits):
-    """Return whether a range becomes a leaf, as its best split has a `cost`."""
+    """Return whether a range becomes a leaf, given the `cost` of its best split."""
     _, group_bits, max_leaf = limits
     if count > max_leaf:
         return False

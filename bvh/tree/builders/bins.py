@@ -76,7 +76,7 @@ def sweep(bins, first, used, group_bits, costs):
 @kernel
 def best_split(bins, scale, used, group_bits, costs):
     """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none."""
-    # No side is empty: the lowest centre is in the first bin and the highest in the last.
+    # The scale of narrow axes is 0. On others no side is empty: both end bins have a centre.
     best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
     for axis in range(3):
         if record.lane4(scale, axis) == 0.0:

@@ -20,7 +20,7 @@ from bvh.tree.builders.bins import bound, sweep
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import link_inner
 
-# There are up to 2**MOST_BITS cells, so that each has about 2**RECORD_BITS records.
+# A grid has about one cell for 2**RECORD_BITS records, but at most 2**MOST_BITS cells.
 MOST_BITS = 15
 RECORD_BITS = 3
 AXIS_BITS = 8

@@ -1,8 +1,8 @@
 """Box records, the input of builders, and vector operations on them.
 
-A record is eight float32: minus the lower corner, the primitive's id (its bits), the upper corner,
-and an unused lane. Thus the union of two boxes is one vector maximum, and a record is all that a
-builder needs of a primitive. The operations are those of `record_operations`.
+A record is eight float32: minus the lower corner, the primitive's id plus FIRST_ID as bits, the
+upper corner, and an unused lane. Thus the union of two boxes is one vector maximum, and a record is
+all that a builder needs of a primitive. The operations are those of `record_operations`.
 """
 
 import numpy as np

@@ -58,8 +58,8 @@ def _fill_chunk(spatial, records, begin, end, boxes, in_space):
 
 @entry
 def _best_bins(spatial, boxes, halves, costs):
-    """Return (cost, axis, bin, records on the left, whether to try planes) of the best split."""
-    scale = record.scales(record.load(boxes, 1), np.float32(BINS))
+    """Return (cost, axis, bin, count on the left, whether to try planes); set `halves`."""
+    scale = record.scales(record.load(boxes, 1), np.float32(BINS))  # the box of the centres
     cost, axis, last, lefts = binning.best_split(spatial.bins, scale, BINS, GROUP_BITS, costs)
     if axis >= 0:
         binning.bound_halves(spatial.bins, BINS, axis, last, halves)
@@ -94,7 +94,7 @@ def _move_chunk(spatial, records, begin, end, boxes, in_space, plane, rows, side
 
 @entry
 def _close_gaps(records, begins, counts):
-    """Move the last records of runs into the gaps behind earlier ones; return the number of all."""
+    """Fill the gaps between runs of records with the last records; return the number of all."""
     last = len(begins) - 1
     for i in range(len(begins)):
         row, end = begins[i] + counts[i], begins[i + 1] if i + 1 < len(begins) else 0
@@ -191,7 +191,7 @@ class SharedRange:
     def children(self, node: int) -> list[tuple[Row, Records]]:
         """Return both sides and their boxes; `node` is the row of the left one's."""
         task, halves = self.task, self.halves[-1]
-        # Of a split between bins the boxes of both sides are there.
+        # `choose` has written the boxes of both sides of a split between bins.
         known = LEFT if self.in_space else LEFT_CENTRES
         halves[known:] = self.halves[:-1, known:].max(axis=0)
         found = []

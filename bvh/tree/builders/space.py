@@ -53,7 +53,7 @@ def local_triangle(triangles, i, frame, out):
 
 @inlined
 def _with(lower, upper, p, is_inside):
-    """Extend a box of four lanes to contain a point that is inside."""
+    """Extend a box of four lanes to contain a point p, if `is_inside`."""
     mask = simd.splat(is_inside, 4)
     return (
         simd.select(mask, simd.lesser(lower, p), lower),

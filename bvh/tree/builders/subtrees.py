@@ -40,7 +40,7 @@ class SubtreeNodes(NamedTuple):
 
     bounds: NDArray[np.float32]  # (2 n, 6)
     links: NDArray[np.int32]  # (2 n, 2)
-    order: NDArray[np.int32]  # (n,)
+    order: NDArray[np.int32]  # that of the whole tree, shared by all threads
 
 
 def new_subtrees(count: int, order: NDArray[np.int32]) -> SubtreeNodes:
@@ -72,7 +72,7 @@ def task_size(count: int) -> int:
 
 @inlined
 def may_choose(count, depth, deepest):
-    """Return whether a range may be split anywhere: halving it then ends above `deepest`."""
+    """Return whether a range may be split anywhere: halving the parts stays within `deepest`."""
     levels = depth + 1
     while count > 1:
         count = (count + 1) >> 1

@@ -131,7 +131,7 @@ def gather_hits(
 
 @inlined
 def _pick(primitives, wanted, pairs, i, out, at):
-    """Write the hits of ray i that pass the filter, sorted, from row `at` on; return how many."""
+    """Return how many hits of ray i pass the filter; if kept, write them sorted, from row `at`."""
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
     for j in range(first, last):

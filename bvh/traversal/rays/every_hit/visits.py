@@ -157,7 +157,7 @@ def _test_leaves(primitives, context, visits, queued, goal):
 
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
-    """Visit all that the rays of the `top` visits on the stack enter, all of one octant."""
+    """Take visits, of rays of one octant, until the stack, `top` high at first, is empty."""
     # `queued`, returned updated, is the number of visits of leaves that wait.
     stay_outlined()
     tree, _, block = context
