@@ -16,12 +16,23 @@ from bvh.geometry.transforms import moved
 from bvh.picking import region as regions
 from bvh.picking.options import PickOptions, RegionMode, Selected
 from bvh.picking.outlines import BORDER
-from bvh.picking.placed_trees import Flags, Floats, Ints, PlacedTrees, VisitedTrees, joined, part_of
+from bvh.picking.placed_trees import (
+    Flags,
+    Floats,
+    Ints,
+    PlacedTrees,
+    TreeFaces,
+    VisitedTrees,
+    joined,
+    part_of,
+)
 from bvh.picking.projected import OwnedTriangles, outlines_of, transformed
 from bvh.picking.region import Region, SelectedPart
 from bvh.picking.results import Selection
+from bvh.picking.rounds import RoundRegion
 from bvh.queries.hierarchy import BVH
 from bvh.tree.primitives import THIN, Triangles
+from bvh.tree.shapes import HOLLOW
 
 # Rays at a time.
 BATCH = 2**19
@@ -39,7 +50,10 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
     near, within = visited.near(region.planes)
     for row, full in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
         leaf, matrix = visited.leaf(row)
-        if not full:
+        is_round = isinstance(leaf.tree.arrays.primitives, HOLLOW) and what != "vertices"
+        if not full and is_round:
+            part = visited.round_part(region, leaf, matrix)
+        elif not full:
             part = regions.select_part(camera, region, leaf, matrix, options)
         elif what == "vertices":
             part = SelectedPart(leaf.vertices(), False)
@@ -86,6 +100,25 @@ def select_in_tree(
 
 class SelectedTrees(VisitedTrees):
     """Placed trees that a region selects, and what of them the camera sees."""
+
+    _solids: RoundRegion | None = None
+
+    def round_part(self, region: Region, leaf: TreeFaces, matrix: Floats) -> SelectedPart:
+        """Return the part of a tree over spheres or capsules that a region selects."""
+        options, threads = self.options, self.options.threads or 1
+        if self._solids is None:
+            self._solids = RoundRegion(self.camera, region, options.want_inside, threads)
+        rounds, ids = leaf.round_ones(matrix, region.planes)
+        solid = rounds[:, 6] > 0.0
+        found = np.zeros(len(ids), np.bool_)
+        found[solid] = self._solids.select(rounds[solid])
+        # Those without a radius are points and segments.
+        thin = np.flatnonzero(~solid)
+        faces = np.arange(2 * len(thin), dtype=np.int32).reshape(-1, 2)[:, [0, 1, 1]]
+        axes = OwnedTriangles(rounds[thin, :6].reshape(-1, 3), faces, thin.astype(np.int32))
+        found[regions.select_faces(self.camera, region, axes, options.want_inside, threads)] = True
+        ids = ids[found]
+        return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))
 
     def instances(self, parts: dict[int, SelectedPart]) -> NDArray[np.int32]:
         """Return the first leaf of each instance that is selected in part, or fully if required."""
@@ -218,6 +251,8 @@ class SelectedTrees(VisitedTrees):
     def _transformed(self, row: int, prims: Ints) -> OwnedTriangles:
         """Return the triangles of the primitives `prims` of leaf `row`, in world coordinates."""
         leaf, matrix = self.leaf(row)
+        if isinstance(leaf.tree.arrays.primitives, HOLLOW):
+            return _inscribed(self.camera, leaf.moved_rounds(matrix, prims), np.asarray(prims))
         if isinstance(leaf.tree.arrays.primitives, Triangles):
             some = OwnedTriangles(leaf.tree.vertices, leaf.tree.faces[prims], np.asarray(prims))
         else:
@@ -228,12 +263,17 @@ class SelectedTrees(VisitedTrees):
         return transformed(part_of(some)[0], matrix)
 
     def _corners(self, rows: Ints, prims: Ints) -> Floats:
-        """Return the world corners of primitives, (n, 8, 3); NaN after the three of a triangle."""
+        """Return the world corners of primitives, (n, 8, 3); NaN after the three of a triangle.
+
+        Spheres and capsules have none.
+        """
         corners = np.full((len(rows), 8, 3), np.nan)
         for row in np.unique(rows):
             leaf, matrix = self.leaf(int(row))
             of_row = np.flatnonzero(rows == row)
             primitives = leaf.tree.arrays.primitives
+            if isinstance(primitives, HOLLOW):
+                continue
             if not isinstance(primitives, Triangles):
                 local = outlines_of(primitives, prims[of_row])
             else:
@@ -241,6 +281,24 @@ class SelectedTrees(VisitedTrees):
             world = moved(local.reshape(-1, 3), matrix).reshape(local.shape)
             corners[of_row, : local.shape[1]] = world
         return corners
+
+
+def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
+    """Return triangles in solids: of their extreme points, across the view, at both ends."""
+    corners = []
+    for end in (rounds[:, :3], rounds[:, 3:6]):
+        view = np.broadcast_to(camera.forward, end.shape)
+        if camera.perspective:
+            view = end - camera.eye
+        across = np.cross(view, camera.step_y)
+        down = np.cross(view, across)
+        with np.errstate(invalid="ignore"):
+            shifts = [rounds[:, 6:] * (v / np.linalg.norm(v, axis=1)[:, None]) for v in (across, down)]
+        for shift in (shifts[1], -shifts[1]):
+            corners.append(np.stack([end - shifts[0], end + shifts[0], end + shift], axis=1))
+    points = np.concatenate(corners).reshape(-1, 3)
+    faces = np.arange(len(points), dtype=np.int32).reshape(-1, 3)
+    return OwnedTriangles(points, faces, np.tile(prims, len(corners)).astype(np.int32))
 
 
 def _codes(leaf: ArrayLike, prim: ArrayLike) -> NDArray[np.int64]:

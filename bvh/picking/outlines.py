@@ -311,7 +311,7 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
             if min(dots(middle, inward)) > 0:
                 cut = True
                 across = (p[1] - q[1], q[0] - p[0], 0)
-                if not (_odd(edges, middle, across) and _odd(edges, middle, times(-1, across))):
+                if not (is_odd(edges, middle, across) and is_odd(edges, middle, times(-1, across))):
                     return False
     # Where no outline runs through it, all of it lies where one of its points does.
     return cut or _contains(edges, (a[0] + b[0] + c[0], a[1] + b[1] + c[1], 3))
@@ -341,7 +341,7 @@ def _middles(edge: Edge, others: Sequence[Edge]) -> list[Row]:
     return [between(p, q, *t.as_integer_ratio()) for t in half]
 
 
-def _odd(edges: Sequence[Edge], start: Row, along: Row) -> bool:
+def is_odd(edges: Sequence[Edge], start: Row, along: Row) -> bool:
     """Return whether a ray crosses an odd number of edges: the region is then beyond its start."""
     # The start must not be on an edge that the ray runs along.
     odd, ahead = False, cross(start, along)
@@ -359,7 +359,7 @@ def _contains(edges: Sequence[Edge], v: Row) -> bool:
         dot(cross(p, q), v) == 0 and times(v[2], min(p, q)) <= v <= times(v[2], max(p, q))
         for p, q in edges
     )
-    return on or _odd(edges, v, (1, 0, 0))
+    return on or is_odd(edges, v, (1, 0, 0))
 
 
 @warms("selections in a picture")

@@ -112,8 +112,12 @@ class TreeFaces:
 
     @cached_property
     def owners(self) -> Ids:
-        """The primitives that have triangles."""
-        return marked(self.surface.owners, len(self.tree))
+        """The primitives that have triangles, or the spheres or capsules that are finite."""
+        shapes, groups = self.tree.arrays.primitives, self.tree.groups
+        if not isinstance(shapes, HOLLOW):
+            return marked(self.surface.owners, len(self.tree))
+        ids = np.flatnonzero(shape_of(shapes).bounds(shapes.points)[2]).astype(np.int32)
+        return ids if groups is None else ids[selected(groups, self._mask)[ids]]
 
     def vertices(self) -> Ids:
         """Return the vertices that have a face."""
@@ -150,19 +154,24 @@ class TreeFaces:
 
         Rows are both ends of an axis, equal in a sphere, and a radius.
         """
-        shapes = self.tree.arrays.primitives
-        assert isinstance(shapes, HOLLOW)
-        kind, some = shape_of(shapes), self.reaching(matrix, planes)
-        ids = np.flatnonzero(kind.bounds(shapes.points)[2]) if some is None else some
-        rows = kind.instances(shapes.points[ids], matrix)
-        p, q, radii = rows[:, 6:9], rows[:, -4:-1], rows[:, -1:]
+        some = self.reaching(matrix, planes)
+        ids = self.owners if some is None else some
+        rounds = self.moved_rounds(matrix, ids)
+        p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
         normals, offsets = planes[:, :3], planes[:, 3]
         with np.errstate(invalid="ignore", over="ignore"):
             top = np.maximum(p @ normals.T, q @ normals.T) + offsets
             top += radii * np.sqrt((normals * normals).sum(axis=1))
             size = (np.abs(p) + np.abs(q) + radii) @ np.abs(normals).T + np.abs(offsets)
             near = ~(top < -SLACK * size).any(axis=1)
-        return np.hstack([p, q, radii])[near], ids[near].astype(np.int32)
+        return rounds[near], ids[near]
+
+    def moved_rounds(self, matrix: Floats, ids: Ints) -> Floats:
+        """Return some spheres or capsules under a map, in rows as `round_ones` does."""
+        shapes = self.tree.arrays.primitives
+        assert isinstance(shapes, HOLLOW)
+        rows = shape_of(shapes).instances(shapes.points[ids], matrix)
+        return np.hstack([rows[:, 6:9], rows[:, -4:]])
 
     def _everything(self) -> tuple[OwnedTriangles, Ids]:
         """Return all triangles, and all vertices."""

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
-from math import hypot
 from operator import mul
 from typing import Any
 
-from bvh.geometry.arithmetic.rational import Corners, Row, dot, less, scaled, square_to_edge, times
+from bvh.geometry.arithmetic.rational import Corners, Row, dot, less, scaled, square_to_edge
 
 
 def surface_meets_sphere(
@@ -21,22 +20,54 @@ def surface_meets_sphere(
 
 def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence[float]]) -> bool:
     """Return whether the surface around an axis meets the polytope n . p + offset >= 0."""
-    (*ends, (r,)), scale = scaled([*axis, [radius]])
-    # Planes in the scaled coordinates, as integers.
-    sides = [(*times(1, row[:3]), row[3] * scale) for row in (scaled([p])[0][0] for p in planes)]
-    sides = sorted({row for row in sides if any(row[:3])}, key=lambda row: _lowest(row, ends))
     if any(not any(p[:3]) and p[3] < 0.0 for p in planes):
         return False
+    ends, r, sides = _around(axis, radius, [scaled([p])[0][0] for p in planes])
     return _is_near(ends, r, sides) and (r == 0 or _reaches_out(ends, r, sides))
 
 
-def _lowest(plane: Row, ends: Sequence[Row]) -> float:
-    """Return about the height over a plane of the lower end of an axis."""
-    return min(dot(plane[:3], end) + plane[3] for end in ends) / hypot(*plane[:3])
+def solid_meets_planes(
+    axis: Corners, radius: float, planes: Sequence[Row], *, deeper: bool = False
+) -> bool:
+    """Return whether the solid around an axis meets a polytope of exact planes.
+
+    With `deeper`, only by points nearer to the axis than the radius.
+    """
+    return _is_near(*_around(axis, radius, planes), deeper)
 
 
-def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row]) -> bool:
-    """Return whether a polytope has a point within a distance of a segment."""
+def solid_is_within(axis: Corners, radius: float, planes: Sequence[Row]) -> bool:
+    """Return whether the solid around an axis lies in a polytope of exact planes."""
+    ends, r, sides = _around(axis, radius, planes)
+    heights = [(dot(side[:3], end) + side[3], side[:3]) for side in sides for end in ends]
+    return all(h >= 0 and h * h >= r * r * dot(normal, normal) for h, normal in heights)
+
+
+def solid_contains(axis: Corners, radius: float, x: Sequence[Fraction]) -> bool:
+    """Return whether a point is nearer to an axis than a radius."""
+    (*ends, (r,)), scale = scaled([*axis, [radius]])
+    at: Any = [scale * component for component in x]
+    n, d = square_to_edge(at, ends[0], ends[1])
+    return n < r * r * d
+
+
+def _around(
+    axis: Corners, radius: float, planes: Sequence[Row]
+) -> tuple[list[Row], int, list[Row]]:
+    """Return an axis, a radius and planes with a normal, in integers of one scale."""
+    (*ends, (r,)), scale = scaled([*axis, [radius]])
+    sides = {(*plane[:3], plane[3] * scale) for plane in planes if any(plane[:3])}
+    return ends, r, sorted(sides, key=lambda row: _lowest(row, ends))
+
+
+def _lowest(plane: Row, ends: Sequence[Row]) -> Fraction:
+    """Return the squared height, with its sign, over a plane of the lower end of an axis."""
+    low = min(dot(plane[:3], end) + plane[3] for end in ends)
+    return Fraction(low * abs(low), dot(plane[:3], plane[:3]))
+
+
+def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = False) -> bool:
+    """Return whether a polytope has a point within a distance of a segment, or below it."""
     # The nearest point is that of at most three planes, x = a + t v + sum(f n), with factors f of
     # at least 0; that of fewer planes than all is a lower bound.
     a, v = ends[0], less(ends[1], ends[0])
@@ -48,7 +79,8 @@ def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row]) -> bool:
                 if found is None:
                     continue
                 at, away = found
-                if sum(x * x for x in away) > r * r:
+                square = sum(x * x for x in away)
+                if square > r * r or (deeper and square == r * r):
                     return False
                 x = [p + q for p, q in zip(at, away, strict=True)]
                 if all(sum(map(mul, plane[:3], x)) + plane[3] >= 0 for plane in planes):

@@ -1,0 +1,345 @@
+"""Spheres and capsules in a region of the picture: those that it touches, or that are inside.
+
+A point of space is in a region if its exact image by the camera's gradients is, and its depth
+between near and far. What rays through a convex region reach is a polytope. A lasso has one for
+each edge: a flat wedge, which a convex solid meets if it meets what the wedge cuts off on either
+side. A solid that meets no wedge lies where any point of it does. Its surface is met too, but for
+ranges of depth with a far plane within it.
+
+Planes are exact, in integers. Kernels have them with each coefficient rounded once, which their
+error bounds contain; where these do not decide, `rational_surfaces` does.
+"""
+
+import itertools
+from collections import defaultdict
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.camera.camera import Camera
+from bvh.geometry.arithmetic.rational import Row, scaled
+from bvh.geometry.arithmetic.rational_surfaces import (
+    solid_contains,
+    solid_is_within,
+    solid_meets_planes,
+    solution,
+)
+from bvh.geometry.region_overlap import APART, ERROR, MEET, UNSURE, surface_and_planes
+from bvh.picking.outlines import BORDER, INTERIOR, is_odd
+from bvh.picking.placed_trees import SLACK
+from bvh.picking.region import Region, locate_points
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import kernel, stay_outlined, warms
+from bvh.runtime.threads import share
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Point = tuple[Fraction, Fraction]
+
+# Shapes that a thread tests at a time.
+CHUNK = 1024
+
+
+@kernel
+def _judge(p, q, radius, planes, first, last, flat):
+    """Return APART, MEET or UNSURE for a solid and a polytope, or a wedge of opposite planes."""
+    stay_outlined()
+    if not flat:
+        return surface_and_planes(p, q, radius, planes, first, last)
+    above = surface_and_planes(p, q, radius, planes, first, last - 1)
+    if above == APART:
+        return APART
+    below = surface_and_planes(p, q, radius, planes, first + 1, last)
+    if below == APART:
+        return APART
+    return MEET if above == MEET and below == MEET else UNSURE
+
+
+@entry
+def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, verdicts):
+    """Decide whether solids first..last-1 meet one of some pieces of `size` planes each.
+
+    With `deeper`, those that only touch a piece do not meet it.
+    """
+    # The pieces begin..end-1. Radii are positive.
+    for i in range(first, last):
+        p = rounds[i, 0], rounds[i, 1], rounds[i, 2]
+        q = rounds[i, 3], rounds[i, 4], rounds[i, 5]
+        radius = rounds[i, 6]
+        verdicts[i] = APART
+        for k in range(begin, end):
+            verdict = _judge(p, q, radius, planes, k * size, (k + 1) * size, flat)
+            if deeper and verdict == MEET:
+                less = radius * (1.0 - 2.0**-30)
+                verdict = UNSURE
+                if less < radius:
+                    verdict = _judge(p, q, less, planes, k * size, (k + 1) * size, flat)
+                    verdict = MEET if verdict == MEET else UNSURE
+            if verdict != APART:
+                verdicts[i] = verdict
+            if verdict == MEET:
+                break
+
+
+class RoundRegion:
+    """A region of a picture, as spheres and capsules with a radius are tested against it."""
+
+    def __init__(self, camera: Camera, region: Region, want_inside: bool, threads: int) -> None:
+        self._camera, self._region, self._threads = camera, region, threads
+        self._want_inside = want_inside
+        self._gradients = [[Fraction(x) for x in row] for row in camera.gradients.tolist()]
+        self._eye = [Fraction(x) for x in camera.eye.tolist()]
+        self._centre = [Fraction(x) for x in camera.centre.tolist()]
+        self._outline = [(Fraction(x), Fraction(y)) for x, y in region.outline.tolist()]
+        self._is_lasso = not region.convex and len(self._outline) > 1
+
+    def select(self, rounds: Floats) -> Flags:
+        """Return which solids, rows of both ends of an axis and a radius, a region selects."""
+        if not self._want_inside:
+            found = self._meeting(rounds)
+            if self._is_lasso:
+                rest = np.flatnonzero(~found)
+                found[rest] = self._held(rounds[rest])
+            return found & ~self._around(rounds, found)
+        found = _within(rounds, self._depths if self._is_lasso else self._pieces[0])
+        if self._is_lasso:
+            rest = np.flatnonzero(found)
+            rest = rest[~self._meeting(rounds[rest])]
+            found[:] = False
+            found[rest] = self._held(rounds[rest])
+        return found
+
+    def _plane(self, a: Fraction, b: Fraction, c: Fraction) -> Row:
+        """Return the plane of the rays through the half-plane a x + b y + c >= 0 of a picture."""
+        level = a * self._centre[0] + b * self._centre[1] + c
+        depth = level if self._camera.perspective else Fraction(0)
+        return self._row((a, b, depth), level - depth)
+
+    def _row(self, factors: tuple[Fraction, ...], level: Fraction) -> Row:
+        """Return the plane of a sum of gradients, times factors, from the eye."""
+        normal = [sum((f * row[k] for f, row in zip(factors, self._gradients, strict=True)),
+                      Fraction(0)) for k in range(3)]  # fmt: skip
+        offset = level - sum(n * x for n, x in zip(normal, self._eye, strict=True))
+        return scaled([[*normal, offset]])[0][0]  # type: ignore[list-item]
+
+    @cached_property
+    def _depths(self) -> list[Row]:
+        """The planes of near and far."""
+        along = Fraction(0), Fraction(0), Fraction(1)
+        limits = ((1, self._camera.near), (-1, self._camera.far))
+        return [
+            self._row(tuple([sign * x for x in along]), -sign * Fraction(limit))
+            for sign, limit in limits
+            if np.isfinite(limit)
+        ]
+
+    @cached_property
+    def _pieces(self) -> list[list[Row]]:
+        """The planes of a rectangle, or of the wedge of each edge of a lasso."""
+        if not self._is_lasso:
+            one, none = Fraction(1), Fraction(0)
+            (left, right), (low, high) = ((min(x), max(x)) for x in zip(*self._outline, strict=True))
+            sides = (one, none, -left), (-one, none, right), (none, one, -low), (none, -one, high)
+            return [[*(self._plane(*side) for side in sides), *self._depths]]
+        edges = list(zip(self._outline, self._outline[1:] + self._outline[:1], strict=True))
+        return [self._wedge(p, q) for p, q in (_borders(edges) if self._want_inside else edges)]
+
+    def _wedge(self, p: Point, q: Point) -> list[Row]:
+        """Return the planes of a wedge: its own, those of its ends and of depths, the reverse."""
+        x, y = q[0] - p[0], q[1] - p[1]
+        line = self._plane(-y, x, y * p[0] - x * p[1])
+        ends = self._plane(x, y, -x * p[0] - y * p[1]), self._plane(-x, -y, x * q[0] + y * q[1])
+        return [line, *ends, *self._depths, tuple([-c for c in line])]
+
+    def _meeting(self, rounds: Floats) -> Flags:
+        """Return which solids meet a piece; of those that are inside, by more than touching."""
+        pieces, verdicts = self._pieces, np.empty(len(rounds), np.int8)
+        if not pieces:
+            return np.zeros(len(rounds), np.bool_)
+        size, deeper = len(pieces[0]), self._want_inside
+        planes = kernel_input(np.concatenate([_rounded(piece).ravel() for piece in pieces]))
+        rounds = kernel_input(rounds)
+        given = rounds, planes, size, self._is_lasso, deeper
+
+        def work(begin: int, end: int) -> None:
+            judge_rounds(*given, 0, len(pieces), begin, end, verdicts)
+
+        share(len(rounds), CHUNK, work, self._threads)
+        for i in np.flatnonzero(verdicts == UNSURE).tolist():
+            unsure, one = [], np.empty(len(rounds), np.int8)
+            for k in range(len(pieces)):
+                judge_rounds(*given, k, k + 1, i, i + 1, one)
+                if one[i] == UNSURE:
+                    unsure.append(k)
+            axis, radius = _solid(rounds[i])
+            meets = any(solid_meets_planes(axis, radius, pieces[k], deeper=deeper) for k in unsure)
+            verdicts[i] = MEET if meets else APART
+        return np.asarray(verdicts == MEET)
+
+    def _held(self, rounds: Floats) -> Flags:
+        """Return which solids that cross no border are in a lasso: by a point of each."""
+        camera, found = self._camera, np.zeros(len(rounds), np.bool_)
+        middle = 0.5 * rounds[:, :3] + 0.5 * rounds[:, 3:6]
+        with np.errstate(all="ignore"):
+            x, y, depth = camera.project(middle)
+            scale = depth if camera.perspective else np.ones(len(rounds))
+            # The image is that of a point this near to the middle of the axis.
+            size = np.abs(rounds[:, :3]) + np.abs(rounds[:, 3:6]) + np.abs(camera.eye)
+            error = size @ np.abs(camera.gradients).T
+            error[:, 0] += scale * (np.abs(x) + 2.0 * abs(self._camera.centre[0]))
+            error[:, 1] += scale * (np.abs(y) + 2.0 * abs(self._camera.centre[1]))
+            steps = np.abs(np.stack([camera.step_x, camera.step_y, camera.forward]))
+            off = np.linalg.norm(error @ steps, axis=1)
+            sure = (2.0 * ERROR * off < rounds[:, 6]) & (depth >= camera.near)
+            sure &= (depth <= camera.far) & (scale > 0.0)
+        rows = np.flatnonzero(sure)
+        corners = np.stack([x[rows], y[rows], np.ones(len(rows))], axis=1)
+        located = locate_points(self._region, corners, self._threads)
+        found[rows] = located == INTERIOR
+        sure[rows] = located != BORDER
+        for i in np.flatnonzero(~sure).tolist():
+            image = self._image(*_solid(rounds[i]))
+            found[i] = image is not None and self._is_odd(image)
+        return found
+
+    def _is_odd(self, image: Point) -> bool:
+        """Return whether an outline winds an odd number of times around points beside one."""
+        ends = [(*p, Fraction(1)) for p in self._outline]
+        edges = list(zip(ends, ends[1:] + ends[:1], strict=True))
+        slopes = {(q[1] - p[1]) / (q[0] - p[0]) for p, q in edges if p[0] != q[0]}
+        slope = next(k for k in itertools.count() if k not in slopes)
+        start: tuple[Fraction, ...] = (*image, Fraction(1))
+        return is_odd(edges, start, (1, slope, 0))  # type: ignore[arg-type]
+
+    def _image(self, axis: list[list[float]], radius: float) -> Point | None:
+        """Return where a point of a solid is seen; None if none is between near and far."""
+        camera = self._camera
+        near = Fraction(camera.near) if np.isfinite(camera.near) else None
+        far = Fraction(camera.far) if np.isfinite(camera.far) else None
+        p, q = sorted(([Fraction(x) for x in end] for end in axis), key=self._depth)
+        a, b = self._depth(p), self._depth(q)
+        along, steepness = self._gradients[2], sum(g * g for g in self._gradients[2])
+        reach = Fraction(radius) ** 2 * steepness
+        depth = b if far is None else min(b, far)
+        at, from_depth = (p, a) if far is not None and a > far else (q, b)
+        if near is not None and depth < near:
+            depth = near
+        if camera.perspective and depth <= 0:
+            if b * b >= reach:
+                return None
+            # Before the eye, as near to it as necessary.
+            depth = Fraction(1) if far is None else min(Fraction(1), far)
+            while (depth - b) ** 2 > reach:
+                depth /= 2
+        if a <= depth <= b:
+            share = (depth - a) / (b - a) if a < b else Fraction(0)
+            x = [u + share * (v - u) for u, v in zip(p, q, strict=True)]
+        elif (depth - from_depth) ** 2 > reach:
+            return None
+        else:
+            change = (depth - from_depth) / steepness
+            x = [u + change * g for u, g in zip(at, along, strict=True)]
+        local = [self._height(k, x) for k in range(2)]
+        divisor = depth if camera.perspective else Fraction(1)
+        u, v = (c / divisor + m for c, m in zip(local, self._centre, strict=True))
+        return u, v
+
+    def _height(self, k: int, x: list[Fraction]) -> Fraction:
+        """Return a coordinate of a point in the axes of the camera."""
+        terms = (g * (u - e) for g, u, e in zip(self._gradients[k], x, self._eye, strict=True))
+        return sum(terms, Fraction(0))
+
+    def _depth(self, x: list[Fraction]) -> Fraction:
+        """Return the depth of a point."""
+        return self._height(2, x)
+
+    def _around(self, rounds: Floats, found: Flags) -> Flags:
+        """Return which solids hold all of a region, so that no ray meets their surface there."""
+        camera, inside = self._camera, np.zeros(len(rounds), np.bool_)
+        if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not found.any():
+            return inside
+        origins, directions = camera.ray(*self._region.outline.T)
+        points = np.concatenate([origins + t * directions for t in (camera.near, camera.far)])
+        low, high = points.min(axis=0), points.max(axis=0)
+        p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
+        # A box around the region that is within that around a solid, but for roundings.
+        slack = SLACK * (np.abs(rounds).max(axis=1, keepdims=True) + np.abs(points).max())
+        near = (np.minimum(p, q) - radii <= low + slack) & (np.maximum(p, q) + radii >= high - slack)
+        for i in np.flatnonzero(found & near.all(axis=1)).tolist():
+            inside[i] = all(solid_contains(*_solid(rounds[i]), x) for x in self._corners)
+        return inside
+
+    @cached_property
+    def _corners(self) -> list[list[Fraction]]:
+        """The corners of the region at near and far."""
+        corners = []
+        for x, y in self._outline:
+            for depth in (Fraction(self._camera.near), Fraction(self._camera.far)):
+                scale = depth if self._camera.perspective else Fraction(1)
+                local = (x - self._centre[0]) * scale, (y - self._centre[1]) * scale, depth
+                lines = [[*row, c] for row, c in zip(self._gradients, local, strict=True)]
+                offset = solution(lines)  # type: ignore[arg-type]
+                assert offset is not None
+                corners.append([e + o for e, o in zip(self._eye, offset, strict=True)])
+        return corners
+
+
+def _solid(row: Floats) -> tuple[list[list[float]], float]:
+    """Return the axis and the radius of a solid."""
+    return [row[:3].tolist(), row[3:6].tolist()], float(row[6])
+
+
+def _rounded(planes: list[Row]) -> Floats:
+    """Return planes in doubles, each coefficient rounded once, with normals of about 1."""
+    rows = np.empty((len(planes), 4))
+    for row, plane in zip(rows, planes, strict=True):
+        scale = 1 << max(abs(n) for n in plane[:3]).bit_length()
+        for k, n in enumerate(plane):
+            try:
+                row[k] = n / scale
+            except OverflowError:
+                row[k] = np.inf if n > 0 else -np.inf
+    return rows
+
+
+def _within(rounds: Floats, planes: list[Row]) -> Flags:
+    """Return which solids lie in a polytope."""
+    rows, reach = _rounded(planes), rounds[:, 6:]
+    normals, offsets = rows[:, :3], rows[:, 3]
+    lengths = np.linalg.norm(normals, axis=1)
+    with np.errstate(all="ignore"):
+        low = np.minimum(rounds[:, :3] @ normals.T, rounds[:, 3:6] @ normals.T) + offsets
+        low -= reach * lengths
+        size = (np.abs(rounds[:, :3]) + np.abs(rounds[:, 3:6])) @ np.abs(normals).T
+        error = ERROR * (size + np.abs(offsets) + reach * lengths) + 2.0**-1000
+        found = np.asarray((low >= error).all(axis=1))
+        unsure = ~found & ~(low < -error).any(axis=1)
+    for i in np.flatnonzero(unsure).tolist():
+        found[i] = solid_is_within(*_solid(rounds[i]), planes)
+    return found
+
+
+def _borders(edges: list[tuple[Point, Point]]) -> list[tuple[Point, Point]]:
+    """Return the parts of edges with a region on one side only: those run along an odd number."""
+    lines = defaultdict(list)
+    for p, q in edges:
+        x, y = q[0] - p[0], q[1] - p[1]
+        slope = y / x if x else None
+        lines[slope, p[1] - slope * p[0] if slope is not None else p[0]].append(sorted((p, q)))
+    parts = []
+    for some in lines.values():
+        marks = sorted({end for edge in some for end in edge})
+        for p, q in itertools.pairwise(marks) if len(some) > 1 else [tuple(some[0])]:
+            if sum(low <= p and q <= high for low, high in some) % 2:
+                parts.append((p, q))
+    return parts
+
+
+@warms("selections in a picture")
+def _warm() -> None:
+    """Compile the kernel of spheres and capsules."""
+    rounds, planes = kernel_input(np.ones((1, 7))), kernel_input(np.ones(20))
+    judge_rounds(rounds, planes, 5, False, False, 0, 1, 0, 1, np.empty(1, np.int8))
