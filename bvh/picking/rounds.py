@@ -26,13 +26,14 @@ from bvh.geometry.arithmetic.rational_surfaces import (
     solid_meets_planes,
     solution,
 )
-from bvh.geometry.region_overlap import APART, ERROR, MEET, UNSURE, surface_and_planes
+from bvh.geometry.arithmetic.floats import row_of
+from bvh.geometry.region_overlap import APART, ERROR, MEET, TINY, UNSURE, surface_and_planes
 from bvh.picking.outlines import BORDER, INTERIOR, is_odd
 from bvh.picking.placed_trees import SLACK
 from bvh.picking.region import Region, locate_points
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import kernel, stay_outlined, warms
+from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 from bvh.runtime.threads import share
 
 Floats = NDArray[np.float64]
@@ -43,10 +44,24 @@ Point = tuple[Fraction, Fraction]
 CHUNK = 1024
 
 
+@inlined
+def _height(planes, k, p):
+    """Return the height of a point over a plane, and a bound of its error."""
+    a, b, c, d = row_of(planes, 4 * k)
+    x, y, z = a * p[0], b * p[1], c * p[2]
+    return (x + y + z) + d, ERROR * (abs(x) + abs(y) + abs(z) + abs(d)) + TINY
+
+
 @kernel
 def _judge(p, q, radius, planes, first, last, flat):
     """Return APART, MEET or UNSURE for a solid and a polytope, or a wedge of opposite planes."""
+    # Normals are shorter than 1.75, their largest components being at most 1.
     stay_outlined()
+    for k in range(first, last):
+        f, e = _height(planes, k, p)
+        g, h = _height(planes, k, q)
+        if max(f, g) + 1.75 * radius < -max(e, h):
+            return APART
     if not flat:
         return surface_and_planes(p, q, radius, planes, first, last)
     above = surface_and_planes(p, q, radius, planes, first, last - 1)
@@ -147,6 +162,11 @@ class RoundRegion:
         edges = list(zip(self._outline, self._outline[1:] + self._outline[:1], strict=True))
         return [self._wedge(p, q) for p, q in (_borders(edges) if self._want_inside else edges)]
 
+    @cached_property
+    def _planes(self) -> Floats:
+        """The planes of all pieces, as the kernel takes them."""
+        return kernel_input(np.concatenate([_rounded(piece).ravel() for piece in self._pieces]))
+
     def _wedge(self, p: Point, q: Point) -> list[Row]:
         """Return the planes of a wedge: its own, those of its ends and of depths, the reverse."""
         x, y = q[0] - p[0], q[1] - p[1]
@@ -160,9 +180,7 @@ class RoundRegion:
         if not pieces:
             return np.zeros(len(rounds), np.bool_)
         size, deeper = len(pieces[0]), self._want_inside
-        planes = kernel_input(np.concatenate([_rounded(piece).ravel() for piece in pieces]))
-        rounds = kernel_input(rounds)
-        given = rounds, planes, size, self._is_lasso, deeper
+        given = kernel_input(rounds), self._planes, size, self._is_lasso, deeper
 
         def work(begin: int, end: int) -> None:
             judge_rounds(*given, 0, len(pieces), begin, end, verdicts)
