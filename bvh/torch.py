@@ -1,9 +1,9 @@
 """Ray and point queries with gradients, for PyTorch.
 
-The values are those of `BVH.closest_hit`, `BVH.closest_point` and `BVH.signed_distance`, bit for
-bit. They are differentiable with respect to rays or points, and to the vertices of the tree, any
-number of times, backward and forward, and under `torch.func`: `grad`, `jacrev`, `jacfwd`,
-`hessian`, `vmap`.
+The values are those of `BVH.closest_hit`, `BVH.closest_point`, `BVH.signed_distance` and
+`BVH.winding_number`, bit for bit. They are differentiable with respect to rays or points, and to
+the vertices of the tree, any number of times, backward and forward, and under `torch.func`: `grad`,
+`jacrev`, `jacfwd`, `hessian`, `vmap`.
 
 The face is held fixed. This gives the derivative of the distance to the surface wherever there is
 one; where the nearest face changes, as at a silhouette, it is that of one side. Gradients are 0 for

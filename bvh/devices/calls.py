@@ -47,9 +47,9 @@ class RayCall(Call):
         self.query = RayQuery()
         self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
         if self.like is None:
-            batch, self.shape = ray_batch(*rays)
+            rays, self.shape = ray_batch(*rays)
             self.rows_of, self.shared = {}, {}
-            for (name, kind, _), array in zip(RAYS, batch, strict=True):
+            for (name, kind, _), array in zip(RAYS, rays, strict=True):
                 if array.size == 1:
                     self.shared[name] = one_number(array.item(), KINDS[kind], self.device.alias)
                 else:

@@ -12,9 +12,9 @@ Each file imports only from those above it.
 | `spheres.py` | The interval of a ray in a solid ball, and `ray_sphere` |
 | `capsules.py` | The interval of a ray in a solid capsule |
 | `round_distances.py` | Distances of points from spheres and capsules, to 4 units in the last place |
-| `region_overlap.py` | Overlap tests of triangles, boxes and capsules with balls, boxes and convex polytopes |
+| `region_overlap.py` | Overlap tests of triangles and boxes with balls and convex polytopes |
 | `transforms.py` | Affine transforms of instances: validation, and correctly rounded application to points |
 | `obbs.py` | The exact interval of a ray in an oriented box, and `ray_obb` |
-| `pairs/` | Pairs of triangles: whether they overlap, and how far apart they are. |
+| `pairs/` | Pairs of triangles: whether they overlap, and how far apart they are; pairs with round shapes. |
 | `triangles.py` | The exact intersection of a ray with a triangle, and `ray_triangle` |
 """

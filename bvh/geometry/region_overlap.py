@@ -1,27 +1,15 @@
-"""Overlap tests of triangles, boxes and capsules with balls, boxes and convex polytopes.
+"""Overlap tests of triangles and boxes with balls and convex polytopes.
 
 A certificate is computed approximately and checked with an error bound: a common point of both
 sets if they overlap, a separating plane if not. Where neither is found, which takes contact to
 within some 2**-45, the result is UNSURE, and `rational` decides.
-
-The surface around an axis meets a region, which is connected, if some point of this is within the
-radius of the axis, and another is not nearer.
 """
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import (
-    INF,
-    dot_size,
-    largest,
-    lose_nan_max,
-    lose_nan_min,
-    row_of,
-    vector,
-)
-from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
+from bvh.geometry.arithmetic.floats import INF, dot_size, row_of, vector
+from bvh.geometry.arithmetic.vectors import dot, minus
 from bvh.geometry.point_triangle import nearest_weights
-from bvh.geometry.round_distances import nearest_on_surface, signed_distance
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import poke, sqrt
 
@@ -89,7 +77,7 @@ def _inside(low, high, p):
 
 
 @inlined
-def _height(planes, i, p):
+def plane_height(planes, i, p):
     """Return n . p + offset for plane i, and a bound of its error."""
     n0, n1, n2, w = row_of(planes, 4 * i)
     x, y, z = n0 * p[0], n1 * p[1], n2 * p[2]
@@ -99,8 +87,8 @@ def _height(planes, i, p):
 @inlined
 def _heights(planes, i, v0, v1, v2):
     """Return (heights, errors) of the corners of a triangle."""
-    (f0, e0), (f1, e1) = _height(planes, i, v0), _height(planes, i, v1)
-    f2, e2 = _height(planes, i, v2)
+    (f0, e0), (f1, e1) = plane_height(planes, i, v0), plane_height(planes, i, v1)
+    f2, e2 = plane_height(planes, i, v2)
     return (f0, f1, f2), (e0, e1, e2)
 
 
@@ -189,186 +177,3 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
         if not height >= 2.0 * error + TINY:
             return UNSURE
     return MEET
-
-
-@kernel
-def surface_and_sphere(p, q, radius, center, reach):
-    """Return whether the surface around an axis is within `reach` of a point, or UNSURE."""
-    # Distances have a relative error of 4 * 2**-53, but for the smallest.
-    stay_outlined()
-    d = abs(signed_distance(center, p, q, radius))
-    if d == 0.0 or (d > 2.0**-1000 and d * (1.0 + ERROR) <= reach):
-        return MEET
-    return APART if d > 2.0**-1000 and d * (1.0 - ERROR) > reach else UNSURE
-
-
-@kernel
-def surface_and_box(p, q, radius, low, high):
-    """Return whether the surface around an axis meets a box: APART, MEET or UNSURE."""
-    stay_outlined()
-    inside = True
-    for k in range(8):
-        x, y, z = high if k & 1 else low, high if k & 2 else low, high if k & 4 else low
-        inside = inside and signed_distance((x[0], y[1], z[2]), p, q, radius) < 0.0
-    if inside:
-        return APART
-    # Where the derivative of the squared distance along the axis changes its sign.
-    v, first, last = minus(q, p), 0.0, 1.0
-    for _ in range(64 if p != q else 0):
-        t = 0.5 * (first + last)
-        x = p[0] + t * v[0], p[1] + t * v[1], p[2] + t * v[2]
-        away = minus(x, _nearest(low, high, x))
-        if dot(away, v) > 0.0:
-            last = t
-        else:
-            first = t
-    # The ends themselves, not points next to them.
-    t = 0.0 if first == 0.0 else (1.0 if last == 1.0 else first)
-    x = q if t == 1.0 else (p[0] + t * v[0], p[1] + t * v[1], p[2] + t * v[2])
-    y = _nearest(low, high, x)
-    if signed_distance(y, p, q, radius) <= 0.0:
-        return MEET
-    # The box is behind the plane through its point y; is the axis beyond it by the radius?
-    u, a, b = minus(x, y), minus(p, y), minus(q, y)
-    far = min(dot(u, a) - ERROR * dot_size(u, a), dot(u, b) - ERROR * dot_size(u, b))
-    length = sqrt(dot(u, u) + TINY) * (1.0 + ERROR)
-    return APART if far - TINY > (radius * length) * (1.0 + ERROR) + TINY else UNSURE
-
-
-@inlined
-def _nearest(low, high, x):
-    """Return the point of a box that is nearest to x."""
-    # One of the box's even if x is NaN.
-    return (
-        lose_nan_min(high[0], lose_nan_max(low[0], x[0])),
-        lose_nan_min(high[1], lose_nan_max(low[1], x[1])),
-        lose_nan_min(high[2], lose_nan_max(low[2], x[2])),
-    )
-
-
-@kernel
-def _unit(planes, i):
-    """Return a plane's unit normal and the normal's length; zeros if that is tiny or huge."""
-    n0, n1, n2, _ = row_of(planes, 4 * i)
-    size = largest((n0, n1, n2))
-    if not 2.0**-900 < size < 2.0**900:
-        return (0.0, 0.0, 0.0), 0.0
-    n = n0 / size, n1 / size, n2 / size
-    length = sqrt(dot(n, n))
-    return scaled(n, 1.0 / length), size * length
-
-
-@kernel
-def _surely_holds(planes, first, last, x):
-    """Return whether a point is surely in a polytope."""
-    for k in range(first, last):
-        f, e = _height(planes, k, x)
-        if not e <= f < INF:
-            return False
-    return True
-
-
-@kernel
-def surface_and_planes(p, q, radius, planes, first, last):
-    """Return APART, MEET or UNSURE for the surface around an axis and the polytope of planes."""
-    stay_outlined()
-    p_inside, q_inside = True, True
-    for i in range(first, last):
-        (f, e), (g, h), size = _height(planes, i, p), _height(planes, i, q), _unit(planes, i)[1]
-        reach = radius * size
-        error = max(e, h) + ERROR * reach
-        if size == 0.0:
-            # A plane without a normal excludes nothing, or else `to_local` would have said so.
-            n0, n1, n2, _ = row_of(planes, 4 * i)
-            if largest((n0, n1, n2)) == 0.0:
-                continue
-            return UNSURE
-        if max(f, g) + reach < -error:
-            return APART
-        p_inside &= f - reach >= error
-        q_inside &= g - reach >= error
-    if p_inside or q_inside or _surely_meet(p, q, radius, planes, first, last):
-        return MEET
-    for i in range(first, last):
-        for j in range(first, i + 1):
-            answer = _by_two(p, q, radius, planes, (first, last), i, j)
-            if answer != UNSURE:
-                return answer
-    return UNSURE
-
-
-@kernel
-def _surely_meet(p, q, radius, planes, first, last):
-    """Return whether a polytope surely has points on both sides of the surface around an axis."""
-    # A point in both, by alternating projections, each to a little inside.
-    less = radius * (1.0 - 2.0**-16)
-    x = 0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]
-    for _ in range(32):
-        worst, step = 0.0, (0.0, 0.0, 0.0)
-        for i in range(first, last):
-            n, size = _unit(planes, i)
-            depth = _height(planes, i, x)[0] / size - (radius - less) if size > 0.0 else 0.0
-            if depth < worst:
-                worst, step = depth, scaled(n, -depth * (1.0 + 2.0**-10))
-        if not -INF < worst < 0.0:
-            break
-        x = x[0] + step[0], x[1] + step[1], x[2] + step[2]
-        if signed_distance(x, p, q, less) > 0.0:
-            x = nearest_on_surface(x, p, q, less)
-    if not _surely_holds(planes, first, last, x) or signed_distance(x, p, q, radius) > 0.0:
-        return False
-    # One outside, along the planes' normals, and the lines in which two meet.
-    far = 2.0 * radius + largest(minus(q, p))
-    for i in range(first, last):
-        for j in range(first, last):
-            m, n = _unit(planes, i)[0], _unit(planes, j)[0]
-            w = m if i == j else cross(m, n)
-            for k in range(3):
-                t = far * (1.0 if k == 0 else (0.5 if k == 1 else 0.25))
-                y = x[0] + t * w[0], x[1] + t * w[1], x[2] + t * w[2]
-                if _surely_holds(planes, first, last, y) and (
-                    signed_distance(y, p, q, radius) >= 0.0
-                ):
-                    return True
-    return False
-
-
-@kernel
-def _by_two(p, q, radius, planes, span, i, j):
-    """Return the answer for a surface and a polytope if planes i and j decide it, else UNSURE."""
-    # Points on either side of the surface, deepest inside both planes.
-    (m, a), (n, b) = _unit(planes, i), _unit(planes, j)
-    u = m[0] + n[0], m[1] + n[1], m[2] + n[2]
-    length = sqrt(dot(u, u))
-    if length > 2.0**-10 and radius > 0.0:
-        end = p if dot(u, minus(p, q)) >= 0.0 else q
-        inside, outside = True, True
-        for side in range(2):
-            far = (radius / length) * (1.0 + (2.0**-30 if side == 0 else -(2.0**-30)))
-            x = end[0] + far * u[0], end[1] + far * u[1], end[2] + far * u[2]
-            if not _surely_holds(planes, span[0], span[1], x):
-                inside = False
-                break
-            d = signed_distance(x, p, q, radius)
-            outside &= d >= 0.0 if side == 0 else d <= 0.0
-        if inside and outside:
-            return MEET
-    # A plane between the edge of both and the axis, by a sum with positive factors.
-    (f, e), (f2, e2) = _height(planes, i, p), _height(planes, i, q)
-    (g, h), (g2, h2) = _height(planes, j, p), _height(planes, j, q)
-    c, square = dot(m, n), 1.0 - dot(m, n) * dot(m, n)
-    if i == j or not square > 2.0**-20 or a == 0.0 or b == 0.0:
-        return UNSURE
-    for end in range(2):
-        x, y = (f2 if end else f) / a, (g2 if end else g) / b
-        r, s = (c * y - x) / square, (c * x - y) / square
-        if r > 0.0 and s > 0.0:
-            w = r * m[0] + s * n[0], r * m[1] + s * n[1], r * m[2] + s * n[2]
-            reach = radius * (sqrt(dot(w, w)) + ERROR * (r + s))
-            r, s = r / a, s / b
-            top = max(r * f + s * g, r * f2 + s * g2)
-            sizes = r * max(abs(f), abs(f2)) + s * max(abs(g), abs(g2))
-            error = r * max(e, e2) + s * max(h, h2) + ERROR * sizes
-            if top + reach + TINY < -(error + ERROR * reach):
-                return APART
-    return UNSURE

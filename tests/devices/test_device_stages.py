@@ -21,15 +21,15 @@ from tests.oracles.devices import DEVICE, assert_same
 # Limits of each kernel: registers, bytes of the stack, and of spills.
 LIMITS = {
     "search": (64, 160, 64), "search, deep": (64, 832, 64), "search, counting": (64, 160, 64),
-    "search, scene": (64, 480, 544), "search, scene, counting": (64, 416, 480),
+    "search, scene": (64, 448, 512), "search, scene, counting": (64, 352, 352),
     "decide": (128, 64, 64), "decide near": (168, 64, 64), "measure": (96, 64, 64),
     "measure near": (168, 64, 64), "decide by sums": (255, 2048, 64),
     "measure by sums": (255, 2048, 64),
     "decide, all": (168, 64, 64), "decide near, all": (168, 64, 64), "measure, all": (96, 64, 64),
     "measure near, all": (168, 64, 64), "decide by sums, all": (255, 2048, 640),
     "measure by sums, all": (255, 2048, 64), "measure, lists": (128, 64, 64),
-    "points": (64, 640, 640), "points, deep": (64, 1200, 640), "decide, points": (168, 640, 640),
-    "decide by sums, points": (255, 5120, 5120),
+    "points": (64, 640, 640), "points, deep": (64, 1200, 640), "decide, points": (168, 64, 64),
+    "decide by sums, points": (255, 2176, 640),
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import bvh
 from bvh import BVH
+from bvh.queries.batches import overlap_batches
 from bvh.tree.shapes import shape_of
 from tests.oracles import round_regions as oracle
 from tests.scene.test_round_shapes import even_map
@@ -130,3 +131,34 @@ def test_large_regions(rng: np.random.Generator) -> None:
     cube = [[1, 0, 0, 0], [-1, 0, 0, 1], [0, 1, 0, 0], [0, -1, 0, 1], [0, 0, 1, 0], [0, 0, -1, 1]]
     assert len(tree.overlap_frustum(np.array(cube, float)).prim_id) == 0
     assert len(tree.overlap_frustum([[1, 0, 0, -1e3], [-1, 0, 0, 0]]).prim_id) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("complete", FEW_OR_ALL)
+def test_few_need_rationals(
+    kind: str, complete: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of pairs with polytopes and narrow frusta, fewer than one in a hundred; some by rationals."""
+    asked: list[int] = []
+    decide = overlap_batches._overlaps
+
+    def count(*given: Any) -> bool:
+        asked.append(1)
+        return decide(*given)
+
+    monkeypatch.setattr(overlap_batches, "_overlaps", count)
+    n, m = (100, 60) if complete else (60, 20)
+    tree, shapes = shapes_of(kind, rng, n, 1.0, False)
+    tree.overlap_frustum(*regions_of(rng, m, 1.0, False)["overlap_frustum"])
+    frusta = []
+    for _ in range(m):
+        places = rng.random((2, 3)) * 9.0
+        camera = bvh.Camera.look_at(*places, fov_y=40, width=64, height=48, near=0.5, far=6.0)
+        x, y, size = rng.uniform(0.0, 40.0, 3)
+        frusta.append(camera.frustum(x, y, x + size, y + 0.1 * size))
+    found = tree.overlap_frustum(np.stack(frusta))
+    assert len(asked) <= 0.01 * 2 * m * n
+    for k in range(6 if complete else 1):
+        some = rng.choice(n - 1, 30 if complete else 6, replace=False).tolist()
+        truth = [i for i in sorted(some) if oracle.surface_meets_planes(shapes[i], frusta[k])]
+        assert truth == [i for i in found[k].tolist() if i in some]

@@ -177,6 +177,33 @@ def _has_below(v: wp.vec3d, least: wp.float64):
 
 
 @wp.func
+def _chosen(i: int, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d):
+    """Return one of three points, by its number."""
+    return wp.where(i == 0, a, wp.where(i == 1, b, c))
+
+
+@wp.func
+def _close_sides(
+    p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: wp.vec3d,
+    n_low: wp.vec3d, n_size: wp.vec3d,
+):  # fmt: skip
+    """Return the sides of three edges that p is on, and the weights of the vertices."""
+    # The signs are 0, and so are weights, where double-doubles do not decide.
+    s0, s1, s2, w0, w1, w2 = int(0), int(0), int(0), f8(0.0), f8(0.0), f8(0.0)
+    if largest(n) > FLAT * largest(n_size):
+        a, a_low = difference(p, v0, k)
+        b, b_low = difference(p, v1, k)
+        c, c_low = difference(p, v2, k)
+        e, e_low = difference(v1, v0, k)
+        s0, w2 = _side_of_edge(n, n_low, e, e_low, a, a_low)
+        f, f_low = difference(v2, v1, k)
+        s1, w0 = _side_of_edge(n, n_low, f, f_low, b, b_low)
+        g, g_low = difference(v0, v2, k)
+        s2, w1 = _side_of_edge(n, n_low, g, g_low, c, c_low)
+    return s0, s1, s2, w0, w1, w2
+
+
+@wp.func
 def _with_weights(nearest: Measured, u: wp.float64, v: wp.float64):
     nearest.u = u
     nearest.v = v
@@ -262,77 +289,68 @@ def _nearest_on(by_sums: bool) -> Any:
         return nearest
 
     @wp.func
-    def _nearest_of_all(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
-        """Return the nearest point of face and edges, where doubles leave it open."""
-        a, a_low = difference(p, v0, k)
-        b, b_low = difference(p, v1, k)
-        c, c_low = difference(p, v2, k)
-        n, n_low, n_size = _double_area(v0, v1, v2, k)
-        s0, s1, s2 = int(0), int(0), int(0)
-        if largest(n) > FLAT * largest(n_size):
-            e, e_low = difference(v1, v0, k)
-            s0, w2 = _side_of_edge(n, n_low, e, e_low, a, a_low)
-            f, f_low = difference(v2, v1, k)
-            s1, w0 = _side_of_edge(n, n_low, f, f_low, b, b_low)
-            g, g_low = difference(v0, v2, k)
-            s2, w1 = _side_of_edge(n, n_low, g, g_low, c, c_low)
-            if s0 > 0 and s1 > 0 and s2 > 0:
-                total = w0 + w1 + w2
-                nearest = _to_plane(p, v0, v1, v2, k, n, n_low, n_size)
-                return _with_weights(nearest, w1 / total, w2 / total)
-        best = Measured()
-        best.distance = f8(wp.inf)
-        best.sure = True
-        if s0 <= 0:
-            best = _to_edge(p, v0, v1)
-        if s1 <= 0:
-            other = _to_edge(p, v1, v2)
-            best = _nearer(best, other, ONE - other.u, other.u)
-        if s2 <= 0:
-            other = _to_edge(p, v2, v0)
-            best = _nearer(best, other, ZERO, ONE - other.u)
-        at_border = s0 * s1 * s2 == 0 and best.distance > ZERO
-        if at_border and scale_by(best.distance, best.exponent + k) < NEAR:
-            best.sure = False
-        return best
-
-    @wp.func
     def _by_region(
         p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, s: wp.float64
     ):  # fmt: skip
         """Return the nearest point, by the Voronoi region of the triangle that p is in.
 
         All differences are multiplied by s = 2**k, which makes the largest about 1. Regions that
-        doubles do not surely decide are left to `_nearest_of_all`.
+        doubles do not surely decide are decided by double-doubles, or the nearest of edges is.
         """
         a, b, c = (p - v0) * s, (p - v1) * s, (p - v2) * s
         ab, bc, ca = (v1 - v0) * s, (v2 - v1) * s, (v0 - v2) * s
+        # Of a sure corner, its number.
+        corner, u, v = int(-1), wp.float64(0.0), wp.float64(0.0)
         if _sure_corner(a, ab, -ca):
-            return _to_corner(p, v0, k)
-        if _sure_corner(b, bc, -ab):
-            return _with_weights(_to_corner(p, v1, k), ONE, ZERO)
-        if _sure_corner(c, ca, -bc):
-            return _with_weights(_to_corner(p, v2, k), ZERO, ONE)
+            corner = 0
+        elif _sure_corner(b, bc, -ab):
+            corner = 1
+            u = ONE
+        elif _sure_corner(c, ca, -bc):
+            corner = 2
+            v = ONE
+        if corner >= 0:
+            return _with_weights(_to_corner(p, _chosen(corner, v0, v1, v2), k), u, v)
         n, sizes = cross(ab, -ca), cross_size(ab, -ca)
         s0, w2 = _sure_side(n, sizes, ab, a)
         s1, w0 = _sure_side(n, sizes, bc, b)
         s2, w1 = _sure_side(n, sizes, ca, c)
         total = w0 + w1 + w2
-        if s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * dot_size(sizes, sizes):
-            area, low, areas = _double_area(v0, v1, v2, k)
-            return _with_weights(
-                _to_plane(p, v0, v1, v2, k, area, low, areas), w1 / total, w2 / total
-            )
-        # Beyond one edge and between its ends: it has the nearest point.
+        in_face = s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * dot_size(sizes, sizes)
+        # Beyond one edge and between its ends: it has the nearest point. Otherwise a bit for each
+        # edge that may have it.
+        edges, at_border = int(0), bool(False)
         if s0 < 0 and dot(ab, a) > ZERO and dot(-ab, b) > ZERO:
-            return _to_edge(p, v0, v1)
-        if s1 < 0 and dot(bc, b) > ZERO and dot(-bc, c) > ZERO:
-            nearest = _to_edge(p, v1, v2)
-            return _with_weights(nearest, ONE - nearest.u, nearest.u)
-        if s2 < 0 and dot(ca, c) > ZERO and dot(-ca, a) > ZERO:
-            nearest = _to_edge(p, v2, v0)
-            return _with_weights(nearest, ZERO, ONE - nearest.u)
-        return _nearest_of_all(p, v0, v1, v2, k)
+            edges = 1
+        elif s1 < 0 and dot(bc, b) > ZERO and dot(-bc, c) > ZERO:
+            edges = 2
+        elif s2 < 0 and dot(ca, c) > ZERO and dot(-ca, a) > ZERO:
+            edges = 4
+        if in_face or edges == 0:
+            n, n_low, sizes = _double_area(v0, v1, v2, k)
+            if not in_face:
+                s0, s1, s2, w0, w1, w2 = _close_sides(p, v0, v1, v2, k, n, n_low, sizes)
+                total = w0 + w1 + w2
+                in_face = s0 > 0 and s1 > 0 and s2 > 0
+                at_border = s0 * s1 * s2 == 0
+                edges = wp.where(s0 <= 0, 1, 0) + wp.where(s1 <= 0, 2, 0) + wp.where(s2 <= 0, 4, 0)
+            if in_face:
+                nearest = _to_plane(p, v0, v1, v2, k, n, n_low, sizes)
+                return _with_weights(nearest, w1 / total, w2 / total)
+        best, sides = Measured(), int(3)
+        best.distance = f8(wp.inf)
+        best.sure = True
+        # One call, as each is a copy of all that it does.
+        for j in range(sides):
+            if (edges >> j) % 2 == 1:
+                other = _to_edge(p, _chosen(j, v0, v1, v2), _chosen((j + 1) % 3, v0, v1, v2))
+                u = wp.where(j == 0, other.u, wp.where(j == 1, ONE - other.u, ZERO))
+                v = wp.where(j == 0, ZERO, wp.where(j == 1, other.u, ONE - other.u))
+                best = _nearer(best, other, u, v)
+        at_border = at_border and best.distance > ZERO
+        if at_border and scale_by(best.distance, best.exponent + k) < NEAR:
+            best.sure = False
+        return best
 
     @wp.func
     def nearest_on_triangle(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):

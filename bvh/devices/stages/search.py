@@ -158,6 +158,8 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
         searching = bool(True)
         while searching:
             if with_scenes:
+                # Loaded again, as registers are few.
+                o, d, q = ray_of(rays, query, i)
                 ray = _frame_of(target, leaf, o, d, q, most)
             else:
                 ray = local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))

@@ -1,4 +1,4 @@
-"""Pairs of triangles: whether they overlap, and how far apart they are; pairs of round shapes.
+"""Pairs of triangles: whether they overlap, and how far apart they are; pairs with round shapes.
 
 Each file imports only from those above it.
 
@@ -8,5 +8,6 @@ Each file imports only from those above it.
 | `triangle_distance.py` | Distance of two triangles: a filter with a proven bound, then features in double-doubles |
 | `common_polygons.py` | The polygon that two triangles in one plane share: exact signs, and corners rounded correctly |
 | `round_gaps.py` | Gaps between the surfaces of spheres and capsules, and between these and faces: bounds |
+| `round_regions.py` | Overlap tests of the surfaces of spheres and capsules with balls, boxes and convex polytopes |
 | `face_overlap.py` | Overlap test of two faces of one mesh, beyond the corner or edge that they share |
 """

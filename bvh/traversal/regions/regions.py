@@ -18,6 +18,7 @@ from bvh.geometry import region_overlap as overlap
 from bvh.geometry.arithmetic.floats import INF, finite, largest, next_above, row_of, vector
 from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.boxes import read_box
+from bvh.geometry.pairs import round_regions
 from bvh.geometry.pairs.triangle_overlap import triangle_meets_box
 from bvh.geometry.region_overlap import APART, MEET
 from bvh.runtime.jit import by_type, inlined
@@ -198,19 +199,19 @@ def _box_sphere(primitives, region, i, prim, scratch):
 def _surface_box(capsule, region, i, scratch):
     p, q, radius = capsule
     low, high = vector(region.lower, i), vector(region.upper, i)
-    return overlap.surface_and_box(p, q, radius, low, high)
+    return round_regions.surface_and_box(p, q, radius, low, high)
 
 
 def _surface_sphere(capsule, region, i, scratch):
     p, q, radius = capsule
     center, reach = vector(region.center, i), peek(region.radius, i)
-    return overlap.surface_and_sphere(p, q, radius, center, reach)
+    return round_regions.surface_and_sphere(p, q, radius, center, reach)
 
 
 def _surface_planes(capsule, region, i, scratch):
     (p, q, radius), count = capsule, peek(region.shape, 0)
     at, end = i * count, (i + 1) * count
-    return overlap.surface_and_planes(p, q, radius, region.planes, at, end)
+    return round_regions.surface_and_planes(p, q, radius, region.planes, at, end)
 
 
 TO_LOCAL = {BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes}
