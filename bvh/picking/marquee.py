@@ -290,7 +290,9 @@ def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
     """Return two triangles in each solid: of points at its edge, across the view, at both ends."""
     ends, extremes = (rounds[:, :3], rounds[:, 3:6]), []
     for end in ends:
-        view = end - camera.eye if camera.perspective else np.broadcast_to(camera.forward, end.shape)
+        view = (
+            end - camera.eye if camera.perspective else np.broadcast_to(camera.forward, end.shape)
+        )
         across = np.cross(view, camera.step_y)
         with np.errstate(invalid="ignore"):
             for axis in (across, np.cross(view, across)):

@@ -26,14 +26,14 @@ from bvh.geometry.arithmetic.rational_surfaces import (
     solid_meets_planes,
     solution,
 )
-from bvh.geometry.arithmetic.floats import row_of
-from bvh.geometry.region_overlap import APART, ERROR, MEET, TINY, UNSURE, surface_and_planes
+from bvh.geometry.pairs.round_regions import surface_and_planes
+from bvh.geometry.region_overlap import APART, ERROR, MEET, UNSURE, plane_height
 from bvh.picking.outlines import BORDER, INTERIOR, is_odd
 from bvh.picking.placed_trees import SLACK
 from bvh.picking.region import Region, locate_points
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
+from bvh.runtime.jit import kernel, stay_outlined, warms
 from bvh.runtime.threads import share
 
 Floats = NDArray[np.float64]
@@ -44,22 +44,14 @@ Point = tuple[Fraction, Fraction]
 CHUNK = 1024
 
 
-@inlined
-def _height(planes, k, p):
-    """Return the height of a point over a plane, and a bound of its error."""
-    a, b, c, d = row_of(planes, 4 * k)
-    x, y, z = a * p[0], b * p[1], c * p[2]
-    return (x + y + z) + d, ERROR * (abs(x) + abs(y) + abs(z) + abs(d)) + TINY
-
-
 @kernel
 def _judge(p, q, radius, planes, first, last, flat):
     """Return APART, MEET or UNSURE for a solid and a polytope, or a wedge of opposite planes."""
     # Normals are shorter than 1.75, their largest components being at most 1.
     stay_outlined()
     for k in range(first, last):
-        f, e = _height(planes, k, p)
-        g, h = _height(planes, k, q)
+        f, e = plane_height(planes, k, p)
+        g, h = plane_height(planes, k, q)
         if max(f, g) + 1.75 * radius < -max(e, h):
             return APART
     if not flat:
@@ -156,7 +148,8 @@ class RoundRegion:
         """The planes of a rectangle, or of the wedge of each edge of a lasso."""
         if not self._is_lasso:
             one, none = Fraction(1), Fraction(0)
-            (left, right), (low, high) = ((min(x), max(x)) for x in zip(*self._outline, strict=True))
+            xs, ys = zip(*self._outline, strict=True)
+            (left, right), (low, high) = (min(xs), max(xs)), (min(ys), max(ys))
             sides = (one, none, -left), (-one, none, right), (none, one, -low), (none, -one, high)
             return [[*(self._plane(*side) for side in sides), *self._depths]]
         edges = list(zip(self._outline, self._outline[1:] + self._outline[:1], strict=True))
@@ -281,11 +274,11 @@ class RoundRegion:
             return inside
         origins, directions = camera.ray(*self._region.outline.T)
         points = np.concatenate([origins + t * directions for t in (camera.near, camera.far)])
-        low, high = points.min(axis=0), points.max(axis=0)
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
         # A box around the region that is within that around a solid, but for roundings.
         slack = SLACK * (np.abs(rounds).max(axis=1, keepdims=True) + np.abs(points).max())
-        near = (np.minimum(p, q) - radii <= low + slack) & (np.maximum(p, q) + radii >= high - slack)
+        near = np.minimum(p, q) - radii <= points.min(axis=0) + slack
+        near &= np.maximum(p, q) + radii >= points.max(axis=0) - slack
         for i in np.flatnonzero(found & near.all(axis=1)).tolist():
             inside[i] = all(solid_contains(*_solid(rounds[i]), x) for x in self._corners)
         return inside
