@@ -114,6 +114,9 @@ class SelectedTrees(VisitedTrees):
         found[solid] = self._solids.select(rounds[solid])
         # Those without a radius are points and segments.
         thin = np.flatnonzero(~solid)
+        if len(thin) == 0:
+            ids = ids[found]
+            return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))
         faces = np.arange(2 * len(thin), dtype=np.int32).reshape(-1, 2)[:, [0, 1, 1]]
         axes = OwnedTriangles(rounds[thin, :6].reshape(-1, 3), faces, thin.astype(np.int32))
         found[regions.select_faces(self.camera, region, axes, options.want_inside, threads)] = True
@@ -284,19 +287,19 @@ class SelectedTrees(VisitedTrees):
 
 
 def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
-    """Return triangles in solids: of their extreme points, across the view, at both ends."""
-    corners = []
-    for end in (rounds[:, :3], rounds[:, 3:6]):
-        view = np.broadcast_to(camera.forward, end.shape)
-        if camera.perspective:
-            view = end - camera.eye
+    """Return two triangles in each solid: of points at its edge, across the view, at both ends."""
+    ends, extremes = (rounds[:, :3], rounds[:, 3:6]), []
+    for end in ends:
+        view = (
+            end - camera.eye if camera.perspective else np.broadcast_to(camera.forward, end.shape)
+        )
         across = np.cross(view, camera.step_y)
-        down = np.cross(view, across)
         with np.errstate(invalid="ignore"):
-            units = [v / np.linalg.norm(v, axis=1)[:, None] for v in (across, down)]
-            shifts = [rounds[:, 6:] * unit for unit in units]
-        for shift in (shifts[1], -shifts[1]):
-            corners.append(np.stack([end - shifts[0], end + shifts[0], end + shift], axis=1))
+            for axis in (across, np.cross(view, across)):
+                shift = rounds[:, 6:] * (axis / np.linalg.norm(axis, axis=1)[:, None])
+                extremes.append((end - shift, end + shift))
+    (a, b), (_, c), (d, e), (f, _) = extremes
+    corners = [np.stack(three, axis=1) for three in ((a, b, f), (d, e, c))]
     points = np.concatenate(corners).reshape(-1, 3)
     faces = np.arange(len(points), dtype=np.int32).reshape(-1, 3)
     return OwnedTriangles(points, faces, np.tile(prims, len(corners)).astype(np.int32))

@@ -27,7 +27,7 @@ from bvh.geometry.arithmetic.rational_surfaces import (
     solution,
 )
 from bvh.geometry.pairs.round_regions import surface_and_planes
-from bvh.geometry.region_overlap import APART, ERROR, MEET, UNSURE
+from bvh.geometry.region_overlap import APART, ERROR, MEET, UNSURE, plane_height
 from bvh.picking.outlines import BORDER, INTERIOR, is_odd
 from bvh.picking.placed_trees import SLACK
 from bvh.picking.region import Region, locate_points
@@ -47,7 +47,13 @@ CHUNK = 1024
 @kernel
 def _judge(p, q, radius, planes, first, last, flat):
     """Return APART, MEET or UNSURE for a solid and a polytope, or a wedge of opposite planes."""
+    # Normals are shorter than 1.75, their largest components being at most 1.
     stay_outlined()
+    for k in range(first, last):
+        f, e = plane_height(planes, k, p)
+        g, h = plane_height(planes, k, q)
+        if max(f, g) + 1.75 * radius < -max(e, h):
+            return APART
     if not flat:
         return surface_and_planes(p, q, radius, planes, first, last)
     above = surface_and_planes(p, q, radius, planes, first, last - 1)
@@ -142,12 +148,17 @@ class RoundRegion:
         """The planes of a rectangle, or of the wedge of each edge of a lasso."""
         if not self._is_lasso:
             one, none = Fraction(1), Fraction(0)
-            axes = zip(*self._outline, strict=True)
-            (left, right), (low, high) = ((min(x), max(x)) for x in axes)
+            xs, ys = zip(*self._outline, strict=True)
+            (left, right), (low, high) = (min(xs), max(xs)), (min(ys), max(ys))
             sides = (one, none, -left), (-one, none, right), (none, one, -low), (none, -one, high)
             return [[*(self._plane(*side) for side in sides), *self._depths]]
         edges = list(zip(self._outline, self._outline[1:] + self._outline[:1], strict=True))
         return [self._wedge(p, q) for p, q in (_borders(edges) if self._want_inside else edges)]
+
+    @cached_property
+    def _planes(self) -> Floats:
+        """The planes of all pieces, as the kernel takes them."""
+        return kernel_input(np.concatenate([_rounded(piece).ravel() for piece in self._pieces]))
 
     def _wedge(self, p: Point, q: Point) -> list[Row]:
         """Return the planes of a wedge: its own, those of its ends and of depths, the reverse."""
@@ -162,9 +173,7 @@ class RoundRegion:
         if not pieces:
             return np.zeros(len(rounds), np.bool_)
         size, deeper = len(pieces[0]), self._want_inside
-        planes = kernel_input(np.concatenate([_rounded(piece).ravel() for piece in pieces]))
-        rounds = kernel_input(rounds)
-        given = rounds, planes, size, self._is_lasso, deeper
+        given = kernel_input(rounds), self._planes, size, self._is_lasso, deeper
 
         def work(begin: int, end: int) -> None:
             judge_rounds(*given, 0, len(pieces), begin, end, verdicts)
@@ -265,12 +274,11 @@ class RoundRegion:
             return inside
         origins, directions = camera.ray(*self._region.outline.T)
         points = np.concatenate([origins + t * directions for t in (camera.near, camera.far)])
-        low, high = points.min(axis=0), points.max(axis=0)
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
         # A box around the region that is within that around a solid, but for roundings.
         slack = SLACK * (np.abs(rounds).max(axis=1, keepdims=True) + np.abs(points).max())
-        near = np.minimum(p, q) - radii <= low + slack
-        near &= np.maximum(p, q) + radii >= high - slack
+        near = np.minimum(p, q) - radii <= points.min(axis=0) + slack
+        near &= np.maximum(p, q) + radii >= points.max(axis=0) - slack
         for i in np.flatnonzero(found & near.all(axis=1)).tolist():
             inside[i] = all(solid_contains(*_solid(rounds[i]), x) for x in self._corners)
         return inside
