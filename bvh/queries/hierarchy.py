@@ -133,7 +133,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         ``cull="back"`` ignores points where rays leave, "front" those where they enter. The closest
         point is that of the surface, also from inside. A point in or on any of them is inside for
         `contains`.
-        Winding numbers and solids do not take them; selections take the boxes around them.
+        Winding numbers and solids do not take them.
 
         Parameters
         ----------
