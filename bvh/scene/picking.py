@@ -157,9 +157,9 @@ class Picking(SceneQueries):
             it, or because it is outside the picture. A face is visible if it is the first hit of a
             ray: through the centre of a device pixel in the region, at the face's centre, or next
             to one of its corners. So only faces of which less than a pixel and no corner shows can
-            be missed. Of a sphere or capsule, rays go through both ends' extreme points across the
-            view, not through corners. A vertex is visible if nothing is in front of it; an instance, if a face of
-            it is visible that counts for `mode`.
+            be missed. Rays at a sphere or capsule go close to its edge in the picture, at both
+            ends, instead of corners. A vertex is visible if nothing is in front of it; an instance,
+            if a face of it is visible that counts for `mode`.
         samples : int
             Rays along each side of a device pixel, for `visible_only`.
         mask : int, optional
