@@ -49,11 +49,12 @@ class RayCall(Call):
         if self.like is None:
             rays, self.shape = ray_batch(*rays)
             self.rows_of, self.shared = {}, {}
-            for (name, kind, _), array in zip(RAYS, rays, strict=True):
-                if array.size == 1:
-                    self.shared[name] = one_number(array.item(), KINDS[kind], self.device.alias)
+            value: Any
+            for (name, kind, _), value in zip(RAYS, rays, strict=True):
+                if value.size == 1:
+                    self.shared[name] = one_number(value.item(), KINDS[kind], self.device.alias)
                 else:
-                    self.rows_of[name] = array
+                    self.rows_of[name] = value
         else:
             if not is_on_device(rays[4]):
                 mask = bit_masks("mask", ALL_BITS if rays[4] is None else rays[4])
@@ -103,7 +104,7 @@ class RayCall(Call):
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
         """Return hits, an object of class `kind`, which can compute positions and normals."""
         hits = kind(**columns)
-        vars(hits)["_source"] = self.owner._source()
+        vars(hits)["_source"] = self.owner._hit_source()
         return hits
 
     def _selected(self, undecided: NDArray[np.int32]) -> dict[str, Any]:

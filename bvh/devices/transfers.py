@@ -139,7 +139,7 @@ class Call:
     @property
     def host(self) -> Any:
         """What is searched, on the CPU."""
-        return self.owner._snapshot()
+        return self.owner._on_cpu()
 
     def columns(
         self, kinds: Kinds, answer: Callable[[slice], Any], offsets: Any = None

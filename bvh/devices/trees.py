@@ -39,10 +39,10 @@ class DeviceObject:
 
     is_scene = False
     # The source of hits (see `queries.answers.locations`).
-    _source: Callable[[], Any]
+    _hit_source: Callable[[], Any]
     # The struct on the device, to which changes are sent; and its content on the CPU.
     _state: Callable[[], Any]
-    _snapshot: Callable[[], Any]
+    _on_cpu: Callable[[], Any]
     # The tree or scene on the CPU, which answers rays and points that the device does not decide.
     host: Any
 
@@ -154,7 +154,7 @@ class DeviceBVH(DeviceObject):
     def host(self) -> BVH:
         """The tree on the CPU, refitted if the device has newer vertices."""
         if self._is_ahead and self._tree.arrays is self._copy.arrays:
-            self._snapshot()
+            self._on_cpu()
         return self._tree
 
     def _state(self) -> Any:
@@ -167,7 +167,7 @@ class DeviceBVH(DeviceObject):
             self._lacks_faces, self._cost = False, 0.0
         return self._target
 
-    def _snapshot(self) -> BVH:
+    def _on_cpu(self) -> BVH:
         """Return the tree as it was sent, refitted if the device has moved it since."""
         if self._is_ahead:
             self._is_ahead, vertices = False, self._target.vertices.numpy()
@@ -187,7 +187,7 @@ class DeviceBVH(DeviceObject):
         found.buffers = Buffers(self.device)
         return found
 
-    def _source(self) -> Any:
+    def _hit_source(self) -> Any:
         if self._is_ahead:
             return MovedTriangles(self._tree.faces, self._target.vertices), 0, None
         return source_of(self._copy.arrays, None, None)
@@ -236,6 +236,14 @@ class DeviceBVH(DeviceObject):
         ------
         ValueError, TypeError
             As by `BVH.refit`.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> there = bvh.BVH.from_mesh(trimesh.creation.box()).to("cpu")
+        >>> there.rebuild(there.vertices * [1.0, 1.0, 4.0])
+        >>> there.closest_hit([0.1, 0.2, 5.0], [0.0, 0.0, -1.0]).t
+        3.0
         """
         self._state()
         if self._move(vertices, True):
@@ -317,10 +325,10 @@ class DeviceScene(DeviceObject):
         self._target: Any = None
         super().__init__(device)
 
-    def _source(self) -> Any:
+    def _hit_source(self) -> Any:
         return source_of(self._view.arrays, self._view, None)
 
-    def _snapshot(self) -> Scene:
+    def _on_cpu(self) -> Scene:
         return self.host
 
     def __repr__(self) -> str:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.queries.batches.winding import boundary_for, free_edges_for
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import check_method, check_options, one_mask
 from bvh.runtime.arguments import bit_masks, cull_code, thread_limit
 from bvh.runtime.user_calls import FILTER, user_function
-from bvh.tree.boundary import boundary_of, edges_of, free_edges
+from bvh.tree.boundary import edges_of
 
 Arrays = tuple[NDArray[Any], ...]
 
@@ -135,18 +136,12 @@ def check_same(vertices: NDArray[Any], points: NDArray[Any]) -> None:
 
 def boundary_edges(tree: BVH, mask: int | None) -> NDArray[np.float64]:
     """Return the directed edges of a surface's boundary, (n, 2, 3)."""
-    return edges_of(tree._by_mask(boundary_of, _signed(mask)))
+    return edges_of(boundary_for(tree, int(one_mask(mask))))
 
 
 def boundary_ids(tree: BVH, mask: int | None) -> NDArray[np.int64]:
     """Return the same by the ids of vertices, (n, 2), where no two vertices are the same."""
-    found: NDArray[np.int64] = tree._by_mask(free_edges, _signed(mask))
-    return found
-
-
-def _signed(mask: int | None) -> int:
-    """Return a mask as an int32."""
-    return int(one_mask(mask))
+    return free_edges_for(tree, int(one_mask(mask)))
 
 
 def checked_tree(query: str, tree: Any) -> BVH:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,22 +74,31 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     """
     signs = np.empty((len(pairs), SIGNS), np.int8)
     pair_signs(kernel_input(own.corners), kernel_input(other.corners), kernel_input(pairs), signs)
-    generic, crossed = crossed_edges(signs)
+    flat = ~signs[:, :SIDES].any(axis=1)
+    apart = np.flatnonzero(~flat)
+    generic, crossed = crossed_edges(signs[apart])
     # Two crossings are the ends of a segment. Pairs that signs do not decide follow.
-    which = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
-    pair, event = crossed[which].nonzero()
-    rest, polygons = _polygons_in_planes(own, other, pairs, np.flatnonzero(~generic), signs)
+    segments = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
+    which = apart[segments]
+    pair, event = crossed[segments].nonzero()
+    unsure, numbered, polygons = _polygons_in_planes(own, other, pairs, np.flatnonzero(flat))
+    rest = np.concatenate([apart[~generic], unsure])
+    # Edges of faces in one plane do not cross faces.
+    events = np.concatenate([crossed[~generic], np.zeros((len(unsure), 6), np.bool_)])
+    order = np.argsort(rest)
+    rest, events = rest[order], events[order]
     exact = _exact_pairs(own, other, pairs[rest])
     thin, point_numbers = _thin_edges((own, other), exact, itself), dict[Row, int]()
     ends, points, edges = _segment_ends(own, other, pairs[which[pair]], event, itself)
     if thin:
         _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, point_numbers)
     found = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
-    slow_polygons, slow = _in_rationals(
-        own, other, exact, crossed[rest], itself, thin, point_numbers
-    )
-    polygons += [(int(rest[n]), polygon) for n, polygon in slow_polygons]
-    polygons.sort(key=itemgetter(0))
+    slow_polygons, slow = _in_rationals(own, other, exact, events, itself, thin, point_numbers)
+    if slow_polygons:
+        numbered = np.append(numbered, rest[[n for n, _ in slow_polygons]])
+        polygons += [polygon for _, polygon in slow_polygons]
+        order = np.argsort(numbered)
+        numbered, polygons = numbered[order], [polygons[n] for n in order.tolist()]
     found = _Found(*(np.concatenate([a, b]) for a, b in zip(found, slow, strict=True)))
     numbers = names_of(found.ends).reshape(-1, 2)
     # An edge in a face belongs to two faces: one segment is enough.
@@ -98,26 +106,27 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     order = np.lexsort(faces.T[::-1])
     _, first = np.unique(names_of(np.sort(numbers[order], axis=1)), return_index=True)
     first = order[np.sort(first)]
-    rows = pairs[[n for n, _ in polygons]].reshape(-1, 2)
+    rows = pairs[numbered]
     return Curves(
-        found.segments[first], faces[first], found.edges[first], numbers[first],
-        [polygon for _, polygon in polygons], np.stack([ids[0][rows[:, 0]], ids[1][rows[:, 1]]], 1),
+        found.segments[first], faces[first], found.edges[first], numbers[first], polygons,
+        np.stack([ids[0][rows[:, 0]], ids[1][rows[:, 1]]], 1),
     )  # fmt: skip
 
 
 def _polygons_in_planes(
-    own: Mesh, other: Mesh, pairs: Ids, rest: Whole, signs: NDArray[np.int8]
-) -> tuple[Whole, list[tuple[int, Reals]]]:
-    """Return which pairs remain of `rest`, and polygons of others, faces in one plane, by pairs."""
-    flat = rest[~signs[rest, :SIDES].any(axis=1)]
+    own: Mesh, other: Mesh, pairs: Ids, flat: Whole
+) -> tuple[Whole, Whole, list[Reals]]:
+    """Return which pairs of faces in one plane remain, and which others share polygons, and these.
+
+    `flat` are the numbers of the pairs.
+    """
     sizes, corners = np.empty(len(flat), np.int64), np.empty((len(flat), MOST, 3))
     scratch, faces = np.empty((ROWS, MOST + 1), np.int64), kernel_input(pairs[flat])
     common_polygons(own.corners, other.corners, faces, scratch, corners, sizes)
-    shared = zip(flat.tolist(), corners, sizes.tolist(), strict=True)
-    polygons = [(n, polygon[:size]) for n, polygon, size in shared if size > 0]
-    left = np.ones(len(pairs), np.bool_)
-    left[flat[sizes != UNSURE]] = False
-    return rest[left[rest]], polygons
+    shared = sizes > 0
+    chosen = zip(np.flatnonzero(shared).tolist(), sizes[shared].tolist(), strict=True)
+    polygons = [corners[n, :size] for n, size in chosen]
+    return flat[sizes == UNSURE], flat[shared], polygons
 
 
 class _Found(NamedTuple):

@@ -1,5 +1,46 @@
 """Terms of the volume that two solids share; kernels.
 
+The formula is that of W. R. Franklin, 1987, "Polygon properties calculated from the vertex
+neighborhoods": a sum of terms of the vertices, edges and faces of the result, each of which follows
+from its neighbourhood alone. Here terms are summed by face. The derivation:
+
+1. The boundary of the shared solid S consists of the parts of faces of each solid that are inside
+   the other. By the divergence theorem the volume of S is the sum, over these parts P, of n . x / 3
+   integrated over P, n being the outward normal: 6 V = sum of 2 n . x |P|, as n . x is constant.
+2. Let a be the first corner of the face of P. The area of P is that of the fan of triangles a p q
+   over the edges p q of P's border, counter-clockwise seen from outside, negative where q is to the
+   right of p. So 6 V is the sum of a . (p x q) over all borders: the determinants of tetrahedra
+   at the origin. First moments are those of tetrahedra: 24 M = sum of a . (p x q) (a + p + q).
+3. A border consists of two kinds of edges, which give the two kinds of terms.
+
+   - Parts of edges of the face that are inside the other solid (`add_faces`). Edges at a give
+     a . (p x q) = 0, so only that across, b c, counts. With x(t) = b + t (c - b), dx = (c - b) dt,
+     and d(t) the depth, 1 inside the other solid and 0 outside, its parts add
+
+         6 V:   a . (b x c) times the integral of d dt                                    (share)
+         24 M:  a . (b x c) times that of d (a + 2 x(t)) dt = share (a + 2 b) + twice (c - b),
+
+     `twice` being the integral of 2 t d dt: a part from t to u has a . (p x q) = (u - t)
+     a . (b x c), and p + q = 2 b + (u + t) (c - b). Integrating by parts, with D the depth at the
+     end c and s = 1 where the edge enters the other solid at t, -1 where it leaves,
+
+         share = D - sum of s t,    twice = D - sum of s t**2.
+
+     An edge's sums are those of all its faces, up to its direction: in the other one, with 1 - t,
+     they are share and 2 share - twice. Where d counts the sheets of the other solid around x(t),
+     nothing else changes.
+   - Segments p q in which a face of the first solid, with corner a, meets one of the second, with
+     corner b (`add_segments`). Each borders on a part of both faces, in opposite directions, as
+     both are on the boundary of S: a . (p x q) - b . (p x q) = (a - b) . (p x q), and for the
+     moment both terms by themselves. `_segments` finds the ends, and which one is p.
+
+4. Depths D, signs s, and which edges cross which faces follow from exact signs. Rounded are only
+   the shares t and the points p and q: that changes a term by its rounding, while a wrong D or s
+   would change it by its whole size.
+
+If the winding of a face is reversed, b and c change places, so that its term changes sign and
+nothing else: that is the factor `outward`. The area of S is that of the same fans.
+
 All sums are of double-doubles. Coordinates are relative to an origin near the solids, over 2**e.
 """
 
@@ -22,8 +63,7 @@ SUMS, SIZE, AREA = 10, 8, 9
 # Rounding of a sum, as a share of the sizes of its terms, at most: those of a term and of adding to
 # up to 2**16 partial sums as large as all terms are less.
 ROUNDING = 2.0**-84
-# Of an edge with parameter t from 0 to 1: the integrals over t of the depth in the other solid, and
-# of 2 t times the depth, as double-doubles.
+# Of an edge with parameter t from 0 to 1: `share` and `twice`, as double-doubles.
 SHARES = 4
 
 

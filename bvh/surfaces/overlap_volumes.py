@@ -4,8 +4,7 @@ With faces wound so that a solid is on their lower side, and depths that count t
 point, the volume is a sum over the parts of faces that are inside the other solid. Each part is a
 fan around a corner of its face: what it adds follows from the edges of the face, as far as they are
 inside the other solid, and from the segments in which faces meet. No part of the shared solid is
-constructed. The formula is that of W. R. Franklin, 1987, "Polygon properties calculated from the
-vertex neighborhoods", with faces in place of vertices.
+constructed. The formula is that of W. R. Franklin; `overlap_terms` derives it, step by step.
 
 Where faces touch, or vertices lie in faces, the second solid is moved by an infinitesimal amount
 ("simulation of simplicity": Edelsbrunner, Muecke 1990). As volumes are continuous, this changes no
@@ -317,8 +316,9 @@ class _Moved:
     def _exact_sums(self) -> tuple[float, Reals]:
         """Return the volume and the centroid by sums in rational numbers.
 
-        The terms are those of `add_faces` and `add_segments`: six times the volumes of tetrahedra
-        at the origin, and 24 times their moments.
+        The terms are those of `add_faces` and `add_segments`, derived in `overlap_terms`: six times
+        the volumes of tetrahedra at the origin, and 24 times their moments. `share` and `twice` are
+        its step 3.
         """
         volume, moment, points = Fraction(0), [Fraction(0)] * 3, list[Vector]()
         for own, side, (ends, faces) in zip(
@@ -333,8 +333,7 @@ class _Moved:
                 t = f / (f - g)
                 crossed.setdefault(edge, []).append((int(side.signs[n]), t))
                 points.append([x + t * (y - x) for x, y in zip(p, q, strict=True)])
-            # Add the fan of each face a, b, c around a, over the edge b c; for `share` and `twice`,
-            # the integrals of its depth, see SHARES.
+            # Add the fan of each face a, b, c around a, over the edge b c.
             across = own.first_of_edge[1::3]
             inside = (side.depths[own.names[:, 2]] != 0) | np.isin(across, list(crossed))
             for i in np.flatnonzero(inside & (own.outward != 0)).tolist():

@@ -22,6 +22,7 @@ from bvh.geometry.arithmetic.rational import exact_point
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.contacts import Pairs, edges_that_meet
 from bvh.surfaces.relations import NAMES, parts_inside, relation_of
+from bvh.surfaces.sections import clipped_to_box
 from bvh.surfaces.surface import (
     Reals,
     Surface,
@@ -70,14 +71,16 @@ def deepest_of(
     noise = float(np.abs([first.bounds, second.bounds]).max()) * NOISE
     search, pair = _Search(noise), (first, second)
     sides = _Places(first, second, threads), _Places(second, first, threads)
-    starts = [places.add_corners(low, high) for places in sides]
     for places in sides:
-        search.look_at(places, np.arange(len(places.depth)))
+        search.look_at(places, places.add_corners(low, high))
     vertex_inside = search.best > 0.0
     if not vertex_inside and relation_of(*pair, find_pairs) in NAMES[:2]:
         # Other places are rounded, and may be inside for that alone.
         return NOTHING
+    starts = [places.add_faces(low, high) for places in sides]
     starts += [places.add_box(low, high) for places in sides]
+    for places in sides:
+        search.look_at(places, np.arange(len(places.depth)))
     search.run([_Cells.of(*start) for start in zip(sides * 2, starts, strict=True)])
     length = 0.0
     if not (vertex_inside or have_same_faces(*pair)):
@@ -133,11 +136,23 @@ class _Places:
         return np.arange(first, first + count)
 
     def add_corners(self, low: Reals, high: Reals) -> Whole:
-        """Add the corners of the faces that meet a box, and return simplices: the faces."""
-        corners = self.own.corners
-        faces = ((corners.min(axis=1) <= high) & (corners.max(axis=1) >= low)).all(axis=1)
-        names, numbers = np.unique(self.own.names[faces], return_inverse=True)
-        return self._simplices(self.add(self.own.places[names], True)[numbers.reshape(-1, 3)])
+        """Add the corners of faces that are in a box, before other points."""
+        at = self.own.places
+        used = np.zeros(len(at), np.bool_)
+        used[self.own.names] = True
+        self._corners = np.flatnonzero(used & ((at >= low) & (at <= high)).all(axis=1))
+        return self.add(at[self._corners], True)
+
+    def add_faces(self, low: Reals, high: Reals) -> Whole:
+        """Add the corners of parts of faces in a box, and return simplices: these parts."""
+        corners, names = self.own.corners, self.own.names
+        meet = ((corners.min(axis=1) <= high) & (corners.max(axis=1) >= low)).all(axis=1)
+        within = meet & np.isin(names, self._corners).all(axis=1)
+        parts = clipped_to_box(corners[meet & ~within], low, high)
+        points, numbers = np.unique(parts.reshape(-1, 3), axis=0, return_inverse=True)
+        whole = np.searchsorted(self._corners, names[within])
+        cut = self.add(points, True)[numbers.reshape(-1, 3)]
+        return self._simplices(np.concatenate([whole, cut]))
 
     def add_box(self, low: Reals, high: Reals) -> Whole:
         """Add the corners of a box, and return simplices: tetrahedra that fill it."""
@@ -218,34 +233,43 @@ class _Search:
         self.error = max(self.limit, lost) - self.best
 
     def _divided(self, part: _Cells) -> _Cells:
-        """Test a few places in simplices; return halves of those that may hold deeper ones."""
+        """Test a few places in simplices; return parts of those that may hold deeper ones.
+
+        These are halves, or halves of halves where there are few simplices.
+        """
         places, count = part.places, part.cells.shape[1] - MORE
         most, aim = _bounds(places, part.cells, self.limit)
         most = np.minimum(most, part.bound)
         kept = most > self.limit
         cells, most, aim = part.cells[kept], most[kept], aim[kept]
-        a, b, middle = _longest_edges(places.at[cells[:, :count]])
-        added, in_space = [aim, middle], count == 4
+        owners = np.arange(len(cells))
+        added, in_space, first = [aim], count == 4, len(places.depth)
         if in_space:
             uphill, least = _uphill(places, cells, most)
             added.append(uphill)
-        numbers = places.add(np.concatenate(added), not in_space)
-        self.look_at(places, numbers)
+        cells = cells.copy()
+        for k in range(len(added)):
+            cells[:, count + k] = first + k * len(owners) + owners
+        for step in range(count - 1):
+            if step and len(cells) * 2 > BATCH:
+                break
+            at = np.concatenate([places.at, *added])
+            a, b, middle = _longest_edges(at[cells[:, :count]])
+            added.append(middle)
+            rows, halves = np.arange(len(cells)), (cells, cells.copy())
+            for half, end in zip(halves, (a, b), strict=True):
+                if not in_space:
+                    half[:, count + 1] = half[rows, end]
+                half[rows, end] = len(at) + rows
+            cells, owners = np.concatenate(halves), np.tile(owners, 2)
+        self.look_at(places, places.add(np.concatenate(added), not in_space))
         live = most > self.limit
-        aims, middles, *more = numbers.reshape(len(added), -1)
         if in_space:
             # In the others the distance has no local maximum, see `_uphill`.
-            live &= ~(np.abs(places.depth[more[0]]) > least)
-        cells, most, aims, middles = cells[live], most[live], aims[live], middles[live]
-        rows, halves = np.arange(len(cells)), []
-        for end in (a[live], b[live]):
-            half = cells.copy()
-            half[:, count] = aims
-            half[:, count + 1] = more[0][live] if in_space else cells[rows, end]
-            half[rows, end] = middles
-            halves.append(half)
-        found = _Cells.of(places, np.concatenate(halves))
-        return found._replace(bound=np.minimum(found.bound, np.tile(most, 2)))
+            live &= ~(np.abs(places.depth[first + len(aim) : first + 2 * len(aim)]) > least)
+        kept = live[owners]
+        found = _Cells.of(places, cells[kept])
+        return found._replace(bound=np.minimum(found.bound, most[owners[kept]]))
 
 
 def _first_bounds(places: _Places, corners: Whole) -> Reals:

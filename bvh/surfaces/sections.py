@@ -1,4 +1,4 @@
-"""Sections of a mesh by a plane: segments of the faces that it cuts, which share their ends.
+"""Sections of a mesh by a plane: segments of the faces that it cuts; the parts of faces in a box.
 
 Vertices in the plane count as above it, wherever they are (Edelsbrunner and Mücke 1990, "Simulation
 of simplicity"): so every section of a closed mesh consists of closed polylines. Of faces that are
@@ -101,3 +101,28 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
         points.reshape(-1, 2, 3), cut.astype(np.int32).reshape(-1, 1), edges.reshape(-1, 2, 3),
         ends.reshape(-1, 2), [], np.empty((0, 1), np.int32),
     )  # fmt: skip
+
+
+def clipped_to_box(faces: Reals, low: Reals, high: Reals) -> Reals:
+    """Return triangles that cover the parts of others (n, 3, 3) in a box."""
+    for axis in range(3):
+        for sign, limit in ((1.0, low[axis]), (-1.0, high[axis])):
+            heights = sign * (faces[:, :, axis] - limit)
+            inside = heights >= 0.0
+            count = inside.sum(axis=1)
+            # The corner that is alone on its side comes first.
+            some = np.flatnonzero((count == 1) | (count == 2))
+            alone = np.where(count[some] == 1, inside[some].argmax(1), inside[some].argmin(1))
+            order = (alone[:, None] + np.arange(3)) % 3
+            corners = faces[some[:, None], order]
+            over = heights[some[:, None], order][:, :, None]
+            f, g = over[:, :1], over[:, 1:]
+            cuts = corners[:, :1] + f / (f - g) * (corners[:, 1:] - corners[:, :1])
+            cuts[:, :, axis] = limit
+            (p, q), (a, b, c) = np.moveaxis(cuts, 1, 0), np.moveaxis(corners, 1, 0)
+            first, two = count[some] == 1, count[some] == 2
+            faces = np.concatenate([
+                faces[count == 3], np.stack([a, p, q], 1)[first], np.stack([p, b, c], 1)[two],
+                np.stack([p, c, q], 1)[two],
+            ])  # fmt: skip
+    return faces

@@ -265,8 +265,10 @@ def test_contacts_of_round_shapes_and_meshes(rng: np.random.Generator) -> None:
     other.add_object("ball", BVH.from_spheres([[0, 0, 0]], 0.5), at(0.0, 0.25, 1.25))
     hit, names, data = other.in_collision_other(manager, return_names=True, return_data=True)
     assert hit and names == {("ball", "cube"), ("ball", "ball")}
-    normals = {tuple(contact.normal.tolist()) for contact in data if len(contact.names) == 2}
-    assert normals == {(0.0, 0.0, -1.0)}
+    # Of the two faces of the top, one is below the ball's centre, the other beside it.
+    normals = [contact.normal for contact in data if len(contact.names) == 2]
+    assert max(float(np.abs(normal - [0.0, 0.0, -1.0]).max()) for normal in normals) < 0.5
+    assert min(float(np.abs(normal - [0.0, 0.0, -1.0]).max()) for normal in normals) < 1e-12
     distance, data = manager.min_distance_single(
         BVH.from_spheres([[0, 0, 0]], 0.5), at(0.0, 4.0, 0.0), return_data=True
     )

@@ -135,11 +135,12 @@ def _crossing(p, q, a, b, axis, row):
     f, g = floats.fast_two_sum(f[0], f[1]), floats.fast_two_sum(g[0], g[1])
     below, sure = floats.dd_sub(f, g), True
     for k in range(3):
+        if p[k] == q[k]:
+            row[k] = p[k]
+            continue
         above = floats.dd_sub(floats.dd_mul(f, (q[k], 0.0)), floats.dd_mul(g, (p[k], 0.0)))
         size = f_size * abs(q[k]) + g_size * abs(p[k])
         decided, row[k] = floats.round_quotient(above, size, below, f_size + g_size)
-        if p[k] == q[k]:
-            decided, row[k] = True, p[k]
         sure = sure and decided
     return sure
 

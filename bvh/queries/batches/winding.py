@@ -25,7 +25,7 @@ from bvh.traversal.points.edge_factors import WAYS
 from bvh.traversal.points.parity import write_ways_out
 from bvh.traversal.points.winding_number import winding_numbers
 from bvh.traversal.rays.ray_batch import Rays
-from bvh.tree.boundary import Loops, boundary_of
+from bvh.tree.boundary import Loops, boundary_of, free_edges
 from bvh.tree.winding_moments import WindingTerms, winding_terms
 
 # Edges of the boundary, times points, that a thread takes at a time.
@@ -97,6 +97,12 @@ def boundary_for(of: Any, mask: int) -> Loops:
     """Return the boundary of the faces of a tree that count for a mask, an int32."""
     loops: Loops = of._by_mask(boundary_of, mask)
     return loops
+
+
+def free_edges_for(of: Any, mask: int) -> NDArray[np.int64]:
+    """Return the boundary's edges by vertices (see `free_edges`), as `boundary_for` does."""
+    edges: NDArray[np.int64] = of._by_mask(free_edges, mask)
+    return edges
 
 
 def above_half(

@@ -16,9 +16,14 @@ F = np.float32
 
 
 def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, sure):
-    """Repeat the edge test of a group from a point near it; return the new (bits, certain)."""
-    # Bits of lanes: triangles in `bits` may be hit, those in `certain` surely are, and the
-    # distances of those in `sure` are surely in the ray's range.
+    """Repeat the edge test of a group from a point near it; return the new (bits, certain).
+
+    primitives, tree, group : the kind of primitives, the tree, and the group of its triangles.
+    rays, block, memory, slot : the ray, as in other functions here: all rays, the block of those
+        that are set up, the slots of those in flight, and the slot.
+    bits, certain, sure : bits of lanes: triangles that may be hit, those of them that surely are,
+        and those at distances that surely are in the ray's range.
+    """
     # Give up if three or more triangles are uncertain, or the closest hit was decided exactly: the
     # ray probably passes exactly through a vertex or an edge, which this test cannot decide.
     others = bits & ~certain
