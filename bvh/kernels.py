@@ -66,7 +66,7 @@ FAMILIES = (
      "bvh.io.untrusted"),
     ("bvh.queries.batches.overlap_batches", "bvh.queries.batches.distance_batches",
      "bvh.scene.instance_pairs", "bvh.scene.solids.round_instances",
-     "bvh.scene.solids.instance_contacts"),
+     "bvh.scene.solids.instance_contacts", "bvh.picking.rounds"),
 )  # fmt: skip
 
 Query = TypeVar("Query", bound=Callable[..., Any])

@@ -109,17 +109,18 @@ class SelectedTrees(VisitedTrees):
         if self._solids is None:
             self._solids = RoundRegion(self.camera, region, options.want_inside, threads)
         rounds, ids = leaf.round_ones(matrix, region.planes)
+        finite = np.isfinite(rounds).all(axis=1)
+        rounds, ids = rounds[finite], ids[finite]
         solid = rounds[:, 6] > 0.0
         found = np.zeros(len(ids), np.bool_)
         found[solid] = self._solids.select(rounds[solid])
         # Those without a radius are points and segments.
         thin = np.flatnonzero(~solid)
-        if len(thin) == 0:
-            ids = ids[found]
-            return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))
-        faces = np.arange(2 * len(thin), dtype=np.int32).reshape(-1, 2)[:, [0, 1, 1]]
-        axes = OwnedTriangles(rounds[thin, :6].reshape(-1, 3), faces, thin.astype(np.int32))
-        found[regions.select_faces(self.camera, region, axes, options.want_inside, threads)] = True
+        if len(thin):
+            faces = np.arange(2 * len(thin), dtype=np.int32).reshape(-1, 2)[:, [0, 1, 1]]
+            axes = OwnedTriangles(rounds[thin, :6].reshape(-1, 3), faces, thin.astype(np.int32))
+            given = self.camera, region, axes, options.want_inside, threads
+            found[regions.select_faces(*given)] = True
         ids = ids[found]
         return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))
 

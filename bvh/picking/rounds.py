@@ -349,7 +349,7 @@ def _borders(edges: list[tuple[Point, Point]]) -> list[tuple[Point, Point]]:
     return parts
 
 
-@warms("selections in a picture")
+@warms("selections of spheres and capsules")
 def _warm() -> None:
     """Compile the kernel of spheres and capsules."""
     rounds, planes = kernel_input(np.ones((1, 7))), kernel_input(np.ones(20))

@@ -137,7 +137,10 @@ class Picking(SceneQueries):
         Corners are rounded to doubles by `Camera.project`; from there on the result is exact: the
         rectangle and the images of faces are closed sets, and touching counts. Of a face that
         reaches behind the eye, the part in front can touch; it is never inside. Faces without area
-        count as segments or points.
+        count as segments or points. A sphere or capsule touches if a ray of the region meets its
+        surface between near and far, and is inside if all of it is between them and all rays that
+        meet it are of the region: exactly, for the camera's `gradients`. Those without a radius
+        are points and segments.
 
         Parameters
         ----------
@@ -146,7 +149,7 @@ class Picking(SceneQueries):
             Opposite corners, in the camera's pixels, inside or outside the picture.
         what : {"faces", "vertices", "instances"}
             Kind of items. An instance touches if one of its faces does, and is inside if all of
-            them are. For boxes, faces are whole boxes.
+            them are. For boxes, spheres and capsules, faces are whole ones.
         mode : {"touching", "inside"}
             Whether a part or all of an item must be in the region; equivalent for vertices.
         visible_only : bool
@@ -154,8 +157,9 @@ class Picking(SceneQueries):
             it, or because it is outside the picture. A face is visible if it is the first hit of a
             ray: through the centre of a device pixel in the region, at the face's centre, or next
             to one of its corners. So only faces of which less than a pixel and no corner shows can
-            be missed. A vertex is visible if nothing is in front of it; an instance, if a face of
-            it is visible that counts for `mode`.
+            be missed. Rays at a sphere or capsule go close to its edge in the picture, at both
+            ends, instead of corners. A vertex is visible if nothing is in front of it; an instance,
+            if a face of it is visible that counts for `mode`.
         samples : int
             Rays along each side of a device pixel, for `visible_only`.
         mask : int, optional

@@ -158,7 +158,15 @@ def test_contact_is_exact() -> None:
     for shape in (lambda *r: r, as_lasso):
         assert touches(disc, FLAT, shape(36, 35, 60, 60))
         assert not touches(disc, FLAT, shape(np.nextafter(36, more), 35, 60, 60))
-    # An oblique edge through (36, 35), at right angles to the radius.
+    # Oblique edges: in perspective through (50, 56), at right angles to (18, 24).
+    lens = [[40.0, 0.0, 31.5], [0.0, 40.0, 31.5], [0.0, 0.0, 1.0]]
+    camera = bvh.Camera.from_opencv(lens, np.eye(3, 4), 64, 64)
+    for far, mode in (([90, 90], "touching"), ([-300, -300], "inside")):
+        edge = [[50.0 - 80, 56.0 + 60], [50.0 + 80, 56.0 - 60]]
+        assert touches(sphere, camera, [*edge, far], mode)
+        edge[0][0] = float(np.nextafter(edge[0][0], more if mode == "touching" else less))
+        assert not touches(sphere, camera, [*edge, far], mode)
+    # In parallel through (36, 35), at right angles to the radius.
     oblique = [[36 - 15, 35 + 20], [36 + 15, 35 - 20], [100, 100]]
     assert touches(disc, FLAT, oblique)
     assert not touches(disc, FLAT, [[np.nextafter(21, more), 55], *oblique[1:]])
