@@ -301,7 +301,8 @@ class TreeBase:
 
     def _must_hold(self, query: str, *kinds: type) -> None:
         """Raise a TypeError unless the tree is over some kinds of primitives."""
-        if not isinstance(self._arrays.primitives, kinds):
+        thin = query in ("section", "thickness") and self.kind in THIN
+        if thin or not isinstance(self._arrays.primitives, kinds):
             *others, last = (kind.__name__.lower() for kind in kinds)
             names = f"{', '.join(others)} or {last}" if others else last
             raise TypeError(f"{query} needs a BVH over {names}, not over {self.kind}")

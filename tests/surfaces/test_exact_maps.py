@@ -146,7 +146,9 @@ def test_trees_that_are_no_solids() -> None:
             for a, b in ((thin, ball), (ball, thin)):
                 with pytest.raises(ValueError, match=f"{query} needs"):
                     getattr(a, query)(b)
-        assert np.isnan(thin.thickness()).all()
+        for query, given in (("thickness", ()), ("section", ([1.0, 0.0, 0.0, -0.1],))):
+            with pytest.raises(TypeError, match=f"{query} needs a BVH over triangles, not over"):
+                getattr(thin, query)(*given)
         assert thin.winding_number([0.0, 0.0, 0.0]) == 0.0
         assert len(thin.intersections(ball)) == 0
         with pytest.warns(bvh.BVHWarning, match="bounds no volume"):
