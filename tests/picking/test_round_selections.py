@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import bvh
+from bvh.geometry.arithmetic.rational_surfaces import solid_meets_planes
+from bvh.picking.region import lasso
+from bvh.picking.rounds import RoundRegion
 
 # Pixels are units of space in one, and depth times 1 / 32 in the other; both centres at (32, 32).
 FLAT = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 64.0, 64, 64)
@@ -112,7 +115,7 @@ def check(rng: np.random.Generator, rounds: int) -> None:
 
 
 def test_random_regions(rng: np.random.Generator) -> None:
-    check(rng, 60)
+    check(rng, 36)
 
 
 @pytest.mark.long
@@ -192,6 +195,29 @@ def test_corners_next_to_discs(rng: np.random.Generator) -> None:
         assert touches(tree, FLAT, as_lasso(x, y, 1e4, 1e4)) == truth
         answers.append(truth)
     assert 10 < sum(answers) < 59
+
+
+def test_certificates_agree_with_rationals(rng: np.random.Generator) -> None:
+    """Wedges of lassos that are almost touched, and planes that are rounded."""
+    sure, met = 0, 0
+    for k in range(36):
+        camera = (DEEP, TILTED, CUT)[k % 3]
+        p = rng.uniform(-1, 1, 3) + ([0, 0, 0] if k % 3 == 1 else [0, 0, 3.5])
+        q = p if k % 2 else p + rng.normal(0, 0.3, 3)
+        outline = rng.uniform(0, 64, (3, 2)).tolist()
+        off = float(rng.choice([1e-15, 1e-12, 1e-9, 1e-7, 1e-5]) * rng.choice([-1, 1]))
+        radius = edge_gap(camera, outline, p, q) * (1.0 + off)
+        row = np.array([[*p, *q, radius]])
+        for want_inside in (False, True):
+            region = RoundRegion(camera, lasso(camera, outline), want_inside, 1)
+            told = bool(region._meeting(row)[0])
+            axis = [p.tolist(), q.tolist()]
+            assert told == any(
+                solid_meets_planes(axis, radius, piece, deeper=want_inside)
+                for piece in region._pieces
+            )
+            sure, met = sure + 1, met + told
+    assert met > 10 and sure - met > 10
 
 
 def test_hostile() -> None:
