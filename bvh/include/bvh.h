@@ -371,6 +371,23 @@ typedef struct {
 } bvh_judge_triangles_words;
 void bvh_judge_triangles(bvh_judge_triangles_words *words);
 
+/* bvh.picking.rounds */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_2d rounds;
+    bvh_f8_1d planes;
+    int64_t size;
+    int64_t flat;
+    int64_t deeper;
+    int64_t begin;
+    int64_t end;
+    int64_t first;
+    int64_t last;
+    bvh_i1_1d verdicts;
+} bvh_judge_rounds_words;
+void bvh_judge_rounds(bvh_judge_rounds_words *words);
+
 /* bvh.scene.leaves */
 
 typedef struct {
@@ -2256,13 +2273,6 @@ void bvh_measure(bvh_measure_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_f4_1d data;
-    bvh_f8_2d root;
-} bvh_bound_inner_words;
-void bvh_bound_inner(bvh_bound_inner_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_f8_2d points;
     bvh_b1_1d used;
@@ -2295,8 +2305,9 @@ typedef struct {
     int64_t end;
     bvh_f4_1d data;
     bvh_f4_1d groups;
-} bvh_fit_leaves_Triangles_none_words;
-void bvh_fit_leaves_Triangles_none(bvh_fit_leaves_Triangles_none_words *words);
+    bvh_b1_1d is_done;
+} bvh_fit_Triangles_none_words;
+void bvh_fit_Triangles_none(bvh_fit_Triangles_none_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -2307,8 +2318,17 @@ typedef struct {
     int64_t end;
     bvh_f4_1d data;
     bvh_f4_1d groups;
-} bvh_fit_leaves_none_UniTuple_words;
-void bvh_fit_leaves_none_UniTuple(bvh_fit_leaves_none_UniTuple_words *words);
+    bvh_b1_1d is_done;
+} bvh_fit_none_UniTuple_words;
+void bvh_fit_none_UniTuple(bvh_fit_none_UniTuple_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f4_1d data;
+    bvh_b1_1d is_done;
+    bvh_f8_2d root;
+} bvh_fit_others_words;
+void bvh_fit_others(bvh_fit_others_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -2324,14 +2344,6 @@ typedef struct {
     bvh_b1_1d used;
 } bvh_mark_corners_words;
 void bvh_mark_corners(bvh_mark_corners_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_1d data;
-} bvh_order_nodes_words;
-void bvh_order_nodes(bvh_order_nodes_words *words);
 
 /* bvh.tree.triangle_groups */
 
