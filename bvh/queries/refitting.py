@@ -80,7 +80,7 @@ class Refitting(TreeBase):
         Notes
         -----
         With 100 000 triangles, rays took up to 1.4 times as long as on a new tree for a ratio below
-        1.5, 1.5 to 2.6 times for about 3, 15 times for 10, and a build took as long as 11 refits.
+        1.5, 1.5 to 2.6 times for about 3, 15 times for 10; a build took as long as 5 to 8 refits.
         With as many rays as triangles in each frame, build a new tree when the ratio exceeds 1.5.
         If triangles have grown, as under noise, the ratio is large and a new tree is no better: see
         its `stats`. (MacDonald and Booth 1990, "Heuristics for ray tracing using space
