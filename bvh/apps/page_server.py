@@ -154,7 +154,7 @@ class Page:
 
 
 def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) -> Any:
-    """Start viser on the first free port from `port` on; `allowed` are origins of other pages."""
+    """Start viser on the first free port from `port` on; pages of origins `allowed` may connect."""
     with extra("view", "pages in the browser need viser"):
         import viser
     number = _free_port(host, port)

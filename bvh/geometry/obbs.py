@@ -109,13 +109,13 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
 def obb_bounds(
     lower: NDArray[np.float64], upper: NDArray[np.float64], rows: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return axis-aligned boxes in the world that contain oriented boxes, lower <= upper."""
+    """Return boxes in the world around oriented boxes, lower <= upper, rows of `local_frames`."""
     # The rows' true inverse takes local y to p = V y + v; `inverses` has each entry of it within
     # 2**-53 of its size (or half a denormal). A coordinate of p is a sum of four terms, so it is
-    # bounded by the sum of the terms' bounds. Together with the rounding of the products (2**-53)
-    # and of the sum (3 * 2**-53), and of that of the pad itself, less than 6 * 2**-53 of the sum
-    # of the terms' sizes is lost; the pad has 8. Its product with a denormal entry may lose
-    # 2**-1075 times the coordinate.
+    # bounded by the sum of the terms' bounds. The errors of entries and products (2**-53 each), of
+    # the sum (3 * 2**-53) and of adding the pad (2**-53) are at most about 6 * 2**-53
+    # of the sum of the terms' sizes; the pad has 8. `floor` covers underflow: denormal entries are
+    # off by up to 2**-1075, times a coordinate of y, and denormal products by as much.
     inverse, _ = inverses(rows)
     linear, shift = inverse[:, :, :3], inverse[:, :, 3]
     with np.errstate(over="ignore", invalid="ignore"):

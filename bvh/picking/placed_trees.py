@@ -167,10 +167,11 @@ class TreeFaces:
         return rounds[near], ids[near]
 
     def moved_rounds(self, matrix: Floats, ids: Ints) -> Floats:
-        """Return some spheres or capsules under a map, in rows as `round_ones` does."""
+        """Return the spheres or capsules `ids`, moved by a map, in rows as `round_ones` does."""
         shapes = self.tree.arrays.primitives
         assert isinstance(shapes, HOLLOW)
         rows = shape_of(shapes).instances(shapes.points[ids], matrix)
+        # Rows are a box, the axis and the radius; the axis of a sphere is one point, repeated here.
         return np.hstack([rows[:, 6:9], rows[:, -4:]])
 
     def _everything(self) -> tuple[OwnedTriangles, Ids]:

@@ -50,7 +50,7 @@ def nearest_outlines(
 
 
 def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
-    """Return the segments (n, 3, 3), with their second ends twice, that are nearest to a cursor."""
+    """Return segments on which the outlines are nearest to a cursor, as triangles (n, 3, 3)."""
     ends = rounds[:, :6].reshape(-1, 2, 3) - camera.eye
     radii, at = rounds[:, 6], np.array([x, y]) - camera.centre
     picture = ends @ camera.gradients.T
@@ -59,6 +59,9 @@ def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
     middle = picture[:, :, :2].mean(axis=1) - at
     start = np.arctan2(middle[:, 1], middle[:, 0])[:, None]
     turns = np.linspace(-0.5 * np.pi, 0.5 * np.pi, DIRECTIONS)[None]
+    # Seen from outside the image, the normal of the line is within a quarter turn of the direction
+    # to the middle. The lesser distance of both balls' lines, that with both on its far side, has
+    # one maximum among these: samples bracket it, golden sections narrow it.
     angles = start + turns
     found = _distances(camera, ends, radii, at, angles)[0].min(axis=0)
     best = angles[np.arange(len(rounds)), found.argmax(axis=1)][:, None]

@@ -80,6 +80,7 @@ class _Helper(threading.Thread):
         while True:
             self.wake.acquire()
             job, self.job = self.job, None
+            # Fails if the caller has withdrawn the job.
             if job.begun.acquire(blocking=False):
                 try:
                     job.call()
@@ -88,7 +89,7 @@ class _Helper(threading.Thread):
             # Listed before `ended` is released: the caller may need this helper at once.
             _idle.append(self)
             job.ended.release()
-            del job
+            del job  # else its arrays would stay in memory until the next one
 
 
 def pool(threads: int) -> None:

@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
     used: int  # primitives that can be hit
     frame: NDArray[np.float64]  # (2, 3): see `local_frame`
     bounds: NDArray[np.float64]  # (2, 3): corners of all primitives that can be hit; else NaN
-    boxes: NDArray[np.float32] | None  # records (2, 8) of the box of all and that of their centres
+    boxes: NDArray[np.float32] | None  # records (2, 8): the box of all, and of doubled centres
 
 
 @inlined
@@ -165,12 +165,12 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
     frame = kernel_input(frame)
     used = int(valid.sum())
-    # Two halves, between which a builder moves records.
+    # Two halves, between which a builder moves records; each has room for `spare` * used more.
     records = aligned(2 * (used + int(spare * used)) * RECORD, np.float32).reshape(-1, RECORD)
     # Each chunk writes from the row `first` on, after the valid triangles of those before.
     first = np.cumsum(valid) - valid
     share(count, CHUNK, write, threads)
-    # Records hold the lower corners negated: the box of all is the maximum.
+    # Records hold lower corners negated, so the maximum over the chunks joins their boxes.
     return Prepared(records, used, frame, bounds, joined.max(axis=0))
 
 

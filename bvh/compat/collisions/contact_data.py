@@ -164,4 +164,5 @@ def _distances(points: Reals, triangles: Reals) -> Reals:
     flat = points.reshape(-1, 3)
     nearest = closest_point(np.repeat(triangles, count, axis=0), flat)  # type: ignore[no-untyped-call]
     off = np.sqrt(((nearest - flat) ** 2).sum(axis=1)).reshape(-1, count)
+    # Some versions of trimesh return NaN for triangles whose first two corners are equal.
     return np.where(np.isnan(off), np.inf, off)

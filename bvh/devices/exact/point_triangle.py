@@ -80,7 +80,7 @@ def _square_of(v: wp.vec3d, low: wp.vec3d):
 
 @wp.func
 def _off(p: wp.vec3d, q: wp.vec3d):
-    """Return (high, low, e): the difference of two points is 2**e times that, about 1 or 0."""
+    """Return (v, low, e): p - q is (v + low) * 2**e, v about 1 or 0, as `offset` on CPUs."""
     v, low = difference(p, q, NONE)
     e = i8(0)
     if not largest(v) < GREAT:

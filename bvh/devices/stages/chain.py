@@ -18,9 +18,9 @@ from bvh.devices.stages.search import search_function, search_kernel
 from bvh.devices.stages.work import Work
 
 Kernels = tuple[tuple[Any, int], ...]
-# Triangles that are kept of a ray, and of the few rays that have more: what still has is for the
-# CPU. The arrays of a chunk of CHUNK rays take 4 * (KEPT + QUEUES + 2) bytes a ray, in a scene
-# 4 * KEPT more.
+# Triangles stored for a ray, and in a second search for the few rays that have more; rays with
+# still more are left to the CPU. The arrays of a chunk of CHUNK rays take 4 * (KEPT + QUEUES + 2)
+# bytes a ray, in a scene 4 * KEPT more, for nearest points another 4 * KEPT.
 KEPT, MOST_KEPT, CHUNK = 16, 1024, 2**22
 # Threads of a stage that reads a queue, of each multiprocessor; and of a block.
 THREADS, BLOCK = 1024, 128
@@ -120,7 +120,7 @@ class Stages:
         return np.concatenate([undecided, crowded])
 
     def _hold(self, count: int, in_scene: bool, of_points: bool) -> None:
-        """Provide memory for chunks of `count` rays or points."""
+        """Make the arrays of `work` large enough for chunks of `count` rays or points."""
         wide = (self.kept, count)
         shapes: dict[str, Any] = {
             "known": count, "kept_count": count, "kept": wide, "queues": (marks.QUEUES, count),

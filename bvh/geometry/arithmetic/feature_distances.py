@@ -44,7 +44,8 @@ def square_of(v):
 
 @kernel
 def exact_cross(p, q, r, s):
-    """Return (n, e): (q - p) x (s - r) is n * 2**e, of double-doubles to 2**-63 of the largest."""
+    """Return (n, e): (q - p) x (s - r) is n * 2**e, to 2**-63 of its largest component."""
+    # Expand it to q x s - q x r - p x s + p x r, and sum that exactly; n is of double-doubles.
     stay_outlined()
     x, y, z = new_sum(), new_sum(), new_sum()
     for factor, f, g in ((1.0, q, s), (-1.0, q, r), (-1.0, p, s), (1.0, p, r)):
@@ -85,7 +86,7 @@ def by_normal(volume, e, n, f):
 
 @inlined
 def offset(p, q):
-    """Return (v, e): the difference of two points is v * 2**e, exactly, v about 1 or 0."""
+    """Return (v, e): p - q is v * 2**e, exactly but for underflow, v about 1 or 0."""
     v, e = floats.difference(p, q, 0), np.int64(0)
     if not floats.largest(floats.high(v)) < GREAT:
         v, e = floats.difference(scaled(p, 0.25), scaled(q, 0.25), 0), np.int64(2)

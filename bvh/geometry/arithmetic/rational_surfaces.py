@@ -23,6 +23,8 @@ def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence
     if any(not any(p[:3]) and p[3] < 0.0 for p in planes):
         return False
     ends, r, sides = _around(axis, radius, [scaled([p])[0][0] for p in planes])
+    # A polytope is connected: it meets the surface if it has a point within the radius of the axis
+    # and one that is not nearer than the radius. Without a radius, the surface is the axis.
     return _is_near(ends, r, sides) and (r == 0 or _reaches_out(ends, r, sides))
 
 

@@ -30,7 +30,7 @@ SOLID = WORDS.index(b"solid")
 
 
 def read_stl(data: bytes, resolver: Any) -> FileMesh:
-    """Return the triangles of an STL file; it names no others."""
+    """Return the triangles of an STL file, which refers to no other: `resolver` is not used."""
     fits = len(data) >= HEADER and len(data) == HEADER + count_of(data) * ROW.itemsize
     if not fits and is_text(data):
         return _read_text(data)

@@ -67,7 +67,7 @@ class Library(NamedTuple):
         self, found: Any, ids: type[np.generic] = np.int32, integer: type[np.generic] = np.int64
     ) -> Any:
         """Return the result of a query with its arrays in the library, numbers as arrays, too."""
-        # `ids` is the type of a `prim_id`, `integer` that of a result that is one integer.
+        # Types of Python integers: `ids` of a `prim_id`, `integer` of a result that is just one.
         if is_dataclass(found) and not isinstance(found, type):
             columns = {field.name: getattr(found, field.name) for field in fields(found)}
             for name in columns.keys() - {"shape"}:
@@ -76,7 +76,7 @@ class Library(NamedTuple):
                     columns[name] = self.result(columns[name], integer=kind)
             made = type(found)(**columns)
             if "_source" in vars(found):
-                # For positions and normals of hits.
+                # From it hits compute their positions and normals.
                 vars(made)["_source"] = vars(found)["_source"]
             return made
         if isinstance(found, tuple):

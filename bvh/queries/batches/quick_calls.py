@@ -81,7 +81,7 @@ class Searched:
         self.cast = self._rays = self._near = None
 
     def first_cast(self) -> Callable[..., Any]:
-        """Return the function that casts a single ray; the first call compiles it."""
+        """Set `cast` for the present arrays and return it; the first of a kind of tree compiles."""
         while True:
             arrays = self.arrays
             forms = HIT if self.kind is Triangles else BLOCKED

@@ -252,7 +252,7 @@ def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> W
 
     def work(order: Order, begin: int, end: int) -> None:
         kept = SHELF.take()
-        # A copy: threads that write to one cache line wait for each other.
+        # Times of `trials`, copied: threads that write to one cache line wait for each other.
         kept.measured[:] = measured
         closest_hits(row, rays, order, kept, goal(), begin, end, out)
         measured[:] = kept.measured

@@ -273,7 +273,7 @@ class KernelCache:
             notice.end()
 
     def _line(self, is_cached: bool) -> str:
-        """Return the text of the notice; `is_cached` is whether the kernel is cached."""
+        """Return the text of the notice; `is_cached` is whether the kernel may be stored."""
         from bvh.runtime.compiler.code_generator import target
 
         # Short enough for a terminal, which would break it inside of the level.

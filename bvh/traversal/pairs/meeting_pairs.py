@@ -206,7 +206,7 @@ def _test_leaves(search, task, code, code2):
 
 
 def _visit(search, task, top, pair):
-    """Open a pair of subtrees, or test two leaves; return the stack's height."""
+    """Open a pair of subtrees, or test two leaves (codes below 0); return the stack's height."""
     _, code, box, code2, box2 = pair
     if code >= 0 or code2 >= 0:
         return _open(task, top, code, box, code2, box2)

@@ -133,9 +133,10 @@ def append_hit(goal, r, prim, weight):
 
 @kernel
 def hit_weight(context_ref, r, prim, cull, once, sided):
-    """Return what a hit counts: 1, or if `sided` its side; 0 for a miss, also by the edge rule.
+    """Return the weight of a primitive for ray r: 0 for a miss, else 1, or its side if `sided`.
 
-    If `sided`, a face through the origin counts only if the ray from the moved origin meets it.
+    With `once`, `edge_rule` decides which face a ray through an edge hits; if `sided`, also whether
+    a ray hits a face that it begins on.
     """
     stay_outlined()
     tree, rays, block = follow(context_ref)
