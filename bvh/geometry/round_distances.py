@@ -126,14 +126,25 @@ def _to_side(p, a, b, radius, shift):
     return _as_distance(c[0], floats.dd_dot(v, v)[0] * den, g - 2 * k - e + shift)
 
 
+@inlined
+def _by_largest(v):
+    """Return a vector divided by its largest component, which is not 0."""
+    # The reciprocals of the smallest numbers are not finite.
+    up = 2.0**200 if largest(v) < 2.0**-900 else 1.0
+    return scaled(scaled(v, up), 1.0 / (largest(v) * up))
+
+
 @kernel
 def nearest_on_surface(p, a, b, radius):
     """Return the point of a capsule's surface that is nearest to p, in plain doubles."""
     stay_outlined()
+    shift = _shift_of(p, a, b, radius)
+    unit, back = floats.power_of_two(-shift), floats.power_of_two(shift)
+    p, a, b, radius = scaled(p, unit), scaled(a, unit), scaled(b, unit), radius * unit
     v, foot = minus(b, a), a
     size = largest(v)
     if size > 0.0:
-        u = scaled(v, 1.0 / size)
+        u = _by_largest(v)
         along = (dot(minus(p, a), u) / dot(u, u)) / size
         if along > 0.0:
             along = min(along, 1.0)
@@ -146,6 +157,7 @@ def nearest_on_surface(p, a, b, radius):
         if size > 0.0:
             x, y = 1.0 if abs(v[0]) == least else 0.0, 1.0 if abs(v[1]) == least else 0.0
             away = cross(v, (x, 0.0 if x else y, 0.0 if x or y else 1.0))
-    away = scaled(away, 1.0 / largest(away))
+    away = _by_largest(away)
     far = radius / sqrt(dot(away, away))
-    return foot[0] + far * away[0], foot[1] + far * away[1], foot[2] + far * away[2]
+    place = foot[0] + far * away[0], foot[1] + far * away[1], foot[2] + far * away[2]
+    return scaled(place, back)

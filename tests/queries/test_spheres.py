@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,6 +168,28 @@ def test_capsules(span: tuple[float, float], rng: np.random.Generator, tmp_path:
         BVH.from_capsules(p, q[1:], 1.0)
     with pytest.raises(TypeError, match="capsules"):
         tree.winding_number([0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "x", "wanted"),
+    [
+        ([0, 0, 0], None, [1e-310, 0, 0], [1, 0, 0]),
+        ([0, 0, 0], None, [0, -5e-324, 0], [0, -1, 0]),
+        ([-1e308, 0, 0], None, [1e308, 0, 0], [-1e308, 0, 0]),
+        ([0, 0, 0], [1e-310, 0, 0], [0, 2, 0], [0, 1, 0]),
+        ([0, 0, 0], [1e-310, 0, 0], [0, 0, 0], None),
+        ([-1e308, 0, 0], [1e308, 0, 0], [0, 3, 0], [0, 1, 0]),
+    ],
+)
+def test_positions_at_the_ends_of_the_range(p: Any, q: Any, x: Any, wanted: Any) -> None:
+    """They are finite and on the surface, however near to the axis or far away a point is."""
+    tree = BVH.from_spheres([p], 1.0) if q is None else BVH.from_capsules([p], [q], 1.0)
+    found = tree.closest_point(x)
+    assert np.isfinite(found.distance)
+    if wanted is None:
+        assert np.linalg.norm(found.position) == pytest.approx(1.0, rel=1e-15)
+    else:
+        np.testing.assert_allclose(found.position, wanted, rtol=1e-15, atol=1e-15)
 
 
 def test_files_refits_and_pickles(rng: np.random.Generator, tmp_path: Path) -> None:

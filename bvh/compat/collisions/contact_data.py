@@ -115,9 +115,13 @@ def common_points(first: Reals, second: Reals) -> Reals:
 def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
     """Return the results of `common_points`, and for which triangles these are on both."""
     points = common_points(first, second)
-    off = [_distances(points[:, None], triangles)[:, 0] for triangles in (first, second)]
-    size = np.abs(first - points[:, None]).max(axis=(1, 2)) + np.abs(second).max(axis=(1, 2))
-    return points, np.asarray(np.maximum(*off) <= CROSSING * size)
+    around = first - points[:, None], second - points[:, None]
+    size = sum(np.abs(triangles).max(axis=(1, 2)) for triangles in around)
+    # In units of their size, as the tolerances of distances are absolute.
+    unit, origin = np.where(size > 0.0, size, 1.0), np.zeros((len(points), 1, 3))
+    off = [_distances(origin, each / unit[:, None, None])[:, 0] for each in around]
+    limit = CROSSING * (size + np.abs(second).max(axis=(1, 2)))
+    return points, np.asarray(np.maximum(*off) * unit <= limit)
 
 
 def _common(a: Reals, b: Reals) -> Reals:
