@@ -209,12 +209,23 @@ def mj_ray(
     return float(t[0])
 
 
+def _options(
+    normal: Any = None, nray: int | None = None, cutoff: float = 1e10
+) -> tuple[Any, int | None, float]:
+    """Return the last arguments of `mj_multiRay`."""
+    return normal, nray, cutoff
+
+
 def mj_multiRay(
     world: ModelScene, pnt: ArrayLike, vec: ArrayLike, geomgroup: ArrayLike | None,
-    flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, normal: Any = None,
-    nray: int | None = None, cutoff: float = 1e10,
+    flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, *more: Any, **named: Any,
 ) -> None:  # fmt: skip
-    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`."""
+    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`.
+
+    The other arguments are `normal`, `nray` and `cutoff`, in this order or by name; by default
+    None, all rays and 1e10.
+    """
+    normal, nray, cutoff = _options(*more, **named)
     directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
     t, geom, n = world._cast(

@@ -113,11 +113,10 @@ class TreeFaces:
     @cached_property
     def owners(self) -> Ids:
         """The primitives that have triangles, or the spheres or capsules that are finite."""
-        shapes, groups = self.tree.arrays.primitives, self.tree.groups
+        shapes = self.tree.arrays.primitives
         if not isinstance(shapes, HOLLOW):
             return marked(self.surface.owners, len(self.tree))
-        ids = np.flatnonzero(shape_of(shapes).bounds(shapes.points)[2]).astype(np.int32)
-        return ids if groups is None else ids[selected(groups, self._mask)[ids]]
+        return np.flatnonzero(shape_of(shapes).bounds(shapes.points)[2]).astype(np.int32)
 
     def vertices(self) -> Ids:
         """Return the vertices that have a face."""

@@ -311,7 +311,7 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         if is_other(faces, points_at):
             return foreign_answer(self.thickness, locals())
-        self._must_hold("thickness", Triangles)
+        self._must_hold("thickness", Triangles, thin=False)
         arguments.check_option("method", method, ("ray", "sphere"))
         now = self._snapshot()
         if points_at is not None:

@@ -299,10 +299,9 @@ class TreeBase:
         other._must_hold(query, Triangles)
         return other
 
-    def _must_hold(self, query: str, *kinds: type) -> None:
-        """Raise a TypeError unless the tree is over some kinds of primitives."""
-        thin = query in ("section", "thickness") and self.kind in THIN
-        if thin or not isinstance(self._arrays.primitives, kinds):
+    def _must_hold(self, query: str, *kinds: type, thin: bool = True) -> None:
+        """Raise a TypeError unless the tree is over some kinds; THIN ones count if `thin`."""
+        if not isinstance(self._arrays.primitives, kinds) or not (thin or self.kind not in THIN):
             *others, last = (kind.__name__.lower() for kind in kinds)
             names = f"{', '.join(others)} or {last}" if others else last
             raise TypeError(f"{query} needs a BVH over {names}, not over {self.kind}")

@@ -97,9 +97,12 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     edges = np.sort(np.stack([ids[each, k], ids[each, j]], axis=1), axis=1)
     edges[high == 0.0] = ids[each, j][high == 0.0, None]
     edges = np.column_stack([np.zeros(len(face), np.int32), edges])
+    ends = ends.reshape(-1, 2)
+    # Of a face with two equal corners, both edges are the same one.
+    long = ends[:, 0] != ends[:, 1]
     return Curves(
-        points.reshape(-1, 2, 3), cut.astype(np.int32).reshape(-1, 1), edges.reshape(-1, 2, 3),
-        ends.reshape(-1, 2), [], np.empty((0, 1), np.int32),
+        points.reshape(-1, 2, 3)[long], cut[long].astype(np.int32).reshape(-1, 1),
+        edges.reshape(-1, 2, 3)[long], ends[long], [], np.empty((0, 1), np.int32),
     )  # fmt: skip
 
 

@@ -327,13 +327,12 @@ def test_files_stay_small() -> None:
 
 
 def test_functions_take_few_arguments() -> None:
-    """At most ten parameters but for MuJoCo's; options given by name alone do not count."""
+    """At most ten parameters; options that are given by name alone do not count."""
     for path in (ROOT / "bvh").rglob("*.py"):
         for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.Lambda):
                 count = len(node.args.posonlyargs) + len(node.args.args)
-                most = 11 if getattr(node, "name", "") == "mj_multiRay" else 10
-                assert count <= most, f"{path}:{node.lineno}"
+                assert count <= 10, f"{path}:{node.lineno}"
 
 
 def test_contributing_names_what_is_there() -> None:

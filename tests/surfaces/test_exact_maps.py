@@ -159,3 +159,20 @@ def test_trees_that_are_no_solids() -> None:
     with pytest.raises(ValueError, match="relations needs closed meshes"):
         scene.relations()
     assert not box([0] * 3, [1] * 3).overlap_volume(box([2] * 3, [3] * 3)).mask
+
+
+def test_faces_with_two_equal_corners() -> None:
+    """They change no section: the plane meets them in a point; nor do wires that of a scene."""
+    mesh, plane = trimesh.creation.box(), [0.0, 0.0, 1.0, -0.1]
+    faces = np.vstack([mesh.faces, [[0, 7, 7]], [[7, 0, 7]], [[0, 0, 7]]])
+    scene = bvh.Scene()
+    scene.add(mesh)
+    scene.add(BVH.from_segments([[0.0, 0.0, 0.0]], [[0.0, 0.0, 1.0]]))
+    wanted = BVH.from_mesh(mesh).section(plane)
+    for found in (
+        BVH.from_triangles(mesh.vertices, faces, warn=False).section(plane),
+        scene.section(plane), scene.section([plane, plane])[1],
+    ):  # fmt: skip
+        np.testing.assert_array_equal(found.segments, wanted.segments)
+        np.testing.assert_array_equal(found.faces, wanted.faces)
+        assert found.area == wanted.area == 1.0

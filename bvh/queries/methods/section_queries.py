@@ -115,7 +115,7 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         >>> tree.section([[0, 0, 1, -0.1], [0, 0, 1, 0.1]])
         Sections(256 segments by 2 planes)
         """
-        self._must_hold("section", Triangles)
+        self._must_hold("section", Triangles, thin=False)
         now = self._snapshot()
         return sections_by(now.vertices, now.faces, planes, None)
 
