@@ -46,7 +46,7 @@ from bvh.runtime.registry import extra
 with extra("gpu", "bvh.warp needs NVIDIA Warp"):
     import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, is_contracted
+from bvh.devices.exact.floats import INF, is_contracted
 from bvh.devices.exact.measures import exact_distance, exact_measures
 from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.exact.triangles import triangle_side

@@ -2,11 +2,11 @@
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, ONE, ZERO
+from bvh.devices.exact.floats import INF, ONE, OPTIONS, ZERO
 from bvh.devices.stages.work import Columns
 from bvh.queries.batches.containment import ASIDE
 
-wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
+wp.set_module_options(OPTIONS)
 
 AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
 

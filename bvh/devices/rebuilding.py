@@ -15,28 +15,16 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from bvh.devices.exact.arithmetic import (
-    INF,
-    ONE,
-    ZERO,
-    cross,
-    cross_size,
-    f8,
-    i8,
-    largest,
-    power_of_two,
-)
+from bvh.devices.exact import floats
+from bvh.devices.exact.floats import INF, ONE, OPTIONS, ZERO, f4, f8, i8
 from bvh.devices.exchange import seen_as
 from bvh.devices.layout import Part, Target
-from bvh.devices.stages.loads import fence
 from bvh.devices.stages.moved import face_of
 from bvh.runtime.arguments import ALL_BITS
 from bvh.tree.frame import local_frame
 from bvh.tree.primitives import Triangles
 
-wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
-
-f4 = wp.float32
+wp.set_module_options(OPTIONS)
 
 # Triangles of a leaf, at most; faces that a thread measures.
 LEAF, STRIDE = wp.constant(4), wp.constant(64)
@@ -53,6 +41,15 @@ HALF, SHARE = f8(0.5), f8(2.0**-22)
 # Cells of Morton codes: 2**20 along each axis.
 GRID, LAST_CELL = f8(2.0**19), i8(2**20 - 1)
 NO_NODE = wp.constant(-1)
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    __threadfence();
+#endif
+""")
+def fence():
+    """Let other threads see what was written before they see what is written after."""
 
 
 @wp.func
@@ -95,7 +92,7 @@ def write_codes(target: Target, members: wp.array(dtype=wp.int32), codes: wp.arr
     valid, _, _, _, low, high = _corners(target, members[i])
     code = i8(0)
     if valid:
-        s = power_of_two(target.top.exponent)
+        s = floats.power_of_two(target.top.exponent)
         for axis in range(3):
             c = target.top.centre[axis]
             x = ((low[axis] - c) * s + (high[axis] - c) * s) * HALF
@@ -103,12 +100,6 @@ def write_codes(target: Target, members: wp.array(dtype=wp.int32), codes: wp.arr
             for bit in range(20):
                 code |= ((cell >> i8(bit)) & i8(1)) << i8(3 * bit + axis)
     codes[i] = wp.where(valid, code, NO_CODE)
-
-
-@wp.func
-def _sum(v: wp.vec3d):
-    """Return the sum of absolute components."""
-    return wp.abs(v[0]) + wp.abs(v[1]) + wp.abs(v[2])
 
 
 @wp.kernel
@@ -123,16 +114,20 @@ def write_triangles(
     target.bits[j] = wp.where(valid, face_bits[wp.min(prim, face_bits.shape[0] - 1)], 0)
     if fresh > 0:
         triangles[j, 2, 3] = wp.where(j == fresh - 1, f4(-1.0), f4(1.0))
-    s = power_of_two(tree.exponent)
+    s = floats.power_of_two(tree.exponent)
     # Halved before subtracting, so that no extent overflows; what is not valid is never met.
     p, a, b = wp.vec3d(), wp.vec3d(), wp.vec3d()
     if valid:
         p = (v0 - tree.centre) * s
         a = (v1 * HALF - v0 * HALF) * (s + s)
         b = (v2 * HALF - v0 * HALF) * (s + s)
-    n, products, longest = cross(a, b), cross_size(a, b), wp.max(largest(a), largest(b))
-    sums = _sum(a) + _sum(b)
-    size = _sum(n) + _sum(products) * (longest / (f8(24.0) * tree.bound) + SHARE)
+    n, products, longest = (
+        wp.cross(a, b),
+        floats.cross_size(a, b),
+        wp.max(floats.largest(a), floats.largest(b)),
+    )
+    sums = floats.sum_of(a) + floats.sum_of(b)
+    size = floats.sum_of(n) + floats.sum_of(products) * (longest / (f8(24.0) * tree.bound) + SHARE)
     tolerance = sums * (HALF * longest / tree.bound + ONE) * UP + SIZE_LEAST
     triangles[j, 0, 3] = f4(wp.where(valid, tolerance, -ONE))
     triangles[j, 1, 3] = f4(size * UP + SIZE_LEAST)
@@ -203,7 +198,7 @@ def fit(
     first, count = children[node, 2 * side], children[node, 2 * side + 1]
     if count == 0:
         return
-    s = power_of_two(target.top.exponent)
+    s = floats.power_of_two(target.top.exponent)
     lower, upper = wp.vec3d(INF), wp.vec3d(-INF)
     for j in range(first, first + count):
         valid, _, _, _, low, high = _corners(target, target.ids[j])

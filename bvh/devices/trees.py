@@ -255,7 +255,7 @@ class DeviceBVH(DeviceObject):
         """Refit or rebuild on the device; return False if a valid face is in no leaf."""
         shape = self._tree.vertices.shape
         with stream_of(vertices, self.device):
-            array, lead = read("vertices", vertices, self.device, np.float64, 3)
+            array, lead = read("vertices", vertices, self.device, wp.vec3d)
             if lead != shape[:1]:
                 raise ValueError(f"vertices must have shape {shape}, got {(*lead, 3)}")
             self._members = self._members or Members.of(self._target, self._copy.groups)

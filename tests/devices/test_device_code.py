@@ -86,7 +86,7 @@ def test_functions_at_a_fan(rng: np.random.Generator) -> None:
 # be able to see, and what functions refuse to run with.
 CONTROL = """
 import warp as wp
-from bvh.devices.exact.arithmetic import is_contracted
+from bvh.devices.exact.floats import is_contracted
 
 @wp.kernel
 def fused(x: wp.array(dtype=wp.vec2d), found: wp.array(dtype=wp.bool)):

@@ -10,26 +10,12 @@ fused operations the products of t with den are rounded once more, by 2.1 e B: 3
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import (
-    INF,
-    LARGEST,
-    ONE,
-    SMALLEST,
-    TWO,
-    ZERO,
-    exponent,
-    f8,
-    i8,
-    largest,
-    power_of_two,
-    scale_by,
-)
+from bvh.devices.exact import floats
+from bvh.devices.exact.floats import INF, LARGEST, ONE, SMALLEST, TWO, ZERO, f4, f8, i8
 from bvh.devices.layout import STACK, Part
 from bvh.traversal.rays import instanced_rays, ray_setup
 from bvh.tree import triangle_groups
 from bvh.tree.triangle_groups import UNIT
-
-f4 = wp.float32
 
 # States of a local ray: it misses the box of the tree, meets it, or is left to the CPU.
 MISSES, MEETS, OTHER = wp.constant(0), wp.constant(1), wp.constant(2)
@@ -44,7 +30,6 @@ FILTER = f8(32.0 * UNIT)
 # The largest error of a ray in a leaf, as a share of the size of its tree.
 WORST, OVER_UNIT = f8(instanced_rays.WORST), f8(1.0 / UNIT)
 TINY = f4(float(triangle_groups.TINY))
-ZERO4 = f4(0.0)
 LOW_K, HIGH_K = i8(-900), i8(900)
 
 
@@ -78,7 +63,7 @@ def _local_bound(t: wp.float64, shift: wp.int64, sign: wp.float64):
     """Return t, moved in the direction `sign` by what rounding may hide, as a local parameter."""
     if t >= LARGEST or t <= -LARGEST:
         return wp.where(t > ZERO, INF, -INF)
-    return scale_by(t + sign * (wp.abs(t) * T_ULP + SMALLEST), shift)
+    return floats.scale_by(t + sign * (wp.abs(t) * T_ULP + SMALLEST), shift)
 
 
 @wp.func
@@ -101,15 +86,15 @@ def local_ray(
     ray = LocalRay()
     ray.state = OTHER
     # Directions are scaled to a largest component from 1 to 2.
-    k = exponent(largest(d))
+    k = floats.exponent(floats.largest(d))
     shift = tree.exponent + k
-    s = power_of_two(tree.exponent)
+    s = floats.power_of_two(tree.exponent)
     p = (o - tree.centre) * s
-    distance = largest(p)
+    distance = floats.largest(p)
     usual = k > LOW_K and k < HIGH_K and shift > LOW_K and shift < HIGH_K
     if tree.depth >= STACK or not (usual and distance <= FAR_ORIGIN):
         return ray
-    q = d * power_of_two(-k)
+    q = d * floats.power_of_two(-k)
     start, stop = _local_bound(t_min, shift, -ONE), _local_bound(t_max, shift, ONE)
     extra = TWO * error * s
     bound = tree.bound + extra * OVER_UNIT
@@ -134,8 +119,7 @@ def local_ray(
     ray.slack = wp.abs(entry) * SLACK_ENTRY + SLACK_BOUND * bound
     ray.low = f4(wp.max(start - entry, -tree.bound) - ray.slack)
     ray.end = f4((leave - entry) * LENGTH_UP + ray.slack)
-    spread = wp.abs(q[0]) + wp.abs(q[1]) + wp.abs(q[2])
-    ray.edge = f4(spread * FILTER * LENGTH_UP * bound)
+    ray.edge = f4(floats.sum_of(q) * FILTER * LENGTH_UP * bound)
     ray.t_error = f4(FILTER * LENGTH_UP * bound)
     moved = f4(MARGIN * LENGTH_UP * bound)
     for axis in range(3):
@@ -150,4 +134,26 @@ def local_ray(
 @wp.func
 def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
     """Return whether a ray is finite, with a direction that is not 0 and a range."""
-    return wp.isfinite(o) and wp.isfinite(d) and largest(d) > ZERO and t_min <= t_max
+    return wp.isfinite(o) and wp.isfinite(d) and floats.largest(d) > ZERO and t_min <= t_max
+
+
+@wp.func
+def sure_range(ray: LocalRay, t_min: wp.float64, t_max: wp.float64):
+    """Return the range of local parameters whose t, rounded, is surely in range."""
+    # The reverse of `_local_bound` and `slack`: moved inward by as much.
+    first, last = f4(-wp.inf), f4(wp.inf)
+    if t_min > -LARGEST:
+        x = floats.scale_by(t_min + (wp.abs(t_min) * T_ULP + SMALLEST), ray.shift) - ray.entry
+        first = f4(x + wp.abs(x) * LENGTH_SHARE + ray.slack)
+    if t_max < LARGEST:
+        x = floats.scale_by(t_max - (wp.abs(t_max) * T_ULP + SMALLEST), ray.shift) - ray.entry
+        x = wp.min(x, LARGEST)
+        last = f4(x - wp.abs(x) * LENGTH_SHARE - ray.slack)
+    return first, last
+
+
+@wp.func
+def in_world(ray: LocalRay, tau: wp.float32, sign: wp.float64):
+    """Return t of a local parameter, moved in the direction `sign` by what rounding may hide."""
+    x = wp.float64(tau) + ray.entry
+    return floats.scale_by(x + sign * wp.abs(x) * T_ULP, -ray.shift) + sign * SMALLEST

@@ -11,21 +11,19 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, ONE, ZERO, f8, largest, nan, power_of_two
+from bvh.devices.exact.floats import INF, ONE, ONE4, ZERO, ZERO4, f4, f8, largest, nan, power_of_two
 from bvh.devices.layout import STACK, Target
 from bvh.devices.stages import marks
 from bvh.devices.stages.moved import face_of
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work, row_at, row_of
 from bvh.traversal.points import point_bounds
 
-f4 = wp.float32
-
 # Points farther away, by the size of the tree, are left to the CPU: bounds would discard little.
 FAR = f8(2.0**12)
 BOX_ERROR, LEAF_ERROR = f8(point_bounds.BOX_ERROR), f8(point_bounds.LEAF_ERROR)
 UP, TINY, MOST_BOUND, MOST_SQUARE = f8(point_bounds.UP), f8(1e-30), f8(1e15), f8(1e30)
 DISTANCE_UP, DISTANCE_TINY = f8(1.0 + 2.0**-49), f8(1e-323)
-ZERO4, ONE4, LENGTH_LEAST = f4(0.0), f4(1.0), f4(1e-15)
+LENGTH_LEAST = f4(1e-15)
 
 
 @wp.func
