@@ -8,16 +8,19 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
+from bvh.devices.exact.floats import INF, ONE, OPTIONS, ZERO
 from bvh.devices.exchange import given, on_host, one_number
-from bvh.devices.point_kernels import negate_inside, note_inside, point_out
 from bvh.devices.stages import marks
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery
 from bvh.devices.transfers import Call, Kinds
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.batches.containment import ASIDE
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.queries.targets import point_target
 from bvh.runtime.arguments import ALL_BITS, Cull, EdgeRule, cull_code, thread_count, whole_number
+
+wp.set_module_options(OPTIONS)
 
 Answer = TypeVar("Answer")
 # Arguments: their columns on a device, and types there. Points are origins of rays.
@@ -131,6 +134,59 @@ class RayCall(Call):
 
         self.settle(result, undecided, on_cpu, np.concatenate([np.empty(0, np.int64), *rows]))
         return result
+
+
+AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
+
+
+@wp.kernel
+def point_out(
+    lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
+    directions: wp.array(dtype=wp.vec3d),
+):  # fmt: skip
+    """Find the directions, of six close to the axes, that leave the box of a mesh soonest."""
+    i = wp.tid()
+    p = points[i]
+    best = wp.float64(INF)
+    axis = int(0)
+    sign = wp.float64(-1.0)
+    for k in range(6):
+        j = k % 3
+        depth = upper[j] - p[j]
+        if k < 3:
+            depth = p[j] - lower[j]
+        if depth < best:
+            best = depth
+            axis = j
+            sign = wp.where(k < 3, -ONE, ONE)
+    d = wp.vec3d()
+    d[axis] = sign * AHEAD
+    d[(axis + 1) % 3] = sign * ACROSS
+    d[(axis + 2) % 3] = sign * ASLANT
+    directions[i] = d
+
+
+@wp.kernel
+def note_inside(
+    turn: int, found: Columns, directions: wp.array(dtype=wp.vec3d), inside: wp.array(dtype=wp.bool)
+):  # fmt: skip
+    """Write which points are inside by parity or, after that, on a face; turn their directions."""
+    i = wp.tid()
+    if turn == 0:
+        inside[i] = found.counts[i] % wp.int64(2) == wp.int64(1)
+    else:
+        d = directions[i]
+        inside[i] = inside[i] or found.truth[i]
+        directions[i] = wp.vec3d(d[2], d[0], d[1])
+
+
+@wp.kernel
+def negate_inside(distance: wp.array(dtype=wp.float64), inside: wp.array(dtype=wp.bool)):
+    """Negate distances of points inside, except 0 and infinite ones."""
+    i = wp.tid()
+    d = distance[i]
+    if inside[i] and d > ZERO and d < INF:
+        distance[i] = -d
 
 
 class PointCall(Call):

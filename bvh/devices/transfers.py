@@ -59,16 +59,6 @@ class Buffer(NamedTuple):
     here: Any
     rows: NDArray[Any]  # the latter, as numpy's
 
-    def send(self) -> None:
-        """Copy it to the device."""
-        if self.there is not self.here:
-            wp.copy(self.there, self.here)
-
-    def fetch(self) -> None:
-        """Copy it to the host, as soon as the device has written it."""
-        if self.there is not self.here:
-            wp.copy(self.here, self.there)
-
 
 class Buffers:
     """Buffers, and structs of them, by their keys; those of the last sizes are kept."""
@@ -172,8 +162,9 @@ class Call:
             sent, filling = self._fill(pool, parts[0], 0)
             for k, part in enumerate(parts):
                 _finish(filling)
-                for buffer in sent.values():
-                    buffer.send()
+                if self.device.is_cuda:
+                    for buffer in sent.values():
+                        wp.copy(buffer.there, buffer.here)
                 arrays = self.shared | {name: buffer.there for name, buffer in sent.items()}
                 self.rays = self.owner.buffers.struct(DeviceRays, arrays)
                 if k + 1 < len(parts):
@@ -184,9 +175,9 @@ class Call:
                 if offsets is not None:
                     part = slice(offsets[part.start], offsets[part.stop])
                 columns = self._buffers(kinds, part.stop - part.start)
-                for buffer in columns.values():
-                    buffer.fetch()
                 if self.device.is_cuda:
+                    for buffer in columns.values():
+                        wp.copy(buffer.here, buffer.there)
                     wp.synchronize_stream(wp.get_stream(self.device))
                 copies = ((found[name][part], buffer.rows) for name, buffer in columns.items())
                 draining[self.turn] = _start_copies(pool, copies)

@@ -11,7 +11,7 @@ import warp as wp
 
 from bvh.devices.calls import PointCall, RayCall
 from bvh.devices.exchange import is_on_device, on_host, read, stream_of
-from bvh.devices.layout import move_leaves, scene_on, tree_on
+from bvh.devices.layout import move_leaves, scene_on, target_on
 from bvh.devices.rebuilding import Members, MovedTriangles, cost_of, moved
 from bvh.devices.stages.chain import Stages
 from bvh.devices.transfers import Buffers
@@ -161,7 +161,7 @@ class DeviceBVH(DeviceObject):
         """Return the struct; send the tree if it was refitted."""
         if self._target is None or self._tree.arrays is not self._copy.arrays:
             self._copy, self._is_ahead = copy(self._tree), False
-            self._target = tree_on(ray_target(self._copy).masked(), self.device)
+            self._target = target_on([ray_target(self._copy).masked()], self.device)
             # The faces in leaves; whether some are in none since a rebuild; the cost before refits.
             self._members: Members | None = None
             self._lacks_faces, self._cost = False, 0.0

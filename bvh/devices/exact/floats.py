@@ -20,10 +20,7 @@ ZERO4, ONE4 = f4(0.0), f4(1.0)
 INF = f8(float("inf"))
 LARGEST, SMALLEST = f8(floats.LARGEST), f8(floats.SMALLEST)
 DD_ERROR = f8(floats.DD_ERROR)
-BIAS, LOW, HIGH = i8(1023), i8(-1022), i8(1023)
-MANTISSA_BITS, EXPONENTS = i8(52), i8(0x7FF)
-FAR_LOW, FAR_HIGH = i8(-2100), i8(2100)
-NAN_BITS = i8(0x7FF8000000000000)
+MANTISSA_BITS, NAN_BITS = i8(52), i8(0x7FF8000000000000)
 
 # Bounds of `round_quotient`: of errors, of quotients, and of the sizes of both numbers.
 MORE = f8(1.01)
@@ -47,21 +44,21 @@ def nan():
 @wp.func
 def exponent(x: wp.float64):
     """Return floor(log2(abs(x))) of a normal double; -1023 for zero and denormals."""
-    return ((wp.cast(x, wp.int64) >> MANTISSA_BITS) & EXPONENTS) - BIAS
+    return (wp.int32(wp.cast(x, wp.int64) >> MANTISSA_BITS) & 0x7FF) - 1023
 
 
 @wp.func
-def power_of_two(k: wp.int64):
+def power_of_two(k: int):
     """Return 2**k, k clamped to the normal range."""
-    return wp.cast((wp.min(wp.max(k, LOW), HIGH) + BIAS) << MANTISSA_BITS, wp.float64)
+    return wp.cast(wp.int64(wp.min(wp.max(k, -1022), 1023) + 1023) << MANTISSA_BITS, wp.float64)
 
 
 @wp.func
-def scale_by(x: wp.float64, k: wp.int64):
+def scale_by(x: wp.float64, k: int):
     """Return x * 2**k in steps, so that no factor over- or underflows alone."""
-    k = wp.min(wp.max(k, FAR_LOW), FAR_HIGH)
-    half = wp.min(wp.max(k, LOW), HIGH)
-    rest = wp.min(wp.max(k - half, LOW), HIGH)
+    k = wp.min(wp.max(k, -2100), 2100)
+    half = wp.min(wp.max(k, -1022), 1023)
+    rest = wp.min(wp.max(k - half, -1022), 1023)
     return (x * power_of_two(half)) * power_of_two(rest) * power_of_two(k - half - rest)
 
 
@@ -153,7 +150,7 @@ def unrounded(v: wp.vec3d):
 
 
 @wp.func
-def difference(a: wp.vec3d, b: wp.vec3d, k: wp.int64):
+def difference(a: wp.vec3d, b: wp.vec3d, k: int):
     """Return (a - b) * 2**k as double-doubles, exact unless it under- or overflows."""
     s = power_of_two(k)
     x, e = two_sum(a[0], -b[0])

@@ -18,20 +18,10 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact import floats
+from bvh.devices.exact import floats, triangles
 from bvh.devices.exact.floats import ZERO, dd3, f8
-from bvh.devices.exact.triangles import (
-    NONE,
-    NORMAL_HIGH,
-    NORMAL_LOW,
-    Volumes,
-    is_sided,
-    scaled_quotient,
-    unit_of,
-    volumes_for_details,
-    weights_of,
-)
-from bvh.devices.exact.volumes import exact_volume, is_moderate
+from bvh.devices.exact.triangles import Volumes, is_sided, scaled_quotient
+from bvh.devices.exact.volumes import exact_sum, is_moderate
 
 TERM_SHARE = f8(2.0**-46)
 
@@ -110,18 +100,18 @@ def _by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
     """
     front, decided, found = bool(False), int(0), wp.vec3d()
     total_sure, total = bool(False), wp.vec2d()
-    unit, shift = unit_of(d)
+    unit, shift = triangles.unit_of(d)
     # Of the normal with d and with v0 - o; of d x (v0 - o) with v0 - v2 and with v1 - v0. A loop,
     # as compilers take long for a volume.
     for which in range(volumes):
         normal, of_u = which < 2, which == 2
-        a = floats.difference(wp.where(normal, v1, v0), wp.where(normal, v0, o), NONE)
+        a = floats.difference(wp.where(normal, v1, v0), wp.where(normal, v0, o), 0)
         to = wp.where(normal, v2, wp.where(of_u, v0, v1))
-        b = floats.difference(to, wp.where(of_u, v2, v0), NONE)
+        b = floats.difference(to, wp.where(of_u, v2, v0), 0)
         c = unit
         if which == 1:
-            c = floats.difference(v0, o, NONE)
-        sure, value = exact_volume(a, b, c)
+            c = floats.difference(v0, o, 0)
+        sure, value, _ = exact_sum(a, b, c, False)
         if which == 0:
             total_sure = sure and value[0] != ZERO
             total = value
@@ -129,8 +119,7 @@ def _by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
         else:
             rounded, w = floats.round_quotient(value, wp.abs(value[0]), total, wp.abs(total[0]))
             if which == 1:
-                f = floats.exponent(w) - shift
-                rounded = rounded and f > NORMAL_LOW and f < NORMAL_HIGH
+                rounded = rounded and triangles.is_normal(floats.exponent(w) - shift)
                 w = floats.scale_by(w, -shift)
             is_zero = value[0] == ZERO
             found[which - 1] = wp.where(is_zero, ZERO, w)
@@ -161,9 +150,12 @@ def _by(near: bool, sums: bool) -> tuple[Any, Any]:
     @wp.func
     def measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
         """Return the measures of a hit, as `exact_details` has them."""
-        x = volumes_for_details(o, d, v0, v1, v2)
+        # Scaled by the ray and the triangle alone, so that t, u and v are the same in any tree.
+        reach = wp.max(floats.largest(v0), wp.max(floats.largest(v1), floats.largest(v2)))
+        _scaled, _floor, e, k = triangles.scaled_ray(o, d, reach)
+        x = triangles.volumes_of(o, d, e, k, v0, v1, v2)
         t_sure, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
-        u_sure, u, v_sure, v = weights_of(x)
+        u_sure, u, v_sure, v = triangles.weights_of(x)
         front = x.total[0] < ZERO
         if near:
             if not t_sure:

@@ -10,7 +10,7 @@ from typing import Any
 import warp as wp
 
 from bvh.devices.exact import floats
-from bvh.devices.exact.floats import LARGEST, ONE, SMALLEST, TWO, ZERO, dd3, f8, i8
+from bvh.devices.exact.floats import LARGEST, ONE, SMALLEST, TWO, ZERO, dd3, f8
 from bvh.devices.exact.volumes import LOWEST, exact_sum
 from bvh.geometry import point_triangle
 from bvh.geometry.arithmetic import feature_distances
@@ -22,8 +22,7 @@ DOUBT, FLAT, NEAR = (
 )
 UNLIKE, SLENDER = f8(point_triangle.UNLIKE), f8(point_triangle.SLENDER)
 SIDE_ERROR = f8(point_triangle.SIDE_ERROR)
-NONE, HALF_SCALE, TWICE = i8(0), f8(0.25), i8(2)
-MOST, LEAST_EXPONENT, THRICE = i8(1022), i8(-1022), i8(3)
+QUARTER = f8(0.25)
 
 
 @wp.struct
@@ -31,7 +30,7 @@ class Measured:
     """A distance, times 2**exponent, and the weights of the nearest point, if they are `sure`."""
 
     distance: wp.float64
-    exponent: wp.int64
+    exponent: int
     u: wp.float64
     v: wp.float64
     sure: wp.bool
@@ -59,20 +58,20 @@ def _square_of(v: dd3):
 @wp.func
 def _off(p: wp.vec3d, q: wp.vec3d):
     """Return (v, e): p - q is v * 2**e, v about 1 or 0, as `offset` on CPUs."""
-    v, e = floats.difference(p, q, NONE), i8(0)
+    v, e = floats.difference(p, q, 0), int(0)
     if not floats.largest(floats.high(v)) < GREAT:
-        v, e = floats.difference(p * HALF_SCALE, q * HALF_SCALE, NONE), i8(2)
+        v, e = floats.difference(p * QUARTER, q * QUARTER, 0), 2
     k = floats.exponent(floats.largest(floats.high(v)))
-    k = wp.min(wp.max(k, LEAST_EXPONENT), MOST)
+    k = wp.min(wp.max(k, -1022), 1022)
     return v * floats.power_of_two(-k), e + k
 
 
 @wp.func
 def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     """Return (decided, v, e): (p - a) x (b - a) is v * 2**e (see `exact_cross` of CPUs)."""
-    v, w = floats.difference(p, a, NONE), floats.difference(b, a, NONE)
-    cross, shifts = dd3(), wp.vec3l()
-    sure, axes, most = bool(True), int(3), wp.int64(LOWEST)
+    v, w = floats.difference(p, a, 0), floats.difference(b, a, 0)
+    cross, shifts = dd3(), wp.vec3i()
+    sure, axes, most = bool(True), int(3), int(LOWEST)
     for axis in range(axes):
         along = dd3()
         along[axis, 0] = ONE
@@ -87,27 +86,13 @@ def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
 
 
 @wp.func
-def _to_corner(p: wp.vec3d, corner: wp.vec3d, k: wp.int64, u: wp.float64, v: wp.float64):
-    """Return the distance to a corner, of weights u and v, by differences times 2**k."""
-    square, scale = _square_of(floats.difference(p, corner, k))
-    return Measured(_root_of(square), scale - k, u, v, True)  # type: ignore[call-arg]
-
-
-@wp.func
-def _double_area(v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
-    """Return (normal of a face, sizes of its terms), multiplied by 2**(2 k)."""
-    ab, ac = floats.difference(v1, v0, k), floats.difference(v2, v0, k)
-    return floats.dd_cross(ab, ac), floats.cross_size(floats.high(ab), floats.high(ac))
-
-
-@wp.func
 def _sign_beyond(value: wp.float64, error: wp.float64):
     """Return the sign of a value, or 0 where its error could have changed it."""
     return wp.where(wp.abs(value) > error, floats.sign_of(value), 0)
 
 
 @wp.func
-def _side_of_edge(n: dd3, p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, k: wp.int64):
+def _side_of_edge(n: dd3, p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, k: int):
     """Return (sign, value) of n . ((b-a) x (p-a)) times 2**(2 k); sign 0 if it is unsure."""
     e, off = floats.difference(b, a, k), floats.difference(p, a, k)
     value = floats.dd_dot(n, floats.dd_cross(e, off))[0]
@@ -188,21 +173,21 @@ def _nearest_on(by_sums: bool) -> Any:
 
     @wp.func
     def _to_plane(
-        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: dd3,
+        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: int, n: dd3,
         n_size: wp.vec3d,
     ):  # fmt: skip
-        """Return the distance to the plane of a face, whose normal is that of `_double_area`."""
+        """Return the distance to the plane of a face; its normal n is multiplied by 2**(2 k)."""
         nearest = Measured()
         a = floats.difference(p, v0, k)
         volume = floats.dd_dot(n, a)
-        e, f = -THRICE * k, -TWICE * k
+        e, f = -3 * k, -2 * k
         nearest.sure = not (floats.largest(floats.high(n)) < KEPT * floats.largest(n_size))
         if wp.abs(volume[0]) < KEPT * floats.dot_size(n_size, floats.high(a)):
             # A point in the plane, or next to it.
             fits = by_sums
             if by_sums:
-                b, c = floats.difference(v1, v0, NONE), floats.difference(v2, v0, NONE)
-                fits, volume, e = exact_sum(b, c, floats.difference(p, v0, NONE), True)
+                b, c = floats.difference(v1, v0, 0), floats.difference(v2, v0, 0)
+                fits, volume, e = exact_sum(b, c, floats.difference(p, v0, 0), True)
             nearest.sure = nearest.sure and fits
         if volume[0] == ZERO:
             return nearest
@@ -215,7 +200,7 @@ def _nearest_on(by_sums: bool) -> Any:
 
     @wp.func
     def _by_region(
-        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, s: wp.float64
+        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: int, s: wp.float64
     ):  # fmt: skip
         """Return the nearest point, by the Voronoi region of the triangle that p is in.
 
@@ -229,8 +214,9 @@ def _nearest_on(by_sums: bool) -> Any:
         corner = wp.where(_sure_corner(b, bc, -ab), 1, corner)
         corner = wp.where(_sure_corner(c, ca, -bc), 2, corner)
         if corner >= 0:
+            square, scale = _square_of(floats.difference(p, _chosen(corner, v0, v1, v2), k))
             u, v = wp.where(corner == 1, ONE, ZERO), wp.where(corner == 2, ONE, ZERO)
-            return _to_corner(p, _chosen(corner, v0, v1, v2), k, u, v)
+            return Measured(_root_of(square), scale - k, u, v, True)  # type: ignore[call-arg]
         n, sizes = wp.cross(ab, -ca), floats.cross_size(ab, -ca)
         s0, w2 = _sure_side(n, sizes, ab, a)
         s1, w0 = _sure_side(n, sizes, bc, b)
@@ -247,7 +233,9 @@ def _nearest_on(by_sums: bool) -> Any:
         elif s2 < 0 and wp.dot(ca, c) > ZERO and wp.dot(-ca, a) > ZERO:
             edges = 4
         if in_face or edges == 0:
-            area, areas = _double_area(v0, v1, v2, k)
+            # The normal by double-doubles, and the sizes of its terms, times 2**(2 k).
+            e, f = floats.difference(v1, v0, k), floats.difference(v2, v0, k)
+            area, areas = floats.dd_cross(e, f), floats.cross_size(floats.high(e), floats.high(f))
             if not in_face:
                 # Flat faces are treated as their edges: no side is decided.
                 s0, s1, s2 = 0, 0, 0
@@ -297,7 +285,7 @@ def _nearest_on(by_sums: bool) -> Any:
         least = size * UNLIKE
         unlike = _has_below(a, b, c, least) or _has_below(v1 - v0, v2 - v1, v0 - v2, least)
         if size < GREAT and not unlike:
-            k = wp.min(-floats.exponent(size), MOST)
+            k = wp.min(-floats.exponent(size), 1022)
             nearest = _by_region(p, v0, v1, v2, k, floats.power_of_two(k))
             d = nearest.distance
             if d > ZERO:

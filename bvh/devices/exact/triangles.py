@@ -12,16 +12,12 @@ from typing import Any
 import warp as wp
 
 from bvh.devices.exact import floats
-from bvh.devices.exact.floats import DD_ERROR, INF, ONE, TWO, ZERO, dd3, f8, i8
-from bvh.devices.exact.volumes import exact_volume
+from bvh.devices.exact.floats import DD_ERROR, INF, ONE, TWO, ZERO, dd3, f8
+from bvh.devices.exact.volumes import exact_sum
 from bvh.geometry.arithmetic import edge_sides
 
-SIDE_ERROR, REACH = f8(edge_sides.SIDE_ERROR), i8(edge_sides.REACH)
-NONE = i8(0)
-# Exponents of `scaled_ray`.
-MOST_EXPONENT, FLOOR_EXPONENT, TWICE = i8(1022), i8(1064), i8(2)
-# Exponents of quotients that are normal doubles, and bounds of the filters of weights.
-NORMAL_LOW, NORMAL_HIGH = i8(-1020), i8(1020)
+SIDE_ERROR, REACH = f8(edge_sides.SIDE_ERROR), edge_sides.REACH
+# Bounds of the filters of weights.
 WEIGHT_SHARE, WEIGHT_FLOOR = f8(2.0**54 * 2.0**-100), f8(2.0**-700)
 
 
@@ -32,51 +28,20 @@ def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
     The floor is inf if the ray is too large or too small for filters.
     """
     e = floats.exponent(wp.max(floats.largest(o), reach))
-    k = wp.min(floats.exponent(floats.largest(d)), MOST_EXPONENT)
+    k = wp.min(floats.exponent(floats.largest(d)), 1022)
     scaled = d
     floor = INF
     if e >= -REACH and e <= REACH:
-        scaled = (d * floats.power_of_two(-k)) * floats.power_of_two(-TWICE * e)
-        floor = floats.power_of_two(TWICE * wp.abs(e) - FLOOR_EXPONENT)
+        scaled = (d * floats.power_of_two(-k)) * floats.power_of_two(-2 * e)
+        floor = floats.power_of_two(2 * wp.abs(e) - 1064)
     return scaled, floor, e, k
 
 
 @wp.func
 def unit_of(d: wp.vec3d):
     """Return (d', k) with d = 2**k d' and d' of size about 1, so that its volumes are exact."""
-    k = wp.min(wp.max(floats.exponent(floats.largest(d)), -MOST_EXPONENT), MOST_EXPONENT)
+    k = wp.min(wp.max(floats.exponent(floats.largest(d)), -1022), 1022)
     return floats.unrounded(d * floats.power_of_two(-k)), k
-
-
-@wp.func
-def close_edge_side(
-    o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
-):  # fmt: skip
-    """Return (decided, sign of d . ((a-o) x (b-o))), by doubles, then by double-doubles."""
-    p, q = a - o, b - a
-    value = wp.dot(d_scaled, wp.cross(p, q))
-    size = floats.dot_size(d_scaled, floats.cross_size(p, q))
-    decided = wp.abs(value) > SIDE_ERROR * size + floor
-    if not decided:
-        m, sizes = floats.sized_cross(floats.unrounded(d_scaled), floats.difference(a, o, NONE))
-        close, close_size = floats.sized_dot(m, sizes, floats.difference(b, a, NONE))
-        value = close[0]
-        decided = wp.abs(value) > TWO * DD_ERROR * close_size + floor
-    return decided, floats.sign_of(value)
-
-
-@wp.func
-def edge_side(
-    o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
-):  # fmt: skip
-    """Return (decided, sign of d . ((a-o) x (b-o))), at last by the exact volume."""
-    decided, side = close_edge_side(o, d, d_scaled, floor, a, b)
-    if not decided:
-        unit, _ = unit_of(d)
-        p, q = floats.difference(a, o, NONE), floats.difference(b, a, NONE)
-        decided, volume = exact_volume(p, q, unit)
-        side = floats.sign_of(volume[0])
-    return decided, side
 
 
 @wp.func
@@ -88,14 +53,35 @@ def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
         if sure and side == 0:
             along = dd3()
             along[axis, 0] = ONE
-            decided, value = exact_volume(unit, floats.difference(b, a, NONE), along)
+            decided, value, _ = exact_sum(unit, floats.difference(b, a, 0), along, False)
             sure = decided
             side = floats.sign_of(value[0])
     return sure, side
 
 
-def _triangle_side(edge_side: Any, by_rule: bool) -> Any:
-    """Return a function of triangles from one of edges; `by_rule`, it knows the edge rule."""
+def _triangle_side(by_sums: bool) -> Any:
+    """Return a function of rays and triangles; with `by_sums` it knows the edge rule, too."""
+
+    @wp.func
+    def edge_side(
+        o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
+    ):  # fmt: skip
+        """Return (decided, sign of d . ((a-o) x (b-o))): by doubles, double-doubles, exact sums."""
+        value = wp.dot(d_scaled, wp.cross(a - o, b - a))
+        size = floats.dot_size(d_scaled, floats.cross_size(a - o, b - a))
+        decided = wp.abs(value) > SIDE_ERROR * size + floor
+        if not decided:
+            p, q = floats.difference(a, o, 0), floats.difference(b, a, 0)
+            m, sizes = floats.sized_cross(floats.unrounded(d_scaled), p)
+            close, close_size = floats.sized_dot(m, sizes, q)
+            value = close[0]
+            decided = wp.abs(value) > TWO * DD_ERROR * close_size + floor
+            if by_sums:
+                if not decided:
+                    unit, _ = unit_of(d)
+                    decided, close, _ = exact_sum(p, q, unit, False)
+                    value = close[0]
+        return decided, floats.sign_of(value)
 
     @wp.func
     def triangle_side(
@@ -116,7 +102,7 @@ def _triangle_side(edge_side: Any, by_rule: bool) -> Any:
                 decided, side = edge_side(o, d, d_scaled, floor, a, b)
                 positive = positive or (decided and side > 0)
                 negative = negative or (decided and side < 0)
-                if by_rule:
+                if by_sums:
                     if once != 0 and decided and side == 0:
                         decided, side = _moved_side(d, a, b)
                 sure = sure and decided
@@ -134,7 +120,7 @@ def _triangle_side(edge_side: Any, by_rule: bool) -> Any:
     return triangle_side
 
 
-triangle_side, close_side = _triangle_side(edge_side, True), _triangle_side(close_edge_side, False)
+close_side, triangle_side = _triangle_side(False), _triangle_side(True)
 
 
 @wp.struct
@@ -159,13 +145,13 @@ class Volumes:
     u_size: wp.float64
     of_v: wp.vec2d  # (r x a) . p
     v_size: wp.float64
-    shift: wp.int64
+    shift: int
     in_range: wp.bool  # whether sizes are those that filters serve
 
 
 @wp.func
 def volumes_of(
-    o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
+    o: wp.vec3d, d: wp.vec3d, e: int, k: int, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
 ):  # fmt: skip
     """Return the volumes of a ray and a triangle; e and k are of `scaled_ray`."""
     a = floats.difference(v0, o, -e)
@@ -185,13 +171,18 @@ def volumes_of(
 
 
 @wp.func
+def is_normal(k: int):
+    """Return whether a quotient of this exponent is a normal double."""
+    return k > -1020 and k < 1020
+
+
+@wp.func
 def scaled_quotient(
-    n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64, e: wp.int64
+    n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64, e: int
 ):  # fmt: skip
     """Return (decided, n / d * 2**e), correctly rounded if decided: a normal double."""
     decided, t = floats.round_quotient(n, n_size, d, d_size)
-    f = floats.exponent(t) + e
-    return decided and f > NORMAL_LOW and f < NORMAL_HIGH, floats.scale_by(t, e)
+    return decided and is_normal(floats.exponent(t) + e), floats.scale_by(t, e)
 
 
 @wp.func
@@ -220,11 +211,3 @@ def weights_of(x: Volumes):
         v_sure = decided and is_sided(x)
         v = w
     return u_sure, u, v_sure, v
-
-
-@wp.func
-def volumes_for_details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return the volumes of a ray and a triangle, scaled by these alone, as `exact_details` has."""
-    reach = wp.max(floats.largest(v0), wp.max(floats.largest(v1), floats.largest(v2)))
-    _scaled, _floor, e, k = scaled_ray(o, d, reach)
-    return volumes_of(o, d, e, k, v0, v1, v2)

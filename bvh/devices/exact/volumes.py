@@ -10,15 +10,15 @@ Shewchuk 1997, "Adaptive precision floating-point arithmetic", section 2.
 import warp as wp
 
 from bvh.devices.exact import floats
-from bvh.devices.exact.floats import ONE, ZERO, dd3, f8, i8
+from bvh.devices.exact.floats import ONE, ZERO, dd3, f8
 from bvh.geometry.arithmetic import exact_sums
 
 # Six terms of a determinant, eight products of a term's high and low parts, four doubles a product.
 # Steps that take limbs off add a few.
-PRODUCTS = wp.constant(6 * 8 * 4)
+PRODUCTS = 6 * 8 * 4
 COMPONENTS = 6 * 8 * 4 + 8
 LIMB = f8(2.0**32)
-LOWEST = i8(-exact_sums.BASE)
+LOWEST = -exact_sums.BASE
 Expansion = wp.types.vector(length=COMPONENTS, dtype=wp.float64)
 
 # Numbers of other sizes are left to the CPU: of these no product of three overflows, and none loses
@@ -47,7 +47,7 @@ def exact_sum(p: dd3, q: dd3, r: dd3, cut: bool):
     # All is in one function: passing an expansion copies it, which takes longer than the sum.
     fits = is_moderate(p) and is_moderate(q) and is_moderate(r)
     e = Expansion()
-    n, k, limb, sign = int(0), int(0), wp.int64(0), wp.float64(1.0)
+    n, k, limb, sign = int(0), int(0), int(0), wp.float64(1.0)
     total, part = wp.vec2d(), wp.float64(0.0)
     limbs = wp.vec3d()
     # Three times two steps that take limbs off follow the products of 48 terms, four numbers each.
@@ -76,9 +76,9 @@ def exact_sum(p: dd3, q: dd3, r: dd3, cut: bool):
                 # The highest bit of the sum, which may have been rounded up to a power of two.
                 top = floats.exponent(total[0])
                 if total[1] < ZERO and total[0] == floats.power_of_two(top):
-                    top -= i8(1)
-                limb = top >> i8(5)
-            unit = floats.power_of_two((limb - i8(k)) << i8(5))
+                    top -= 1
+                limb = top >> 5
+            unit = floats.power_of_two((limb - k) << 5)
             if step % 2 == 0:
                 part = wp.floor(total[0] / unit)
                 x = -part * unit
@@ -114,16 +114,9 @@ def exact_sum(p: dd3, q: dd3, r: dd3, cut: bool):
                 rest += e[j]
             total = floats.fast_two_sum(total[0], total[1] + rest)
     if not cut:
-        return fits, total, i8(0)
+        return fits, total, 0
     if limbs[0] == ZERO:
         return fits, wp.vec2d(), LOWEST
     total = floats.fast_two_sum(sign * LIMB * limbs[0], sign * limbs[1])
     total = floats.fast_two_sum(total[0], total[1] + (sign / LIMB) * limbs[2])
-    return fits, total, (limb - i8(1)) << i8(5)
-
-
-@wp.func
-def exact_volume(p: dd3, q: dd3, r: dd3):
-    """Return (decided, double-double) of the volume r . (p x q), with its exact sign."""
-    fits, value, _ = exact_sum(p, q, r, False)
-    return fits, value
+    return fits, total, (limb - 1) << 5

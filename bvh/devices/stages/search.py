@@ -24,9 +24,9 @@ from bvh.devices.stages.moved import handedness, moved_ray
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work, put, ray_of, row_at
 
 # The bottom of the part of a leaf's tree on a stack.
-LEAVE = wp.constant(1 - 2**31)
+LEAVE = 1 - 2**31
 # What is searched in place of a leaf.
-IN_TOP, IN_TREE = wp.constant(-1), wp.constant(-2)
+IN_TOP, IN_TREE = -1, -2
 # A bound above all parameters of boxes.
 NOT_MET = f4(3.0e38)
 SHARE4 = f4(2.0**-20)
@@ -44,13 +44,14 @@ _LOAD = """
 """
 
 _SLAB = """
+    wp::vec_t<3, wp::float32> sum;
+    for (int k = 0; k < 3; ++k)
 #if defined(__CUDA_ARCH__)
-    float sum;
-    asm("fma.rn.f32 %0, %1, %2, %3; // slab" : "=f"(sum) : "f"(a), "f"(b), "f"(c));
-    return sum;
+        asm("fma.rn.f32 %0, %1, %2, %3; // slab" : "=f"(sum[k]) : "f"(a[k]), "f"(b[k]), "f"(c[k]));
 #else
-    return a * b + c;
+        sum[k] = a[k] * b[k] + c[k];
 #endif
+    return sum;
 """
 
 
@@ -72,8 +73,8 @@ def load_codes(rows: wp.array(dtype=wp.vec4i), i: int) -> wp.vec4i:
 
 
 @wp.func_native(_SLAB)
-def slab(a: wp.float32, b: wp.float32, c: wp.float32) -> wp.float32:
-    """Return a * b + c, rounded once or twice."""
+def slab(a: wp.vec3, b: wp.vec3, c: wp.vec3) -> wp.vec3:
+    """Return a * b + c of each component, rounded once or twice."""
 
 
 @wp.func
@@ -99,27 +100,13 @@ def _frame_of(
 
 
 @wp.func
-def _by_sign(inverse: wp.vec3, a: wp.vec3, b: wp.vec3):
-    """Return the components of `a`, of `b` where the inverse is negative."""
-    return wp.vec3(
-        wp.where(inverse[0] < ZERO4, b[0], a[0]), wp.where(inverse[1] < ZERO4, b[1], a[1]),
-        wp.where(inverse[2] < ZERO4, b[2], a[2]),
-    )  # fmt: skip
-
-
-@wp.func
 def _entry(
-    x_low: wp.float32, x_high: wp.float32, y_low: wp.float32, y_high: wp.float32,
-    z_low: wp.float32, z_high: wp.float32, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3,
-    reach: wp.vec2,
+    low: wp.vec3, high: wp.vec3, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3, reach: wp.vec2
 ):  # fmt: skip
-    """Return where a ray enters a box, NOT_MET if it does not between the numbers of `reach`."""
-    a, b = slab(x_low, inverse[0], lower[0]), slab(x_high, inverse[0], upper[0])
-    c, d = slab(y_low, inverse[1], lower[1]), slab(y_high, inverse[1], upper[1])
-    e, f = slab(z_low, inverse[2], lower[2]), slab(z_high, inverse[2], upper[2])
-    enter = wp.max(wp.max(wp.min(a, b), wp.min(c, d)), wp.max(wp.min(e, f), reach[0]))
-    leave = wp.min(wp.min(wp.max(a, b), wp.max(c, d)), wp.min(wp.max(e, f), reach[1]))
-    return wp.where(enter <= leave, enter, NOT_MET)
+    """Return where a ray enters the box low..high, NOT_MET if it does not within `reach`."""
+    a, b = slab(low, inverse, lower), slab(high, inverse, upper)
+    enter = wp.max(wp.max(wp.min(a, b)), reach[0])
+    return wp.where(enter <= wp.min(wp.min(wp.max(a, b)), reach[1]), enter, NOT_MET)
 
 
 @functools.cache
@@ -167,7 +154,7 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                 ray = local_rays.local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))
             if ray.state == local_rays.OTHER:
                 work.known[place] = marks.LISTED
-                return marks.FOR_CPU
+                return marks.UNDECIDED
             if ray.state == local_rays.MISSES:
                 # The last entry is that of the frame.
                 top -= 1
@@ -177,8 +164,7 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                         code = int(marks.DONE)
             first, last = local_rays.sure_range(ray, q.t_min, q.t_max)
             p, toward, inverse = ray.p, ray.d, ray.inverse
-            lower = _by_sign(inverse, ray.near, ray.far)
-            upper = _by_sign(inverse, ray.far, ray.near)
+            lower, upper = ray.lower, ray.upper
             low, end, edge, t_error = ray.low, wp.float32(ray.end), ray.edge, ray.t_error
             slack, mask = f4(ray.slack), q.mask
             # Where the first of those kept may be hit, in a tree; the sides of faces in the world.
@@ -191,8 +177,10 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                     x, y, z = load_three(target.boxes, code)
                     pair = load_codes(target.children, code)
                     reach = wp.vec2(low, end)
-                    enter = _entry(x[0], x[1], y[0], y[1], z[0], z[1], inverse, lower, upper, reach)
-                    other = _entry(x[2], x[3], y[2], y[3], z[2], z[3], inverse, lower, upper, reach)
+                    a, b = wp.vec3(x[0], y[0], z[0]), wp.vec3(x[1], y[1], z[1])
+                    enter = _entry(a, b, inverse, lower, upper, reach)
+                    a, b = wp.vec3(x[2], y[2], z[2]), wp.vec3(x[3], y[3], z[3])
+                    other = _entry(a, b, inverse, lower, upper, reach)
                     one = wp.where(pair[1] > 0, ~pair[0], pair[0])
                     two = wp.where(pair[3] > 0, ~pair[2], pair[2])
                     swap = other < enter
@@ -313,7 +301,7 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
         work.known[place] = marks.LISTED
         work.kept_count[place] = kept
         work.kept[0, place] = single
-        return wp.where(kept > work.kept.shape[0], marks.TOO_MANY, marks.TO_DECIDE)
+        return wp.where(kept > work.kept.shape[0], marks.CROWDED, marks.DECIDE)
 
     return search
 
