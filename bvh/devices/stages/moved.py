@@ -24,33 +24,27 @@ DET_SHARE = f8(2.0**-48)
 
 
 @wp.func
-def _linear_part(maps: wp.array2d(dtype=wp.vec4d), leaf: wp.int32):
-    """Return the three rows of a leaf's map without their last numbers, and these."""
-    x, y, z = maps[leaf, 0], maps[leaf, 1], maps[leaf, 2]
-    a, b, c = wp.vec3d(x[0], x[1], x[2]), wp.vec3d(y[0], y[1], y[2]), wp.vec3d(z[0], z[1], z[2])
-    return a, b, c, wp.vec3d(x[3], y[3], z[3])
-
-
-@wp.func
 def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
     """Return (origin, direction, error) of a ray in the coordinates of a leaf's tree.
 
     In the box of the tree, no point of the ray is off by more than `error`.
     """
-    a, b, c, shift = _linear_part(target.inverses, leaf)
-    origin = wp.vec3d(wp.dot(a, o), wp.dot(b, o), wp.dot(c, o)) + shift
-    direction = wp.vec3d(wp.dot(a, d), wp.dot(b, d), wp.dot(c, d))
-    extent = TWO * wp.abs(o) + target.reach[leaf]
-    sizes = wp.vec3d(
-        floats.dot_size(a, extent), floats.dot_size(b, extent), floats.dot_size(c, extent)
-    )
-    return origin, direction, ERROR_SHARE * floats.largest(sizes + wp.abs(shift)) + FLOOR
+    extent, error = TWO * wp.abs(o) + target.reach[leaf], wp.float64(0.0)
+    origin, direction = wp.vec3d(), wp.vec3d()
+    for axis in range(3):
+        row = target.inverses[leaf, axis]
+        a = wp.vec3d(row[0], row[1], row[2])
+        origin[axis] = wp.dot(a, o) + row[3]
+        direction[axis] = wp.dot(a, d)
+        error = wp.max(error, floats.dot_size(a, extent) + wp.abs(row[3]))
+    return origin, direction, ERROR_SHARE * error + FLOOR
 
 
 @wp.func
 def handedness(target: Target, leaf: wp.int32):
     """Return 1 if the map of a leaf keeps the sides of faces, -1 if it swaps them, 0 if unsure."""
-    a, b, c, _ = _linear_part(target.inverses, leaf)
+    x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
+    a, b, c = wp.vec3d(x[0], x[1], x[2]), wp.vec3d(y[0], y[1], y[2]), wp.vec3d(z[0], z[1], z[2])
     det, size = wp.dot(a, wp.cross(b, c)), floats.dot_size(a, floats.cross_size(b, c))
     return wp.where(wp.abs(det) > DET_SHARE * size + FLOOR, floats.sign_of(det), 0)
 
