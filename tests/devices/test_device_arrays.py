@@ -82,16 +82,16 @@ def test_read_in_place() -> None:
     """What is float64 and contiguous is not copied; other numbers are converted."""
     device, rows = wp.get_device(DEVICE), np.arange(12.0).reshape(2, 2, 3)
     given = wp.array(rows, dtype=wp.float64, device=device)
-    array, shape = read("points", given, device, np.float64, 3)
+    array, shape = read("points", given, device, wp.vec3d)
     assert (array.ptr, shape) == (given.ptr, (2, 2))
     for other in (wp.array(rows, dtype=wp.float32, device=device), given[:, :1]):
-        array, shape = read("points", other, device, np.float64, 3)
+        array, shape = read("points", other, device, wp.vec3d)
         assert shape == other.shape[:2]
         assert array.numpy().tolist() == other.numpy().reshape(-1, 3).tolist()
     with pytest.raises(ValueError, match=r"points must have shape \(..., 3\), got \(2, 2\)"):
-        read("points", np.ones((2, 2)), device, np.float64, 3)
+        read("points", np.ones((2, 2)), device, wp.vec3d)
     with pytest.raises(TypeError, match="points must be numbers"):
-        read("points", ["a"], device, np.float64, 3)
+        read("points", ["a"], device, wp.vec3d)
 
 
 def test_gradients(rng: np.random.Generator) -> None:
