@@ -17,7 +17,7 @@ from bvh.queries.hierarchy import BVH
 __all__ = ["BVHTree"]
 __dir__ = __all__.copy
 
-# Location, normal, polygon and distance.
+# Location, normal, polygon and distance; four None for a miss.
 Found = tuple[Any, Any, int | None, float | None]
 NOTHING: Found = (None, None, None, None)
 
@@ -117,5 +117,6 @@ class BVHTree:
         return sorted(set(zip(*faces, strict=True)))
 
     def _found(self, at: Any, prim: Any, distance: Any) -> Found:
+        """Return the result for a point on a triangle, `prim`, of a polygon."""
         normal = normals_of(self.tree.vertices[self.tree.faces[prim]])
         return _vector(at), _vector(normal), int(self.tree.face_of(prim)), float(distance)

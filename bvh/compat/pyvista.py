@@ -159,4 +159,5 @@ class Accessor:
 
 
 def _tree_of(other: Any) -> BVH:
+    """Return the tree over another data set, kept by its accessor, or over any mesh."""
     return other.bvh.tree if isinstance(other, pv.DataSet) else BVH.from_mesh(other)

@@ -129,7 +129,7 @@ class RayMeshIntersector:
         return contains(self.mesh, points)
 
     def _cast(self, origins: ArrayLike, directions: ArrayLike) -> tuple[BVH, Floats, Floats]:
-        """Return the tree and the checked rays."""
+        """Return the tree and the checked rays: origins and directions (n, 3)."""
         o, d = rows("ray_origins", origins), rows("ray_directions", directions)
         if o.shape != d.shape:
             raise ValueError(
@@ -185,7 +185,10 @@ def is_flag(value: object) -> bool:
 
 
 def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
-    """Return the first `limit` hits of each ray, as a mask, of those in the mask `keep`."""
+    """Return the mask of the first `limit` hits of each ray among those in the mask `keep`.
+
+    `ray` has the ray of each hit, in ascending order.
+    """
     chosen = np.flatnonzero(keep)
     first = np.searchsorted(ray[chosen], ray[chosen])
     result = np.zeros(len(ray), np.bool_)
