@@ -4,8 +4,6 @@ Modification times of VTK miss some changes: NumPy writes to its memory without 
 data sets are compared by checksums of points and cells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

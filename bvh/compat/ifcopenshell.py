@@ -4,8 +4,6 @@ Elements come from `ifcopenshell.geom.iterator`. Solids clash, too, if they shar
 or one is in the other. A mesh that is not closed is a surface, without an inside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

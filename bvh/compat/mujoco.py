@@ -4,9 +4,7 @@ Boxes, meshes, height fields, spheres and capsules are exact; cylinders and elli
 meshes, off by less than a ten thousandth of their size; planes are tested separately.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import trimesh
@@ -93,7 +91,7 @@ class ModelScene:
             geoms.append(number)
         self.geom_id = np.array(geoms, np.int32)
 
-    def follow(self, data: Any) -> ModelScene:
+    def follow(self, data: Any) -> Self:
         """Move the geoms to where a state of the model has them."""
         maps = np.tile(np.eye(4), (len(self.geom_id), 1, 1))
         maps[:, :3, 3] = data.geom_xpos[self.geom_id]

@@ -1,9 +1,7 @@
 """Arguments and results as in Open3D: arrays or Tensors, ids and normals of its geometries."""
 
-from __future__ import annotations
-
 from functools import partialmethod
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -38,7 +36,7 @@ class NumpyTensor(np.ndarray[Any, Any]):
         """Return a view as a plain array."""
         return self.view(np.ndarray)
 
-    def cpu(self) -> NumpyTensor:
+    def cpu(self) -> Self:
         """Return the array itself, which is on the CPU."""
         return self
 
@@ -109,7 +107,7 @@ def is_tensor(value: object) -> bool:
     return kind.__name__ == "Tensor" and kind.__module__.partition(".")[0] == "open3d"
 
 
-def plain(value: Given | None) -> ArrayLike:
+def plain(value: Any) -> ArrayLike:
     """Return a Tensor as a numpy array, and any other value unchanged."""
     return cast(ArrayLike, value.cpu().numpy() if is_tensor(value) else value)
 

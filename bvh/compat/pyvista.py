@@ -4,8 +4,6 @@ PyVista 0.48 and later finds it by its entry point; `from bvh.compat import pyvi
 with any version that has accessors.
 """
 
-from __future__ import annotations
-
 from inspect import isfunction
 from typing import Any
 

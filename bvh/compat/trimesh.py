@@ -4,8 +4,6 @@
 replace `ray` and `nearest` of one mesh. `CollisionManager` replaces that of `trimesh.collision`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

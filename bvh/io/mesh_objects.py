@@ -179,14 +179,14 @@ def _of_meshio(mesh: Any) -> Polygons:
 def _surface_of_cells(
     points: NDArray[np.float64], blocks: list[tuple[str, Any, Ints]]
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
-    """Return corners and offsets of the polygons on the surface of cells, and the cell of each."""
-    # Flat cells stay as they are; solid ones are replaced by the facets that no other cell shares,
-    # solid or flat, wound so that they face outward. Points and lines have no surface; cells of
-    # unknown kinds are left out with a warning. Of curved cells only the corners are used.
-    #
-    # `blocks` holds the kind of some cells, whose trailing digits are ignored, their vertices, one
-    # row for each cell, and their numbers. Corners and offsets are as those of
-    # `polygons.corner_lists`, but unchecked.
+    """Return corners and offsets of the polygons on the surface of cells, and the cell of each.
+
+    `blocks` are the kind of some cells, whose trailing digits are ignored, their vertices, one row
+    for each cell, and their numbers. Flat cells stay as they are; solid ones are replaced by the
+    facets that no other cell shares, solid or flat, wound so that they face outward. Points and
+    lines have no surface; cells of unknown kinds are left out with a warning. Of curved cells only
+    the corners are used. Corners and offsets are as those of `Polygons`, but unchecked.
+    """
     flat: list[tuple[Ints, Ints]] = []
     solid: list[tuple[str, Ints, Ints]] = []
     for name, cells, ids in blocks:
@@ -229,7 +229,10 @@ def _surface_of_cells(
 def _outside(
     points: NDArray[np.float64], flat: list[tuple[Ints, Ints]], solid: list[tuple[str, Ints, Ints]]
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Yield the facets of solid cells that no other cell shares."""
+    """Yield the facets of solid cells that no other cell shares, and the cell of each.
+
+    `flat` are vertices and numbers of flat cells of one size, `solid` also their kind.
+    """
     if not solid:
         return
     facets = []
@@ -239,20 +242,20 @@ def _outside(
             raise ValueError(f"cells must index the {len(points)} vertices")
         # Of a cell with a vertex that is not finite, only the facets with that vertex stay, which
         # trees ignore. NaN, as of cells without a size, leaves the winding of facets unchanged.
-        sound = np.asarray(finite[cells].all(axis=1))
+        is_finite = np.asarray(finite[cells].all(axis=1))
         with np.errstate(all="ignore"):
             local = points[cells]
             local -= local.mean(axis=1, keepdims=True)
             # Relative to the cell's size, so that no product over- or underflows.
             local /= np.abs(local).max(axis=(1, 2), keepdims=True)
         for corners in FACETS[kind]:
-            rows, spans = cells[:, corners], local[:, corners]
+            rows, places = cells[:, corners], local[:, corners]
             with np.errstate(invalid="ignore"):
-                normal = np.cross(spans, np.roll(spans, -1, axis=1)).sum(axis=1)
+                normal = np.cross(places, np.roll(places, -1, axis=1)).sum(axis=1)
                 # Files differ on which way the first facet of a wedge faces.
-                inward = (normal * spans.mean(axis=1)).sum(axis=1) < 0.0
-            counts = sound | ~finite[rows].all(axis=1)
-            facets.append((np.where(inward[:, None], rows[:, ::-1], rows)[counts], ids[counts]))
+                inward = (normal * places.mean(axis=1)).sum(axis=1) < 0.0
+            stays = is_finite | ~finite[rows].all(axis=1)
+            facets.append((np.where(inward[:, None], rows[:, ::-1], rows)[stays], ids[stays]))
     # A facet is single if it differs from both neighbours in sorted order. Flat cells, which may
     # equal one, come after all facets.
     comparable = [rows for rows, _ in facets + flat if rows.shape[1] <= WIDEST]
@@ -269,7 +272,10 @@ def _outside(
 
 
 def _keys(rows: Ints) -> Ints:
-    """Return the vertices of facets in ascending order, each once, after -1 up to WIDEST."""
+    """Return a row of WIDEST for each facet: its vertices in ascending order, each once, after -1.
+
+    Facets are equal if their keys are.
+    """
     keys = np.full((len(rows), WIDEST), -1, np.int64)
     keys[:, : rows.shape[1]] = np.sort(rows, axis=1)
     # Two corners of a hexahedron may be the same vertex, so that a facet is a triangle.

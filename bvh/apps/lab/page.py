@@ -210,6 +210,7 @@ class RayLab(Page):
         """Call a function when the user changes a control, not when `_show` does."""
 
         def update(_: object) -> None:
+            """Call it, if it was the user."""
             with self._lock:
                 if not self._silent:
                     act()
@@ -223,6 +224,7 @@ class RayLab(Page):
         self._show(state, name)
 
     def _add_box(self) -> None:
+        """Show one box or two, as is chosen."""
         state = replace(self._state, second=self._second.value)
         self._frame = framed(state)
         self._show(state)

@@ -1,7 +1,5 @@
 """Contacts and distances of two meshes, as `trimesh.collision` returns them, and where they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable
 
 import numpy as np

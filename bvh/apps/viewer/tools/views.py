@@ -1,7 +1,5 @@
 """Views of a page: camera positions, ground and axes, and pictures."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Collection
 from typing import Any
@@ -89,6 +87,7 @@ class Views:
         self._shadow.value = True
 
     def draw_shadow(self) -> None:
+        """Draw the shadow below the scene, if it is chosen, in place of the one before."""
         session, scene = self._session, self._session.client.scene
         if scene.get_handle_by_name(SHADOW):
             scene.remove_by_name(SHADOW)
@@ -124,6 +123,7 @@ class Views:
         scene.add_frame("/axes", axes_length=0.4, axes_radius=0.008, position=bounds[0])
 
     def _save(self) -> None:
+        """Send the client a picture of its view, as a file to save."""
         from PIL import Image
 
         camera, client = self._session.client.camera, self._session.client
