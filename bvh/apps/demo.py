@@ -66,10 +66,10 @@ class Motion:
                 button.on_click(lambda event, trial=trial: self._try(event.client_id, trial))
             self._moves = gui.add_checkbox("Moons move", False)
         self._moves.on_update(lambda _: self._move())
-        viewer._dress(self._dress)
+        viewer._on_each_page(self._prepare)
         threading.Thread(target=self._run, name="demo", daemon=True).start()
 
-    def _dress(self, session: Session) -> None:
+    def _prepare(self, session: Session) -> None:
         """Show clay, and in the mesh the shadows of what does not move."""
         session.views.ground(without=self._ids.tolist())
         session.shade("clay")

@@ -203,12 +203,10 @@ def mj_ray(
     flg_static: Any = 1, bodyexclude: int = -1, geomid: Any = None, normal: Any = None,
 ) -> float:  # fmt: skip
     """Return the distance of a ray's hit, as ``mujoco.mj_ray``: in units of vec; -1 for a miss."""
-    given = np.reshape(pnt, (1, 3)).astype(float), np.reshape(vec, (1, 3)).astype(float)
-    t, geom, n = world._cast(*given, geomgroup, flg_static, bodyexclude, np.inf, normal is not None)
-    if geomid is not None:
-        geomid[0] = geom[0]
-    if normal is not None:
-        np.asarray(normal).reshape(-1)[:] = n[0]
+    t = np.empty(1)
+    mj_multiRay(
+        world, pnt, vec, geomgroup, flg_static, bodyexclude, geomid, t, normal, cutoff=np.inf
+    )
     return float(t[0])
 
 

@@ -69,15 +69,13 @@ def selected(found: Selection | None, seconds: float, drawn: int, count: int = 0
     if found is None:
         hint = "Choose rectangle or lasso and drag, or hold shift."
         return block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
+    text = f'Selected <b id="bvh-selected">{grouped(len(found))}</b> '
     if found.what == "instances":
-        text = (
-            f'Selected <b id="bvh-selected">{grouped(len(found))}</b> of {grouped(count)} instances'
-        )
-        return block(f'<span id="bvh-selection">{text} in {_milliseconds(seconds)}</span>')
+        text += f"of {grouped(count)} instances in {_milliseconds(seconds)}"
+        return block(f'<span id="bvh-selection">{text}</span>')
     instances = len(np.unique(found.instance_id))
-    text = (
-        f'Selected <b id="bvh-selected">{grouped(len(found))}</b> {found.what} of '
-        f'<span id="bvh-selected-instances">{grouped(instances)}</span> '
+    text += (
+        f'{found.what} of <span id="bvh-selected-instances">{grouped(instances)}</span> '
         f"{'instance' if instances == 1 else 'instances'} in {_milliseconds(seconds)}"
     )
     if drawn < len(found):

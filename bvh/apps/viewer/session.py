@@ -204,7 +204,7 @@ class Session:
             "escape": lambda _: self._clear(),
             "hide": lambda event: self._hide(int(event["id"])),
             "frame": lambda event: self._frame_instance(int(event["id"])),
-            "dark": lambda event: self._dress(bool(event["value"])),
+            "dark": lambda event: self._set_scheme(bool(event["value"])),
             "narrow": lambda _: self.views.look("Iso"),
         })  # fmt: skip
         with gui.add_folder("View"):
@@ -228,7 +228,7 @@ class Session:
         self._cursor.on_update(lambda _: self._hover())
         self._picture.on_update(lambda _: self._choose_picture())
 
-    def _dress(self, dark: bool) -> None:
+    def _set_scheme(self, dark: bool) -> None:
         """Set the colour scheme of the client's system."""
         self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
 

@@ -71,7 +71,7 @@ class Viewer(Page):
         self.scene, self._copy = scene, SceneCopy(scene)
         self._title, self._up, self._max_faces, self._threads = title, up, max_faces, threads
         self._sessions: dict[int, Session] = {}
-        self._begin: Callable[[Session], None] | None = None
+        self._on_open: Callable[[Session], None] | None = None
         self._last: Session | None = None
         # Set while there is a page, so that the thread sleeps without one, and at the end.
         self._has_pages = threading.Event()
@@ -136,14 +136,14 @@ class Viewer(Page):
                 self.pick,
             )  # fmt: skip
 
-    def _dress(self, begin: Callable[[Session], None]) -> None:
+    def _on_each_page(self, begin: Callable[[Session], None]) -> None:
         """Call a function with each open page, and with each one that is opened later."""
         with self._copy.lock:
-            self._begin = begin
+            self._on_open = begin
             for session in list(self._sessions.values()):
                 begin(session)
 
-    def _leave(self) -> None:
+    def _stop_threads(self) -> None:
         """Stop the thread and close all pages."""
         self._has_pages.set()
         self._thread.join(PATIENCE)
@@ -162,8 +162,8 @@ class Viewer(Page):
             )
             self._sessions[client.client_id] = self._last
             self._has_pages.set()
-            if self._begin is not None:
-                self._begin(self._last)
+            if self._on_open is not None:
+                self._on_open(self._last)
         # If it disconnected before this call, the event for that has passed.
         if client.client_id not in self._server.get_clients():
             self._remove(client)

@@ -61,9 +61,9 @@ class Views:
             opening = NARROW if self._parallel.value else WIDE
             size = max(now.width, 1), max(now.height, 1)
             framed = Camera.framing(shown, along, self._up, opening, *size, fill=FILL)
-            self._stand(framed.eye, shown.mean(axis=0), opening)
+            self._set_camera(framed.eye, shown.mean(axis=0), opening)
 
-    def _stand(self, eye: Floats, target: Floats, opening: float) -> None:
+    def _set_camera(self, eye: Floats, target: Floats, opening: float) -> None:
         """Set the page's camera; `opening` is the vertical field of view in degrees."""
         camera = self._session.client.camera
         with self._session.client.atomic():
@@ -79,7 +79,7 @@ class Views:
         opening = NARROW if self._parallel.value else WIDE
         target = np.asarray(camera.look_at)
         scale = np.tan(0.5 * camera.fov) / np.tan(0.5 * np.radians(opening))
-        self._stand(target + scale * (np.asarray(camera.position) - target), target, opening)
+        self._set_camera(target + scale * (np.asarray(camera.position) - target), target, opening)
 
     def ground(self, without: Collection[int] = ()) -> None:
         """Show the shadow of the scene without some instances: those that may move."""
