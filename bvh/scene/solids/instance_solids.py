@@ -13,18 +13,39 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates
+from bvh.scene.solids.round_relations import Solid, nearest_parts, relation_of, round_of
 from bvh.tree.primitives import Triangles
 
 Rows = NDArray[np.int64]
 
 
 class InstanceSolids:
-    """The meshes of a scene's instances in world coordinates; trees are built when first needed."""
+    """A scene's instances in world coordinates; trees over meshes are built when first needed."""
 
     def __init__(self, view: SceneView) -> None:
         self.view = view
         # A tree over the mesh of an instance, whose leaves are all over triangles.
         self.tree = cache(self._tree)
+
+    def solid(self, query: str, owner: int) -> Solid:
+        """Return an instance as a solid; raise a ValueError that names the query if it is none."""
+        name, trees = f"instance {owner}", self.view.tree_of[self.leaves(owner)]
+        if not self.view.round_trees[trees].any():
+            must_bound_a_solid(query, name, self.tree(owner))
+            return self.tree(owner)
+        if len(trees) != 1:
+            raise ValueError(f"{query} needs one sphere or capsule a solid, but {name} has more")
+        (leaf,) = self.leaves(owner)
+        return round_of(query, name, self.view.trees[trees[0]].primitives, self.view.maps[leaf])
+
+    def relation(self, pair: tuple[int, int], margin: float, threads: int) -> str:
+        """Return `BVH.relation` of two instances."""
+        first, second = (self.solid("relations", owner) for owner in pair)
+        if isinstance(first, BVH) and isinstance(second, BVH):
+            return str(first.relation(second, margin=margin, threads=threads))
+        found = relation_of(first, second)
+        near = found == "disjoint" and nearest_parts(first, second, margin) is not None
+        return "touching" if near else found
 
     def leaves(self, owner: int) -> Rows:
         """Return the visible leaves of an instance."""
@@ -75,9 +96,7 @@ def find_relations(
     pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
     answers = []
     for k, (a, b) in enumerate(pairs.tolist()):
-        for owner in (a, b):
-            must_bound_a_solid("relations", f"instance {owner}", solids.tree(owner))
-        answers.append(solids.tree(a).relation(solids.tree(b), margin=margin, threads=threads))
+        answers.append(solids.relation((a, b), margin, threads))
         if progress is not None:
             progress(k + 1, len(pairs))
     relation = np.array(answers, "<U11")

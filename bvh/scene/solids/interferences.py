@@ -12,6 +12,7 @@ from bvh.runtime.arguments import number_of
 from bvh.runtime.threads import Progress
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_solids import InstanceSolids, Rows, near_instances
+from bvh.scene.solids.round_relations import Round, nearest_parts
 from bvh.tree.primitives import THIN, Triangles
 
 Reals = NDArray[np.float64]
@@ -74,6 +75,12 @@ def find_interferences(
 def _state_of(solids: InstanceSolids, owner: int) -> _State:
     """Return whether the mesh of an instance is a solid."""
     view = solids.view
+    if view.round_trees[view.tree_of[solids.leaves(owner)]].any():
+        try:
+            solids.solid("interferences", owner)
+        except ValueError as error:
+            return _State(-1, False, str(error))
+        return _State(0, True, None)
     for leaf in solids.leaves(owner).tolist():
         primitives = view.trees[view.tree_of[leaf]].primitives
         if not isinstance(primitives, Triangles):
@@ -97,6 +104,14 @@ def _row_of(
         # No query measures both.
         boxes = "boxes are within the margin" if margin else "boxes meet"
         return _Row(UNKNOWN, nan, nan, nan, NOWHERE, f"{boxes}; {why}")
+    ends = [solids.solid("interferences", owner) for owner in pair] if not why else []
+    if any(isinstance(solid, Round) for solid in ends):
+        relation = solids.relation(pair, margin, threads)
+        found = nearest_parts(ends[0], ends[1], margin)
+        depth = nan if relation not in ("touching", "disjoint") else 0.0
+        at = (found.distance, found.position) if found else (0.0, NOWHERE)
+        note = "" if depth == 0.0 else "spheres and capsules have no volume and depth here"
+        return None if relation == "disjoint" else _Row(relation, depth, depth, *at, note)
     first, second = map(solids.tree, pair)
     if why:
         near = first.distance_to(second, max_distance=margin, threads=threads)

@@ -33,7 +33,7 @@ def distances(
     hint: Any, threads: int | None, progress: ProgressLike | None,
 ) -> Clearances:  # fmt: skip
     """Return the result of `BVH.distance_to`; hints are checked, and save nothing."""
-    maps, limits = _maps_of(other, transform), lengths("max_distance", max_distance)
+    maps, limits = maps_of(other, transform), lengths("max_distance", max_distance)
     hints = hint_pairs(hint, tree._arrays, other._arrays)
     shape = common_shape(
         transform=maps.shape[:-2], max_distance=limits.shape, hint=hints.shape
@@ -51,7 +51,7 @@ def contacts(tree: TreeBase, other: TreeBase) -> Any:
     def run(
         transform: Reals | None, itself: bool, threads: int, progress: Progress | None
     ) -> NDArray[np.int32]:
-        view = _view_of(tree, other, _maps_of(other, transform))
+        view = _view_of(tree, other, maps_of(other, transform))
         pairs = RoundInstances(view, view).touching(0, 0 if itself else 1, itself)
         if progress is not None:
             progress(1, 1)
@@ -70,7 +70,7 @@ def leaf_contacts(
     of the same scene, and pairs of parts of one leaf count once.
     """
     if isinstance(content, TreeBase):
-        one, maps = np.zeros(1, np.int32), _maps_of(content, transform)[None]
+        one, maps = np.zeros(1, np.int32), maps_of(content, transform)[None]
         content = SceneView([content], one, maps, np.ones(1, np.uint32), one)
     elif transform is not None:
         raise ValueError("transform must be None for two scenes with spheres or capsules")
@@ -82,7 +82,7 @@ def leaf_contacts(
     return ~rounds, found
 
 
-def _maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
+def maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
     """Return checked maps (..., 3, 4)."""
     if transform is None:
         return STILL
