@@ -24,7 +24,7 @@ from bvh.runtime.registry import enrolled
 from bvh.tree.primitives import Triangles
 
 if TYPE_CHECKING:
-    from bvh.surfaces.contacts import Pairs
+    from bvh.surfaces.cells import Pairs
     from bvh.surfaces.surface import Surface
 
 Relation = Literal["disjoint", "touching", "overlapping", "inside", "contains", "equal"]

@@ -20,17 +20,10 @@ import numpy as np
 from bvh.geometry.arithmetic.games import choices, equaliser
 from bvh.geometry.arithmetic.rational import exact_point
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.contacts import Pairs, edges_that_meet
-from bvh.surfaces.relations import NAMES, parts_inside, relation_of
+from bvh.surfaces.cells import Pairs, edges_that_meet
+from bvh.surfaces.relations import NAMES, have_same_faces, parts_inside, relation_of
 from bvh.surfaces.sections import clipped_to_box
-from bvh.surfaces.surface import (
-    Reals,
-    Surface,
-    Whole,
-    distances_to_faces,
-    have_same_faces,
-    unit_normals,
-)
+from bvh.surfaces.surface import Reals, Surface, Whole, distances_to_faces, unit_normals
 
 # The search ends where the depth is known to this share of it, or of the coordinates: below that it
 # is due to rounding.

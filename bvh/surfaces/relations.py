@@ -14,20 +14,24 @@ from itertools import pairwise
 import numpy as np
 
 from bvh.geometry.arithmetic.rational import Face, Row, between, common, dot, minus, rounded
-from bvh.surfaces.cells import Cell, Segment, cells_along, cells_at, middle
-from bvh.surfaces.contacts import (
+from bvh.surfaces.cells import (
     BOTH,
     FIRST,
     SECOND,
+    Cell,
     Flags,
     Pairs,
+    Segment,
     Surfaces,
+    cells_along,
+    cells_at,
     contact_cells,
     cross_properly,
+    middle,
     share_more_than_a_corner,
     signs_of,
 )
-from bvh.surfaces.surface import Reals, Surface, Whole, have_same_faces
+from bvh.surfaces.surface import Reals, Surface, Whole, names_of
 
 DECIDED = {BOTH, FIRST, SECOND}
 # The pairs that are searched for proper crossings first, and the most crossings that are examined.
@@ -84,6 +88,16 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
         if not cells >= DECIDED:
             cells |= _isolated_cells(surfaces, which, met[which], rng)
     return _name_of(cells, NAMES[1])
+
+
+def have_same_faces(first: Surface, second: Surface) -> bool:
+    """Return whether two surfaces have the same faces, in any order and winding."""
+    corners = [first.corners, second.corners]
+    if first.digest != second.digest or not np.array_equal(first.hashes, second.hashes):
+        return False
+    names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
+    both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]
+    return np.array_equal(*both)
 
 
 def _name_of(cells: set[Cell], apart: str) -> str:

@@ -406,13 +406,3 @@ def names_of(rows: NDArray[Any]) -> Whole:
     names = np.empty(len(rows), np.int64)
     names[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
     return names
-
-
-def have_same_faces(first: Surface, second: Surface) -> bool:
-    """Return whether two surfaces have the same faces, in any order and winding."""
-    corners = [first.corners, second.corners]
-    if first.digest != second.digest or not np.array_equal(first.hashes, second.hashes):
-        return False
-    names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
-    both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]
-    return np.array_equal(*both)
