@@ -10,10 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import pairwise
+from math import hypot
 
 import numpy as np
 
-from bvh.geometry.arithmetic.rational import Face, Row, between, common, dot, minus, rounded
+from bvh.geometry.arithmetic.rational import (
+    Face,
+    Row,
+    between,
+    common,
+    dot,
+    dots,
+    exact_point,
+    minus,
+    rounded,
+)
 from bvh.surfaces.cells import (
     BOTH,
     FIRST,
@@ -27,6 +38,7 @@ from bvh.surfaces.cells import (
     cells_at,
     contact_cells,
     cross_properly,
+    edges_that_meet,
     middle,
     share_more_than_a_corner,
     signs_of,
@@ -165,7 +177,7 @@ def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
     return ([low, high] if low < high else [low] if low == high else []), is_border
 
 
-def parts_inside(
+def _parts_inside(
     other: Surface, ends: Segment, faces: list[int], rng: np.random.Generator
 ) -> Iterator[tuple[Row, Row]]:
     """Yield the starts and ends of the parts of an edge that are inside a solid."""
@@ -189,6 +201,40 @@ def parts_inside(
         if begin is not None and (not inside or b == shares[-1]):
             yield start, q if inside else p
             begin = None
+
+
+def _is_flat(surface: Surface, edge: int) -> bool:
+    """Return whether an edge is of two faces in one plane, such as the diagonal of a quad."""
+    same = np.flatnonzero(surface.first_of_edge == surface.first_of_edge[edge])
+    faces = [surface.face(int(e) // 3) for e in same]
+    flat = not any(any(dots(faces[0].plane, face.corners)) for face in faces)
+    return len(faces) == 2 and faces[0].has_area and flat
+
+
+def longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> float:
+    """Return the length of the longest part of an edge that is inside another solid.
+
+    `side` is 0 if `own` is the first solid, 1 for the second.
+    """
+    # No vertex is inside, so that such a part is between two places where the edge meets a face.
+    best, rng = 0.0, np.random.default_rng(0)
+    if side == 1:
+        # Put the faces of `own` first and sort by them.
+        pairs = pairs[np.lexsort(pairs.T), ::-1]
+    for edge, most, faces in edges_that_meet(own, other, pairs):
+        if most <= best:
+            break
+        if _is_flat(own, edge):
+            continue
+        # Edge 3 i + k leads from corner k of face i to the next one; k - 2 is the index of that.
+        corners = own.corners[edge // 3]
+        ends = exact_point(corners[edge % 3].tolist()), exact_point(corners[edge % 3 - 2].tolist())
+        for start, end in _parts_inside(other, ends, faces, rng):
+            v, w = start[3], end[3]
+            best = max(
+                best, hypot(*(float((end[k] * v - start[k] * w) / (v * w)) for k in range(3)))
+            )
+    return best
 
 
 def _cells_along_parts(
