@@ -89,7 +89,7 @@ def _part_of(target: Target, leaf: wp.int32):
 def _frame_of(
     target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d, query: RayQuery, end_t: wp.float64
 ):  # fmt: skip
-    """Return a ray, up to `most`, in the frame of the tree of a leaf."""
+    """Return a ray, up to t = `end_t`, in the frame of the tree of a leaf."""
     origin, direction, error = o, d, wp.float64(0.0)
     if leaf >= 0:
         origin, direction, error = moved_ray(target, leaf, o, d)
