@@ -115,7 +115,13 @@ def test_gradients(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("in_scene", [False, True])
-def test_chunks(in_scene: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "sizes", [(17, 100), pytest.param((1, 16, 32), marks=pytest.mark.long)], ids=str
+)
+def test_chunks(
+    in_scene: bool, sizes: tuple[int, ...], rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """Arrays of numpy larger than a chunk; some rays of each are left to the CPU."""
     host: Any = TREE
     if in_scene:
@@ -123,7 +129,7 @@ def test_chunks(in_scene: bool, rng: np.random.Generator, monkeypatch: pytest.Mo
         host.add_many(TREE, [np.eye(4), np.diag([0.5, 1.0, -2.0, 1.0])])
     there = host.to(DEVICE)
     monkeypatch.setattr(transfers, "CHUNK", 16)
-    for n in (1, 16, 17, 32, 100):
+    for n in sizes:
         o, d = rng.normal(size=(2, n, 3))
         o[::5] *= 1e9
         d[::5] = -o[::5]
