@@ -1,12 +1,9 @@
 """Options of picks and selections."""
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
+from bvh.queries.tree_queries import RegionMode, Selected
 from bvh.runtime.arguments import check_option, thread_count, whole_number
-
-# The kinds of things to select, and whether a part or all of each has to be in the region.
-Selected = Literal["faces", "vertices", "instances"]
-RegionMode = Literal["touching", "inside"]
 
 
 class PickOptions(NamedTuple):
