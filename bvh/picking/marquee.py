@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking import region as regions
-from bvh.picking.options import PickOptions, RegionMode, Selected
+from bvh.picking.options import PickOptions
 from bvh.picking.outlines import BORDER
 from bvh.picking.placed_trees import (
     Flags,
@@ -31,6 +31,7 @@ from bvh.picking.region import Region, SelectedPart
 from bvh.picking.results import Selection
 from bvh.picking.rounds import RoundRegion
 from bvh.queries.hierarchy import BVH
+from bvh.queries.tree_queries import RegionMode, Selected
 from bvh.tree.primitives import THIN, Triangles
 from bvh.tree.shapes import HOLLOW
 

@@ -14,11 +14,11 @@ from bvh.camera.camera import Camera
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.io.trimesh_scenes import Attributes
-from bvh.picking.options import Selected
 from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree
 from bvh.picking.projected import nearest_on_triangles
-from bvh.queries.answers.locations import normals_of, positions_on, shape_normals, unit
+from bvh.queries.answers.locations import normals_of, shape_normals, unit
 from bvh.queries.hierarchy import BVH
+from bvh.queries.tree_queries import Selected
 from bvh.runtime.arguments import number_of
 from bvh.tree.primitives import Triangles
 
@@ -163,7 +163,7 @@ class Pick:
             return self._point
         world = self._world
         if world is not None:
-            return np.asarray(positions_on(world[None], self.u, self.v)[0])
+            return self._point_on(world)
         ray = np.array(self._ray)
         return np.asarray(ray[:3] + self.t * ray[3:])
 
@@ -172,19 +172,17 @@ class Pick:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
         local = self._local
         if local is not None:
-            return np.asarray(positions_on(local[None], self.u, self.v)[0])
+            return self._point_on(local)
         rows = inverses(np.ascontiguousarray(self._placed.transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
     @_once
     def normal(self) -> Floats:
         """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
-        world, boxes = self._world, self._placed.tree.arrays.primitives
-        if world is not None:
-            return np.asarray(normals_of(world[None])[0])
-        assert not isinstance(boxes, Triangles)
-        at, linear = self.position[None], self._placed.transform[:3]
-        return np.asarray(shape_normals(boxes, [self.prim_id], at, linear)[0])
+        if self._world is not None:
+            return normals_of(self._world)
+        shapes, matrix = self._placed.tree.arrays.primitives, self._placed.transform[:3]
+        return np.asarray(shape_normals(shapes, [self.prim_id], self.position[None], matrix)[0])
 
     @property
     def smooth_normal(self) -> Floats | None:
@@ -283,6 +281,12 @@ class Pick:
         """The corners of the face in the world; None for boxes."""
         local, matrix = self._local, self._placed.transform[:3]
         return None if local is None else moved(local, np.ascontiguousarray(matrix))
+
+    def _point_on(self, corners: Floats) -> Floats:
+        """Return the point of a triangle (3, 3) that has the weights u and v of the hit."""
+        a, b, c = corners
+        with np.errstate(all="ignore"):
+            return np.asarray((1.0 - self.u - self.v) * a + self.u * b + self.v * c)
 
     def _blend(self, name: str) -> Floats | None:
         """Return a vertex attribute of the mesh, interpolated at the hit; None without any."""

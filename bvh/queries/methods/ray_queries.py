@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import Filter, answer_rays, edge_rule, is_foreign, ray_batch
+from bvh.queries.query_arguments import (
+    Filter,
+    answer_rays,
+    edge_rule,
+    is_foreign,
+    plain_ray,
+    ray_batch,
+)
 from bvh.queries.results import AllHits, Hits
 from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAYS, Merge, verb
@@ -327,7 +334,8 @@ class RayQueries:
         plain = exclude is cull is mask is threads is progress is filter is data is None
         searched = self._quick if plain and validate_rays is False else None
         if searched is not None:
-            one = quick_calls.count_hits(searched, origins, directions, t_min, t_max, once)
+            ray = plain_ray(origins, directions)
+            one = quick_calls.count_hits(searched, ray, t_min, t_max, once)
             if one is not None:
                 return one
         if is_foreign(origins, directions, t_min, t_max, mask):
