@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking import region as regions
-from bvh.picking.options import PickOptions
 from bvh.picking.outlines import BORDER
 from bvh.picking.placed_trees import (
     Flags,
     Floats,
     Ints,
+    PickOptions,
     PlacedTrees,
     TreeFaces,
     VisitedTrees,

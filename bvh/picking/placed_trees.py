@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.io.trimesh_scenes import Attributes
-from bvh.picking.options import PickOptions
 from bvh.picking.projected import OwnedTriangles, surface_of, transformed
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, Hits
-from bvh.runtime.arguments import ALL_BITS
+from bvh.queries.tree_queries import RegionMode, Selected
+from bvh.runtime.arguments import ALL_BITS, check_option, thread_count, whole_number
 from bvh.tree.face_bits import selected
 from bvh.tree.primitives import Triangles
 from bvh.tree.shapes import HOLLOW, shape_of
@@ -36,6 +36,29 @@ FEW_FACES = 2048
 # How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
 # more than projecting and moving vertices round.
 SLACK = 2.0**-30
+
+
+class PickOptions(NamedTuple):
+    """Options as in `Scene.pick` and `Scene.pick_rect`; the latter checked by `for_selection`."""
+
+    mask: int | None = None
+    threads: int | None = 1
+    what: Selected = "faces"
+    mode: RegionMode = "touching"
+    visible_only: bool = False
+    samples: int = 1
+
+    @property
+    def want_inside(self) -> bool:
+        """Whether all of a face or instance has to be in the region."""
+        return self.mode == "inside"
+
+    def for_selection(self) -> PickOptions:
+        """Return the options, checked, with a number of threads."""
+        check_option("what", self.what, get_args(Selected))
+        check_option("mode", self.mode, get_args(RegionMode))
+        samples = whole_number("samples", self.samples)
+        return self._replace(samples=samples, threads=thread_count(self.threads))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

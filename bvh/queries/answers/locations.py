@@ -346,6 +346,14 @@ def on_faces(
     return position.reshape(n, 3), normal.reshape(n, 3)
 
 
+def positions_on(corners: Floats, u: Any, v: Any) -> Floats:
+    """Return the points (..., 3) of triangles (..., 3, 3) with weights u and v."""
+    a, b, c = np.moveaxis(corners, -2, 0)
+    first, second = np.asarray(u)[..., None], np.asarray(v)[..., None]
+    with np.errstate(all="ignore"):
+        return np.asarray((1.0 - first - second) * a + first * b + second * c)
+
+
 def normals_of(corners: Floats) -> Floats:
     """Return the unit normals of triangles (..., 3, 3), by their winding; NaN without area."""
     with np.errstate(all="ignore"):
