@@ -247,8 +247,8 @@ def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
         shares[nearer] = 0.0
         shares[nearer, k] = 1.0 - t[nearer]
         shares[nearer, (k + 1) % 3] = t[nearer]
-    # Twice the areas of triangles of the origin and an edge, in the column of the opposite corner. The
-    # origin is inside where all have one sign, and their shares are its weights.
+    # Twice the areas of triangles of the origin and an edge, in the column of the opposite corner.
+    # The origin is inside where all have one sign, and their shares are its weights.
     total = areas.sum(axis=1)
     covered = (total != 0.0) & ((areas > 0.0).all(axis=1) | (areas < 0.0).all(axis=1))
     shares[covered] = areas[covered] / total[covered, None]

@@ -46,7 +46,11 @@ CHUNK = 1024
 
 @kernel
 def _judge(p, q, radius, planes, first, last, flat):
-    """Return APART, MEET or UNSURE for a solid and a polytope, or a wedge of opposite planes."""
+    """Return APART, MEET or UNSURE for a solid and the polytope of planes first..last-1.
+
+    The solid is the points within `radius` of the segment p, q. If `flat`, the first and the last
+    plane are opposite: the polytope is a part of a plane.
+    """
     # Normals are shorter than 1.75, their largest components being at most 1.
     stay_outlined()
     for k in range(first, last):
@@ -56,6 +60,7 @@ def _judge(p, q, radius, planes, first, last, flat):
             return APART
     if not flat:
         return surface_and_planes(p, q, radius, planes, first, last)
+    # A convex solid that meets both halves of space in the other planes meets the part between.
     above = surface_and_planes(p, q, radius, planes, first, last - 1)
     if above == APART:
         return APART
@@ -67,11 +72,11 @@ def _judge(p, q, radius, planes, first, last, flat):
 
 @entry
 def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, verdicts):
-    """Decide whether solids first..last-1 meet one of some pieces of `size` planes each.
+    """Write MEET, APART or UNSURE for solids first..last-1 and the pieces begin..end-1.
 
-    With `deeper`, those that only touch a piece do not meet it.
+    MEET: a solid meets one of the pieces, polytopes of `size` planes each; with `deeper`, by more
+    than touching it. Rows of `rounds` are both ends of an axis and a positive radius.
     """
-    # The pieces begin..end-1. Radii are positive.
     for i in range(first, last):
         p = rounds[i, 0], rounds[i, 1], rounds[i, 2]
         q = rounds[i, 3], rounds[i, 4], rounds[i, 5]
@@ -104,7 +109,7 @@ class RoundRegion:
         self._is_lasso = not region.convex and len(self._outline) > 1
 
     def select(self, rounds: Floats) -> Flags:
-        """Return which solids, rows of both ends of an axis and a radius, a region selects."""
+        """Return which solids, rows (n, 7) of an axis and a radius, the region selects, (n,)."""
         if not self._want_inside:
             found = self._meeting(rounds)
             if self._is_lasso:
@@ -126,7 +131,10 @@ class RoundRegion:
         return self._row((a, b, depth), level - depth)
 
     def _row(self, factors: tuple[Fraction, ...], level: Fraction) -> Row:
-        """Return the plane of a sum of gradients, times factors, from the eye."""
+        """Return the plane (nx, ny, nz, offset), in integers, of sum(factors * gradients) + level.
+
+        Gradients are those of the camera, of positions relative to the eye.
+        """
         normal = [sum((f * row[k] for f, row in zip(factors, self._gradients, strict=True)),
                       Fraction(0)) for k in range(3)]  # fmt: skip
         offset = level - sum(n * x for n, x in zip(normal, self._eye, strict=True))
@@ -134,7 +142,7 @@ class RoundRegion:
 
     @cached_property
     def _depths(self) -> list[Row]:
-        """The planes of near and far."""
+        """The planes of near and far, as far as these are finite."""
         along = Fraction(0), Fraction(0), Fraction(1)
         limits = ((1, self._camera.near), (-1, self._camera.far))
         return [
@@ -145,7 +153,7 @@ class RoundRegion:
 
     @cached_property
     def _pieces(self) -> list[list[Row]]:
-        """The planes of a rectangle, or of the wedge of each edge of a lasso."""
+        """Pieces, planes each: that of a rectangle, or the wedges of the edges of a lasso."""
         if not self._is_lasso:
             one, none = Fraction(1), Fraction(0)
             xs, ys = zip(*self._outline, strict=True)
@@ -157,18 +165,22 @@ class RoundRegion:
 
     @cached_property
     def _planes(self) -> Floats:
-        """The planes of all pieces, as the kernel takes them."""
+        """The planes of all pieces, rounded and flat, as the kernel takes them."""
         return kernel_input(np.concatenate([_rounded(piece).ravel() for piece in self._pieces]))
 
     def _wedge(self, p: Point, q: Point) -> list[Row]:
-        """Return the planes of a wedge: its own, those of its ends and of depths, the reverse."""
+        """Return the planes of the wedge that is seen as the edge p, q.
+
+        The first is its own plane and the last the reverse; between are those of its ends and of
+        near and far.
+        """
         x, y = q[0] - p[0], q[1] - p[1]
         line = self._plane(-y, x, y * p[0] - x * p[1])
         ends = self._plane(x, y, -x * p[0] - y * p[1]), self._plane(-x, -y, x * q[0] + y * q[1])
         return [line, *ends, *self._depths, tuple([-c for c in line])]
 
     def _meeting(self, rounds: Floats) -> Flags:
-        """Return which solids meet a piece; of those that are inside, by more than touching."""
+        """Return which solids meet a piece; for solids to be inside, by more than touching it."""
         pieces, verdicts = self._pieces, np.empty(len(rounds), np.int8)
         if not pieces:
             return np.zeros(len(rounds), np.bool_)
@@ -191,13 +203,13 @@ class RoundRegion:
         return np.asarray(verdicts == MEET)
 
     def _held(self, rounds: Floats) -> Flags:
-        """Return which solids that cross no border are in a lasso: by a point of each."""
+        """Return which solids are in a lasso, of solids that meet no border: by a point of each."""
         camera, found = self._camera, np.zeros(len(rounds), np.bool_)
         middle = 0.5 * rounds[:, :3] + 0.5 * rounds[:, 3:6]
         with np.errstate(all="ignore"):
             x, y, depth = camera.project(middle)
             scale = depth if camera.perspective else np.ones(len(rounds))
-            # The image is that of a point this near to the middle of the axis.
+            # The rounded image is that of a point within `off` of the middle of the axis.
             size = np.abs(rounds[:, :3]) + np.abs(rounds[:, 3:6]) + np.abs(camera.eye)
             error = size @ np.abs(camera.gradients).T
             error[:, 0] += scale * (np.abs(x) + 2.0 * abs(self._camera.centre[0]))
@@ -217,7 +229,8 @@ class RoundRegion:
         return found
 
     def _is_odd(self, image: Point) -> bool:
-        """Return whether an outline winds an odd number of times around points beside one."""
+        """Return whether points next to a point of the picture are in the lasso."""
+        # By a ray that no edge is parallel to.
         ends = [(*p, Fraction(1)) for p in self._outline]
         edges = list(zip(ends, ends[1:] + ends[:1], strict=True))
         slopes = {(q[1] - p[1]) / (q[0] - p[0]) for p, q in edges if p[0] != q[0]}
@@ -226,7 +239,7 @@ class RoundRegion:
         return is_odd(edges, start, (1, slope, 0))  # type: ignore[arg-type]
 
     def _image(self, axis: list[list[float]], radius: float) -> Point | None:
-        """Return where a point of a solid is seen; None if none is between near and far."""
+        """Return the image of a point of a solid that is between near and far; None without one."""
         camera = self._camera
         near = Fraction(camera.near) if np.isfinite(camera.near) else None
         far = Fraction(camera.far) if np.isfinite(camera.far) else None
@@ -259,7 +272,7 @@ class RoundRegion:
         return u, v
 
     def _height(self, k: int, x: list[Fraction]) -> Fraction:
-        """Return a coordinate of a point in the axes of the camera."""
+        """Return gradient k of the camera times the position of a point relative to the eye."""
         terms = (g * (u - e) for g, u, e in zip(self._gradients[k], x, self._eye, strict=True))
         return sum(terms, Fraction(0))
 
@@ -268,7 +281,10 @@ class RoundRegion:
         return self._height(2, x)
 
     def _around(self, rounds: Floats, found: Flags) -> Flags:
-        """Return which solids hold all of a region, so that no ray meets their surface there."""
+        """Return which solids, of those `found`, contain all of the region between near and far.
+
+        Their surfaces are not in the region.
+        """
         camera, inside = self._camera, np.zeros(len(rounds), np.bool_)
         if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not found.any():
             return inside
@@ -285,7 +301,7 @@ class RoundRegion:
 
     @cached_property
     def _corners(self) -> list[list[Fraction]]:
-        """The corners of the region at near and far."""
+        """The corners of the region in space, at near and at far."""
         corners = []
         for x, y in self._outline:
             for depth in (Fraction(self._camera.near), Fraction(self._camera.far)):
@@ -299,7 +315,7 @@ class RoundRegion:
 
 
 def _solid(row: Floats) -> tuple[list[list[float]], float]:
-    """Return the axis and the radius of a solid."""
+    """Return both ends of the axis of a solid, as lists, and its radius."""
     return [row[:3].tolist(), row[3:6].tolist()], float(row[6])
 
 
@@ -317,7 +333,7 @@ def _rounded(planes: list[Row]) -> Floats:
 
 
 def _within(rounds: Floats, planes: list[Row]) -> Flags:
-    """Return which solids lie in a polytope."""
+    """Return which solids lie inside a polytope."""
     rows, reach = _rounded(planes), rounds[:, 6:]
     normals, offsets = rows[:, :3], rows[:, 3]
     lengths = np.linalg.norm(normals, axis=1)
@@ -334,7 +350,7 @@ def _within(rounds: Floats, planes: list[Row]) -> Flags:
 
 
 def _borders(edges: list[tuple[Point, Point]]) -> list[tuple[Point, Point]]:
-    """Return the parts of edges with a region on one side only: those run along an odd number."""
+    """Return the parts of edges with a region on one side only: those on an odd number of edges."""
     lines = defaultdict(list)
     for p, q in edges:
         x, y = q[0] - p[0], q[1] - p[1]
