@@ -126,10 +126,10 @@ class SelectedTrees(VisitedTrees):
         return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))
 
     def instances(self, parts: dict[int, SelectedPart]) -> NDArray[np.int32]:
-        """Return the first leaf of each instance that is selected.
+        """Return the first leaf of each selected instance; `parts` are selected parts by leaf.
 
-        An instance is if one of `parts`, which are selected parts of leaves by row, is of it; for
-        instances to be inside, if all of its leaves that are shown and not empty are selected.
+        One part selects its instance; where instances must be inside, all of its leaves must be
+        selected as a whole, but for empty and hidden ones.
         """
         owners = self.placed.instance_id
         selected = np.unique(owners[np.array(list(parts), np.int64)])

@@ -111,18 +111,19 @@ class RoundRegion:
     def select(self, rounds: Floats) -> Flags:
         """Return which solids, rows (n, 7) of an axis and a radius, the region selects, (n,)."""
         if not self._want_inside:
-            found = self._meeting(rounds)
+            touching = self._meeting(rounds)
             if self._is_lasso:
-                rest = np.flatnonzero(~found)
-                found[rest] = self._held(rounds[rest])
-            return found & ~self._around(rounds, found)
-        found = _within(rounds, self._depths if self._is_lasso else self._pieces[0])
+                rest = np.flatnonzero(~touching)
+                touching[rest] = self._in_lasso(rounds[rest])
+            return touching & ~self._around_region(rounds, touching)
+        inside = _within(rounds, self._depths if self._is_lasso else self._pieces[0])
         if self._is_lasso:
-            rest = np.flatnonzero(found)
+            # Of those between near and far: meeting no border, and in the lasso.
+            rest = np.flatnonzero(inside)
             rest = rest[~self._meeting(rounds[rest])]
-            found[:] = False
-            found[rest] = self._held(rounds[rest])
-        return found
+            inside[:] = False
+            inside[rest] = self._in_lasso(rounds[rest])
+        return inside
 
     def _plane(self, a: Fraction, b: Fraction, c: Fraction) -> Row:
         """Return the plane of the rays through the half-plane a x + b y + c >= 0 of a picture."""
@@ -202,9 +203,9 @@ class RoundRegion:
             verdicts[i] = MEET if meets else APART
         return np.asarray(verdicts == MEET)
 
-    def _held(self, rounds: Floats) -> Flags:
+    def _in_lasso(self, rounds: Floats) -> Flags:
         """Return which solids are in a lasso, of solids that meet no border: by a point of each."""
-        camera, found = self._camera, np.zeros(len(rounds), np.bool_)
+        camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         middle = 0.5 * rounds[:, :3] + 0.5 * rounds[:, 3:6]
         with np.errstate(all="ignore"):
             x, y, depth = camera.project(middle)
@@ -221,12 +222,12 @@ class RoundRegion:
         rows = np.flatnonzero(sure)
         corners = np.stack([x[rows], y[rows], np.ones(len(rows))], axis=1)
         located = locate_points(self._region, corners, self._threads)
-        found[rows] = located == INTERIOR
+        result[rows] = located == INTERIOR
         sure[rows] = located != BORDER
         for i in np.flatnonzero(~sure).tolist():
             image = self._image(*_solid(rounds[i]))
-            found[i] = image is not None and self._is_odd(image)
-        return found
+            result[i] = image is not None and self._is_odd(image)
+        return result
 
     def _is_odd(self, image: Point) -> bool:
         """Return whether points next to a point of the picture are in the lasso."""
@@ -243,6 +244,8 @@ class RoundRegion:
         camera = self._camera
         near = Fraction(camera.near) if np.isfinite(camera.near) else None
         far = Fraction(camera.far) if np.isfinite(camera.far) else None
+        # Both ends of the axis and their depths, a <= b; then a `depth` between near and far that the
+        # solid may have, and `at`, the end of the axis nearest to it if it is beyond both.
         p, q = sorted(([Fraction(x) for x in end] for end in axis), key=self._depth)
         a, b = self._depth(p), self._depth(q)
         along, steepness = self._gradients[2], sum(g * g for g in self._gradients[2])
@@ -280,14 +283,14 @@ class RoundRegion:
         """Return the depth of a point."""
         return self._height(2, x)
 
-    def _around(self, rounds: Floats, found: Flags) -> Flags:
-        """Return which solids, of those `found`, contain all of the region between near and far.
+    def _around_region(self, rounds: Floats, touching: Flags) -> Flags:
+        """Return which solids, of those `touching`, contain all of the region between near and far.
 
         Their surfaces are not in the region.
         """
-        camera, inside = self._camera, np.zeros(len(rounds), np.bool_)
-        if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not found.any():
-            return inside
+        camera, result = self._camera, np.zeros(len(rounds), np.bool_)
+        if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not touching.any():
+            return result
         origins, directions = camera.ray(*self._region.outline.T)
         points = np.concatenate([origins + t * directions for t in (camera.near, camera.far)])
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
@@ -295,9 +298,9 @@ class RoundRegion:
         slack = SLACK * (np.abs(rounds).max(axis=1, keepdims=True) + np.abs(points).max())
         near = np.minimum(p, q) - radii <= points.min(axis=0) + slack
         near &= np.maximum(p, q) + radii >= points.max(axis=0) - slack
-        for i in np.flatnonzero(found & near.all(axis=1)).tolist():
-            inside[i] = all(solid_contains(*_solid(rounds[i]), x) for x in self._corners)
-        return inside
+        for i in np.flatnonzero(touching & near.all(axis=1)).tolist():
+            result[i] = all(solid_contains(*_solid(rounds[i]), x) for x in self._corners)
+        return result
 
     @cached_property
     def _corners(self) -> list[list[Fraction]]:
@@ -342,11 +345,11 @@ def _within(rounds: Floats, planes: list[Row]) -> Flags:
         low -= reach * lengths
         size = (np.abs(rounds[:, :3]) + np.abs(rounds[:, 3:6])) @ np.abs(normals).T
         error = ERROR * (size + np.abs(offsets) + reach * lengths) + 2.0**-1000
-        found = np.asarray((low >= error).all(axis=1))
-        unsure = ~found & ~(low < -error).any(axis=1)
+        inside = np.asarray((low >= error).all(axis=1))
+        unsure = ~inside & ~(low < -error).any(axis=1)
     for i in np.flatnonzero(unsure).tolist():
-        found[i] = solid_is_within(*_solid(rounds[i]), planes)
-    return found
+        inside[i] = solid_is_within(*_solid(rounds[i]), planes)
+    return inside
 
 
 def _borders(edges: list[tuple[Point, Point]]) -> list[tuple[Point, Point]]:

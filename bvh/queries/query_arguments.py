@@ -310,19 +310,17 @@ def check_rays(batch: RayBatch, threads: int) -> None:
         """Append (ray, index in REASONS) of the first ray of begin..end-1 that fails each test."""
         # A row that all rays share fails as that of the first ray.
         o, d, low, high = (a[begin:end] if len(a) > 1 else a for a in batch.rays[:4])
-        tests: tuple[Callable[[], Any], ...] = (
-            lambda: ~np.isfinite(o).all(axis=-1), lambda: ~np.isfinite(d).all(axis=-1),
-            lambda: (d == 0).all(axis=-1), lambda: ~(low <= high),
+        # Tests of all numbers together take a tenth of the time of tests ray by ray.
+        has_direction = (d[:, 0] != 0).all() or (d != 0).any(axis=1).all()
+        is_finite = np.isfinite(o).all() and np.isfinite(d).all()
+        if has_direction and is_finite and (low <= high).all():
+            return
+        tests: Any = (
+            ~np.isfinite(o).all(axis=1), ~np.isfinite(d).all(axis=1), (d == 0).all(axis=1),
+            ~(low <= high),
         )  # fmt: skip
-        # Tests of all numbers together take a tenth of the time. A direction may pass the test that
-        # follows where its x is 0.
-        passed = (
-            np.isfinite(o).all(), np.isfinite(d).all(), (d[:, 0] != 0).all(), (low <= high).all()
-        )  # fmt: skip
-        for reason, test in enumerate(tests):
-            bad = np.zeros(0, np.bool_) if passed[reason] else test()
-            if bad.any():
-                failures.append((begin + int(bad.argmax()), reason))
+        first = ((begin + int(bad.argmax()), k) for k, bad in enumerate(tests) if bad.any())
+        failures.extend(first)
 
     share(batch.size, ROWS_AT_ONCE, work, threads)
     if failures:

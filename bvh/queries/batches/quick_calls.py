@@ -208,9 +208,9 @@ def _run(
     arrays: TreeArrays, batch: RayBatch, n: int, goal: ClosestGoal, out: tuple[Any, ...],
     threads: int,
 ) -> bool:  # fmt: skip
-    """Write the hits of n rays to the columns `out`; return False without it if unsupported.
+    """Write the hits of n rays to the columns `out`, and return True.
 
-    Trees over custom primitives are, and empty ones.
+    Return False for trees over custom primitives and empty ones, which are left to batches.
     """
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
