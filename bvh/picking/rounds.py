@@ -244,8 +244,8 @@ class RoundRegion:
         camera = self._camera
         near = Fraction(camera.near) if np.isfinite(camera.near) else None
         far = Fraction(camera.far) if np.isfinite(camera.far) else None
-        # Both ends of the axis and their depths, a <= b; then a `depth` between near and far that the
-        # solid may have, and `at`, the end of the axis nearest to it if it is beyond both.
+        # Both ends of the axis and their depths, a <= b; then a `depth` between near and far that
+        # the solid may have, and `at`, the end of the axis nearest to it if it is beyond both.
         p, q = sorted(([Fraction(x) for x in end] for end in axis), key=self._depth)
         a, b = self._depth(p), self._depth(q)
         along, steepness = self._gradients[2], sum(g * g for g in self._gradients[2])

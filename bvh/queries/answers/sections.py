@@ -245,7 +245,7 @@ def sections_by(
         if owners is not None:
             prim_id, instances = owners(cut_faces[:, 0])
             cut_faces = prim_id.reshape(-1, 1)
-        given = segments, cut_faces, edges, polygons, polygon_faces, ends
+        given = segments, cut_faces, edges, polygon_faces, polygons, ends
         each.append(Section(*given, plane[:3], plane, instances))
     return Sections._of(each, rows, shape) if shape else each[0]
 
