@@ -312,7 +312,7 @@ def _reaching(planes: Floats, boxes: Floats) -> Flags:
     found = boxes[:, 0] <= boxes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         for *normal, offset in planes.tolist():
-            # Column by column, which is faster than rows of three.
+            # The largest value of the plane in each box. By columns, which is faster than by rows.
             level, size = np.full(len(boxes), offset), np.full(len(boxes), abs(offset))
             for axis, n in enumerate(normal):
                 term = n * boxes[:, axis + 3 if n > 0.0 else axis]

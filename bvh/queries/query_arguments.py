@@ -199,7 +199,7 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatc
 
 
 def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """Return an array of rays as rows (n, 3), or (1, 3) if all are the same; None if copied.
+    """Return an array as rows (n, 3), or (1, 3) where all rays share one; None if that is a copy.
 
     `shape` is that of the batch, (..., 3).
     """

@@ -21,9 +21,9 @@ from bvh.tree.shapes import Boxes, shape_of
 
 
 class Origin(NamedTuple):
-    """A tree before its first refit, from which all refits begin.
+    """A tree before its first refit, from which every refit begins.
 
-    Triangles that leave it, because a vertex is not finite, return to their leaves with its refit.
+    So triangles that were not finite in one refit return to their leaves in the next.
     """
 
     arrays: TreeArrays

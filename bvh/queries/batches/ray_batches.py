@@ -117,7 +117,6 @@ class RaySearch(NamedTuple):
         """Return for each ray whether it hits anything."""
         arrays, batch, _ = self._chosen(batch, options, mergeable=True)
         hit, none = np.zeros(batch.size, np.bool_), np.empty(0)
-        # The kernel only writes whether a ray hits.
         no_ids = np.empty(0, ids_of(arrays.primitives))
         out = Columns(none, no_ids, none, none, hit.view(np.uint8))
         _trace(arrays, batch, _goals(True, options, arrays), options, out)
@@ -146,6 +145,7 @@ class RaySearch(NamedTuple):
         arrays, batch, _ = self._chosen(batch, options)
         if not self.split:
             return _gather(arrays, batch, options, True, None, False, None, sided=True)
+        # Listed, each once, as a split tree repeats primitives.
         parts: dict[int, list[Columns]] = {}
         counts = _gather(arrays, batch, options, True, None, True, parts, sided=True)
         hits = _listed(arrays, batch, counts, parts, options.threads)

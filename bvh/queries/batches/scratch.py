@@ -54,8 +54,8 @@ def joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
 class HitMemory:
     """Memory of one thread: the hits of a ray block, and `out`, those of a chunk.
 
-    `ids` is the type of ids, or in a scene of codes; `ranked` is the number of hits of a ray of
-    which the nearest are selected, 0 if all are collected.
+    `ids` is the type of ids, in a scene of codes. `ranked` is the number of nearest hits of a ray
+    that are stored; 0 if all are.
     """
 
     def __init__(self, ranked: int, ids: Any) -> None:
