@@ -106,7 +106,7 @@ class Sheet:
     def panel(
         self, left: float, top: float, width: float, height: float, shown: Floats | None = None
     ) -> Any:
-        """Return axes of matplotlib without a frame, with a picture in the camera's pixels, y down."""
+        """Return axes of matplotlib, with a picture in the pixels of its camera, y down."""
         box = (left / 12.0, 1.0 - (top + height) / self.height, width / 12.0, height / self.height)
         axes = self.figure.add_axes(box, frameon=False, xticks=[], yticks=[])
         if shown is not None:
