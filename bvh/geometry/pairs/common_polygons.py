@@ -141,7 +141,7 @@ def _height(p, a, b):
 
 
 @kernel
-def _crossing(p, q, a, b, axis, row):
+def edge_crossing(p, q, a, b, axis, row):
     """Write where the edge p, q crosses the line of a, b to `row`; return whether that is decided.
 
     The points are in one plane, which `axis` projects to an area. If decided, the coordinates are
@@ -200,7 +200,7 @@ def common_polygons(own, other, pairs, scratch, corners, sizes):
             if corner >= CROSSED:
                 k, m = (corner - CROSSED) // 3, (corner - CROSSED) % 3
                 f, g, row = a[(k + 1) % 3], b[(m + 1) % 3], corners[n, i]
-                sure = _crossing(a[k], f, b[m], g, axis, row) and sure
+                sure = edge_crossing(a[k], f, b[m], g, axis, row) and sure
             else:
                 point = b[corner - SECOND] if corner >= SECOND else a[corner]
                 corners[n, i, 0], corners[n, i, 1], corners[n, i, 2] = point
