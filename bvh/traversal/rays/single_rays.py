@@ -166,8 +166,7 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
     for i in range(stored):
         slot, group, filtered = slots.filtered_at(memory, i)
         ray = slots.ray_numbers(tree.primitives, block, memory, slot)
-        result = candidates.candidates_of(ray, filtered)
-        candidates.accept_group(goal, tree, block, context_ref, memory, slot, group, result)
+        candidates.accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered)
 
 
 def _test_one_by_one(goal, tree, block, context_ref, memory, count):
