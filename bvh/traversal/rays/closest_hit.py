@@ -96,13 +96,13 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
-    scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
-    _trace_blocks(tree, rays, order, scratch, aim, begin, end, out)
+    scratch, ray_goal, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
+    _trace_blocks(tree, rays, order, scratch, ray_goal, begin, end, out)
     for _ in range(order.chunks):
         first, last = ray_batch.next_chunk(order)
         if first == last:
             return
-        _trace_blocks(tree, rays, order, scratch, aim, first, last, out)
+        _trace_blocks(tree, rays, order, scratch, ray_goal, first, last, out)
 
 
 @kernel
