@@ -16,7 +16,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits
 from bvh.runtime.arguments import CountResult, Cull, cull_code, kernel_input, shaped
-from bvh.traversal.rays.every_hit.far_ends import find_far_ends
+from bvh.traversal.rays.hit_points import find_far_ends
 from bvh.tree.instanced import CODE_BITS, Instanced
 
 
