@@ -51,8 +51,7 @@ class Rays(NamedTuple):
 
 def read_only(arrays: Rays) -> Rays:
     """Return rays with arrays of the types for which kernels are compiled."""
-    o, d, low, high, masks = (kernel_input(array) for array in arrays)
-    return Rays(o, d, low, high, masks)
+    return Rays(*map(kernel_input, arrays))
 
 
 class RayPointers(NamedTuple):
