@@ -67,7 +67,7 @@ class Instanced(NamedTuple):
     owners: NDArray[np.int32]  # the instance of each tree
 
 
-# The row of a primitive's tree, and its id there, by its code; and the code by both.
+# The leaf (row of an instanced tree) and the id there of a primitive by its code; the code by both.
 leaf_of = inlined(lambda code: code >> CODE_BITS)
 prim_of = inlined(lambda code: code & PRIM_MASK)
 code_of = inlined(lambda leaf, prim: (np.int64(leaf) << CODE_BITS) | np.int64(prim))
@@ -112,6 +112,7 @@ def is_mirrored(instanced, leaf):
 
 @inlined
 def _local_component(transforms, at, v):
+    """Return the product of a vector and the row of a matrix of columns that begins at `at`."""
     a, b, c = peek(transforms, at), peek(transforms, at + 3), peek(transforms, at + 6)
     return a * v[0] + b * v[1] + c * v[2]
 
@@ -181,7 +182,7 @@ by_scene = partial(one_of_two, lambda tree: primitives_class(tree) is Instanced)
 
 
 def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows of trees and the ids of codes, int32 each; both are -1 for the code -1."""
+    """Return the leaves and the ids of codes (n,), int32 each; both are -1 for the code -1."""
     halves = codes.view(np.int32).reshape(-1, 2)
     low = 0 if np.little_endian else 1
     return np.ascontiguousarray(halves[:, 1 - low]), np.ascontiguousarray(halves[:, low])

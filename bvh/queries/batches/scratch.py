@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.calls.invocation import Others
+from bvh.runtime.calls.prepared_calls import PreparedArguments
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import NO_CALL
 from bvh.traversal.rays.blocks import BLOCK
@@ -98,7 +98,9 @@ class OneRay:
         for once, listed, kept in WAYS:
             goal = AllGoal(0, once, False, listed, memory.found, memory.visits)
             wanted = Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept)
-            self.kept.append(Others(numbers, 1, rays, order, scratch, goal, wanted, gathered, 0, 1))
+            self.kept.append(
+                PreparedArguments(numbers, 1, rays, order, scratch, goal, wanted, gathered, 0, 1)
+            )
         self.addresses = [kept.address for kept in self.kept]
         # Memoryviews: their items are read faster than those of arrays.
         self.numbers: Any = numbers.data
@@ -137,7 +139,9 @@ class OnePoint:
         self.closest, self.nearest = closest_points, nearest_points
         # Words of the target: the row, in a scene the address and length of metrics, and the mask.
         first = 4 if scene else 2
-        self.kept = [Others(numbers, first, *self.given, x) for x in (self.found, distance)]
+        self.kept = [
+            PreparedArguments(numbers, first, *self.given, x) for x in (self.found, distance)
+        ]
         self.addresses = [kept.address for kept in self.kept]
         # Memoryviews: their items are read faster than those of arrays.
         self.numbers: Any = numbers.data

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from bvh.runtime import jit
 from bvh.runtime.calls.invocation import Call, called_from_python
@@ -24,8 +24,11 @@ from bvh.runtime.jit import Dispatcher
 class Entry:
     """A function that Python calls, and that is compiled.
 
-    There is a specialisation for each structure of arguments (see `words.structure_of`). A call
-    tries their functions in turn: each returns NotImplemented if the arguments do not fit.
+    There is a specialisation for each structure of arguments (see `words.structure_of`), linked
+    ahead of time or compiled here. A call tries their built-in functions (see `invocation`) in
+    turn: each returns NotImplemented if the arguments do not fit. Arguments that words cannot
+    hold, such as arrays that are not in C order, and kernels whose results words cannot hold, are
+    left to Numba's own dispatcher. In other kernels, an entry is a helper like those of `jit`.
     """
 
     __name__: str
@@ -42,11 +45,17 @@ class Entry:
             result = call(*arguments)
             if result is not NotImplemented:
                 return result
-        result = self.call_for(arguments)(*arguments)
-        return self.numbas(*arguments) if result is NotImplemented else result
+        kernel = self.specialised(arguments)
+        new_call = None if kernel is None else called_from_python(kernel, arguments)
+        if new_call is not None:
+            self._calls.append(new_call)
+            result = new_call(*arguments)
+            if result is not NotImplemented:
+                return result
+        return self.numba_function(*arguments)
 
     @functools.cached_property
-    def numbas(self) -> Dispatcher:
+    def numba_function(self) -> Dispatcher:
         """The function as Numba compiles and calls it, for arguments that words cannot hold."""
         return jit.called_by_numba(self.py_func)
 
@@ -58,14 +67,6 @@ class Entry:
     @property
     def _numba_type_(self) -> Any:
         return self.helper._numba_type_
-
-    def call_for(self, arguments: tuple[Any, ...]) -> Call:
-        """Compile or load the kernel for arguments of such types; return the function to call."""
-        found = self.specialised(arguments)
-        call = None if found is None else called_from_python(found, arguments)
-        if call is not None:
-            self._calls.append(call)
-        return call or cast(Call, self.numbas)
 
     def specialised(self, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Return the kernel for arguments of such types; None if words cannot hold them."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
@@ -28,7 +29,7 @@ from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
 from bvh.tree.builders.grid import bound_all, split_top
-from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
+from bvh.tree.builders.space import NO_PLANE, cheaper_plane, split_at_plane
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
@@ -55,7 +56,7 @@ def new_scratch() -> tuple[NDArray[np.generic], ...]:
 
 @inlined
 def _put_leaf(records, shift, begin, end, node, links, order):
-    """Make a node the leaf of a range, whose records are `shift` rows further on."""
+    """Make a node the leaf of the range begin..end; its records are in rows `shift` further on."""
     for i in range(begin, end):
         order[i] = record.id_of(records, shift + i)
     link_leaf(links, node, begin, end - begin)
@@ -74,10 +75,13 @@ def _leaf_is_cheaper(count, box, cost, limits):
 
 @entry
 def build_subtree(records, spatial, start, boxes, block, limits, state, scratch):
-    """Build the subtree of one range into a block of nodes; return the number of its nodes."""
-    # `start` is the range, a row with the columns of `subtrees`; `boxes` are its box and that of
-    # its centres; `spatial` is None or `space.Spatial`; `block` is `SubtreeNodes`, `limits` is
-    # `Limits`, `state` is (cancel, done), and `scratch` is that of `new_scratch`.
+    """Build the subtree of one range into a block of nodes; return the number of its nodes.
+
+    `start` is the range, a row with the columns of `subtrees`; `boxes` are its box and that of its
+    centres; `spatial` is `space.Spatial`, or None for a builder without spatial splits; `block` is
+    `SubtreeNodes`, `limits` is `Limits`, `state` is (cancel, done) as in `subtrees.BuildState`,
+    and `scratch` is that of `new_scratch`.
+    """
     deepest, group_bits, _ = limits
     cancel, done = state
     half, group = len(records) >> 1, 1 << group_bits
@@ -123,13 +127,13 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
             lefts, rights = plane[2], plane[3]
             middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
             rows = there + begin, there + middle
-            lefts, rights = part(spatial, records, first, last, plane, rows, box, halves)
+            lefts, rights = split_at_plane(spatial, records, first, last, plane, rows, box, halves)
             side = 1 - side
         elif axis >= 0:
             rights = count - lefts
             middle = begin + lefts + (limit - end) * lefts // count
             low = record.lane_of(pending_boxes, 2 * height + 1, axis)
-            split = axis, bin, low, record.lane4(scale, axis)
+            split = axis, bin, low, simd.lane(scale, np.int32(axis))
             binning.move(records, first, last, split, there + begin, there + middle, halves)
             side = 1 - side
         else:
@@ -184,11 +188,13 @@ def build(
     records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
     progress: Progress | None = None, group_bits: int = GROUP_BITS, max_leaf: int = MAX_LEAF,
 ) -> Nodes:  # fmt: skip
-    """Build a tree over the records of the first half, (2 n, 8), which are overwritten."""
-    # `boxes` are records of the box of all and of that of their centres, if they are known. The
-    # tree does not depend on the number of threads. A leaf costs one for each started group of 1 <<
-    # group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) a few
-    # times a second.
+    """Build a tree over the records of the first half, (2 n, 8), which are overwritten.
+
+    `boxes` are records of the box of all and of that of their centres, if they are known. The tree
+    does not depend on the number of threads. A leaf costs one for each started group of
+    1 << group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) a
+    few times a second.
+    """
     count = len(records) // 2
     if count == 0:
         return subtrees.no_nodes()

@@ -58,7 +58,11 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 
 @entry
 def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
-    """Write the cell of each record of a range, and put it into the bin of the cell."""
+    """Write the cell of each record of a range, and put the record into the bin of the cell.
+
+    `boxes` are the box of all records and that of their centres; the grid divides the latter into
+    1 << bits[k] layers across axis k.
+    """
     box = record.load(boxes, 1)
     scale = record.scales(box, np.float32(LAYERS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
@@ -89,10 +93,14 @@ def _layer(cell, axis, bits):
 
 @entry
 def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
-    """Split cells into ranges of up to `grain` records, or one cell; return (nodes, ranges)."""
-    # `limits` are (grain, depth of the root, deepest level, group bits); `range_of` gets the range
-    # of each cell. The pending BEGIN..END are positions in `order`, the cells that have records;
-    # LIMIT, as END in `ranges`, is a number of records.
+    """Split cells into ranges of up to `grain` records, or of one cell; return (nodes, ranges).
+
+    These are the numbers of nodes above the ranges, whose links are written, and of ranges.
+    `limits` are (grain, depth of the root, deepest level, group bits). `ranges` gets the columns
+    NODE and DEPTH of each range, and in END its number of records; `range_of` that of each cell.
+    """
+    # The pending BEGIN..END are positions in `order`, the cells that have records; LIMIT is their
+    # number of records.
     grain, level, deepest, group_bits = limits
     order, pending, layers, costs = scratch
     used_cells, total = 0, 0
@@ -177,10 +185,12 @@ def _split_by_cells(
     records: NDArray[np.float32], out: NDArray[np.float32], boxes: NDArray[np.float32],
     limits: tuple[int, int, int, int], threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]] | None:  # fmt: skip
-    """Split records, whose box and that of their centres are `boxes`, and move them to `out`."""
-    # Returns the links of nodes, of which 0 is the root; the ranges below them (see `subtrees`),
-    # whose rows count from that of the first record; and the records of the box of each and that of
-    # its centres. None, and nothing moves, if there is no split. For limits see `_split_cells`.
+    """Split records, whose box and that of their centres are `boxes`, and move them to `out`.
+
+    Returns the links of nodes, of which 0 is the root; the ranges below them (see `subtrees`),
+    whose rows count from that of the first record; and the records of the box of each and that of
+    its centres. None, and nothing moves, if there is no split. For limits see `_split_cells`.
+    """
     n = len(records)
     bits = _bits_of_axes(boxes[1], min(n.bit_length() - RECORD_BITS, MOST_BITS))
     size = 1 << int(bits.sum())
@@ -238,11 +248,13 @@ def split_top(
     records: NDArray[np.float32], boxes: NDArray[np.float32], deepest: int, group_bits: int,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
-    """Split all records into ranges that are small enough for one thread."""
-    # The first half of `records` holds them; a split moves a range to the other half. `boxes` are
-    # records of the box of all and of that of their centres, (2, 8). Returns the links of the nodes
-    # above the ranges, (t, 2); the ranges as tasks (see `subtrees`); and these two records of each,
-    # (k, 2, 8). Ranges that no grid splits stay large. For the other limits see `_split_cells`.
+    """Split all records into ranges that are small enough for one thread.
+
+    The first half of `records` holds them; a split moves a range to the other half. `boxes` are
+    records of the box of all and of that of their centres, (2, 8). Returns the links of the nodes
+    above the ranges, (t, 2); the ranges as tasks (see `subtrees`); and these two records of each,
+    (k, 2, 8). Ranges that no grid splits stay large. For the other limits see `_split_cells`.
+    """
     half = len(records) // 2
     grain = subtrees.task_size(half)
     links, tasks, task_boxes = np.zeros((1, 2), np.int32), [], []

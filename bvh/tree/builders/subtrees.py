@@ -82,7 +82,7 @@ def may_choose(count, depth, deepest):
 
 @entry
 def _copy_subtree(from_bounds, from_links, root, first, bounds, links):
-    """Copy a subtree below the top, its nodes from row `first` on, and its root into the top."""
+    """Copy a subtree: its root to row `root`, in the top, its other nodes from row `first` on."""
     shift = first - 1
     for i in range(len(from_links)):
         at = root if i == 0 else shift + i
@@ -96,7 +96,7 @@ def _copy_subtree(from_bounds, from_links, root, first, bounds, links):
 
 @entry
 def _bound_top(links, bounds, is_task):
-    """Bound the nodes of the top above the tasks, whose own nodes are bounded."""
+    """Write the bounds of the nodes of the top above the tasks' roots, which are bounded."""
     for node in range(len(is_task) - 1, -1, -1):
         if not is_task[node]:
             child = np.int64(links[node, 0])
@@ -105,7 +105,7 @@ def _bound_top(links, bounds, is_task):
 
 
 def batches_of(sizes: NDArray[np.integer], count: int) -> list[tuple[int, int]]:
-    """Cut a list of tasks of the given sizes into runs of about `count` in sum, or single tasks."""
+    """Return runs (begin, end) of tasks whose `sizes` are about `count` in sum, or of one task."""
     ends = np.cumsum(sizes, dtype=np.int64)
     edges = np.flatnonzero(np.diff((ends - 1) // count)) + 1
     stops = [0, *edges.tolist(), len(sizes)]
@@ -124,9 +124,11 @@ def build_tasks(
     order: NDArray[np.int32], records: NDArray[np.float32], build: BuildSubtree, threads: int,
     progress: Progress | None,
 ) -> Nodes:  # fmt: skip
-    """Return the tree whose top has the given links, with a subtree for each task below it."""
-    # build(task, its boxes, block, (cancel, done)) builds one in a block and returns the number of
-    # its nodes. The records are discarded when all are built.
+    """Return the tree whose top has the given links, with a subtree for each task below it.
+
+    build(task, its boxes, block, (cancel, done)) builds one in a block and returns the number of
+    its nodes. The records are discarded when all are built.
+    """
     built: list[Any] = [None] * len(tasks)
     largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
     shelf = Shelf(lambda: new_subtrees(largest, order))
