@@ -1,16 +1,10 @@
 """Threads of builds and batches: one pool, chunks of work, progress, interruption.
 
 Kernels release the GIL, so plain threads run them in parallel. All callers share one pool of
-*helpers*; a forked child makes its own. Three functions share the work on 0..count:
-
-| function | chunks are taken by | calling thread | for |
-|---|---|---|---|
-| `share` | Python, between calls of a kernel | takes part | chunks of milliseconds |
-| `share_claimed` | the kernel itself, from a queue in memory | takes part | short batches of rays |
-| `share_long` | Python | only waits, reports, and can cancel | chunks that may take seconds |
-
-`watch` runs a list of calls as `share_long` does chunks. All end with `_with_helpers`, which gives
-jobs to idle helpers, and returns when all have ended; if none is idle, the caller does all work.
+*helpers*; a forked child makes its own. `share` does work in chunks, of which the calling thread
+does some; `share_claimed` the same for short batches, whose kernel claims chunks itself;
+`share_long` and `watch` work that may take seconds, while the calling thread only waits. All give
+jobs to idle helpers by `_with_helpers`; if none is idle, the calling thread does all the work.
 """
 
 from __future__ import annotations
@@ -165,10 +159,10 @@ def _take_together(
     take: Callable[[], bool], help_out: Callable[[], object], stop: Callable[[], object],
     helpers: int, threads: int, report: Callable[[], object] | None = None,
 ) -> None:  # fmt: skip
-    """Call `take` until it returns False, while up to `helpers` helpers call `help_out`.
+    """Call `take` until it returns False, while up to `helpers` of a pool of `threads` help out.
 
-    The pool has `threads` threads. Between two calls of `take` this thread reports progress, and
-    can be interrupted. After an error, `stop` is called: no thread begins more work.
+    Between two calls this thread reports progress, and can be interrupted. After an error, `stop`
+    is called, after which no thread begins more work.
     """
 
     def work(_: list[Job], check: Callable[[], None]) -> None:

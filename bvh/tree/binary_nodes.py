@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH
+from bvh.runtime.simd import WIDTH, field
 from bvh.tree import wide_nodes
 from bvh.tree.triangle_groups import ROWS, SIZE, TOLERANCE, V0
 from bvh.tree.wide_nodes import WideNodes, child_code, child_lower, child_upper, node_at
 
-# Columns of a pending range of children: begin, end, the binary node over it, and its level below
-# that of the wide node.
-BEGIN, END, NODE, LEVEL = range(4)
+# A pending range of children is a row: begin, end, its binary node, and the level of that below the
+# wide node.
+PENDING_SIZE = 4
+_read, _write = field(np.int64, *range(PENDING_SIZE))
+_pending_at = inlined(lambda pending, row: _read(pending, row * PENDING_SIZE))
+_set_pending = inlined(lambda pending, row, range: _write(pending, row * PENDING_SIZE, range))
 
 
 class Numbering(NamedTuple):
@@ -111,15 +114,14 @@ def _number(data, numbers):
 
 
 @entry
-def _split(data, numbering, levels, work, boxes, children):
+def _split(data, numbering, levels, order, pending, boxes, children):
     """Write all binary nodes, and the root's (code, count) into the last row; return the levels.
 
-    `levels`, one for each wide node, are 0 at first. `work` is scratch, (5, WIDTH): the positions
-    of a node's children, then a stack of ranges of these, a row for each column.
+    `levels`, one for each wide node, are 0 at first. `order` and `pending` are scratch: the
+    positions of a node's children, and a stack of ranges of these.
     """
     deepest = 0
     _write_child(data, np.int32(0), numbering, children, len(boxes), 0)
-    order, pending = work[0], work[1:]
     for wide in range(len(levels)):
         count = 0
         for lane in range(WIDTH):
@@ -133,13 +135,11 @@ def _split(data, numbering, levels, work, boxes, children):
         number, waiting = np.int64(numbering.numbers[wide]), 0
         new_node = number + 1
         if count > 1:
-            pending[BEGIN, 0], pending[END, 0] = 0, count
-            pending[NODE, 0], pending[LEVEL, 0] = number, 1
+            _set_pending(pending, 0, (0, count, number, 1))
             waiting = 1
         while waiting > 0:
             waiting -= 1
-            begin, end = pending[BEGIN, waiting], pending[END, waiting]
-            node, level = pending[NODE, waiting], pending[LEVEL, waiting]
+            begin, end, node, level = _pending_at(pending, waiting)
             deepest = max(deepest, levels[wide] + level)
             _sort(data, order, begin, end)
             middle = begin + (end - begin + 1) // 2
@@ -149,8 +149,7 @@ def _split(data, numbering, levels, work, boxes, children):
                 if last - first > 1:
                     children[node, 2 * side] = numbering.first_node + new_node
                     children[node, 2 * side + 1] = 0
-                    pending[BEGIN, waiting], pending[END, waiting] = first, last
-                    pending[NODE, waiting], pending[LEVEL, waiting] = new_node, level + 1
+                    _set_pending(pending, waiting, (first, last, new_node, level + 1))
                     new_node += 1
                     waiting += 1
                 else:
@@ -200,8 +199,8 @@ def binary_nodes(
     boxes, children = np.empty((count, 3, 4), np.float32), np.zeros((count + 1, 4), np.int32)
     if nodes.size:
         numbering = Numbering(numbers, starts, first_node, first_primitive)
-        work = np.empty((5, WIDTH), np.int64)
-        deepest = int(_split(nodes.data, numbering, levels, work, boxes, children))
+        order, pending = np.empty(WIDTH, np.int64), np.empty((WIDTH, PENDING_SIZE), np.int64)
+        deepest = int(_split(nodes.data, numbering, levels, order, pending, boxes, children))
     return boxes, children[:-1], children[-1, :2], deepest
 
 

@@ -25,13 +25,7 @@ from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek
 from bvh.runtime.threads import share
 from bvh.tree import rows as tree_rows
-from bvh.tree.shapes import (
-    BoxShape,
-    SphereShape,
-    instanced_box_interval,
-    moved_capsule,
-    round_interval,
-)
+from bvh.tree import shapes
 
 # Numbers of `transforms`, the local transforms from the frame of the TLAS to that of a tree: four
 # columns of three numbers; the root's box there; its largest coordinate; the largest row sum of
@@ -45,7 +39,7 @@ TRANSFORM_SIZE = 24
 # Numbers of a map.
 MAP_SIZE = 12
 # Kinds of trees over shapes; those from SPHERES on are round.
-BOXES, SPHERES = BoxShape.code, SphereShape.code
+BOXES, SPHERES = shapes.BoxShape.code, shapes.SphereShape.code
 
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
@@ -139,7 +133,7 @@ def instanced_interval(instanced, code, o, d):
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     rows = rows_of(instanced.inverses, leaf * MAP_SIZE)
     is_box = tree_rows.kind(tree) == BOXES
-    return instanced_box_interval(is_box, tree_rows.points(tree), prim_of(code), rows, o, d)
+    return shapes.instanced_box_interval(is_box, tree_rows.points(tree), prim_of(code), rows, o, d)
 
 
 @kernel
@@ -149,14 +143,16 @@ def instanced_capsule(instanced, code):
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     scale = peek(instanced.transforms, leaf * TRANSFORM_SIZE + SCALE)
     is_sphere, points = tree_rows.kind(tree) == SPHERES, tree_rows.points(tree)
-    return moved_capsule(is_sphere, points, prim_of(code), instanced.maps, leaf * MAP_SIZE, scale)
+    return shapes.moved_capsule(
+        is_sphere, points, prim_of(code), instanced.maps, leaf * MAP_SIZE, scale
+    )
 
 
 @kernel
 def instanced_round(instanced, code, o, d):
     """Return (hit, near, far) of the line of a ray in an instanced sphere or capsule."""
     stay_outlined()
-    return round_interval(*instanced_capsule(instanced, code), o, d)
+    return shapes.round_interval(*instanced_capsule(instanced, code), o, d)
 
 
 def primitives_class(tree: Any) -> type:

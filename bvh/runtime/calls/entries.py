@@ -6,17 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from bvh.runtime import jit
+from bvh.runtime.calls import words
 from bvh.runtime.calls.invocation import Call, called_from_python
 from bvh.runtime.calls.linked import Specialisation, linked_kernel
-from bvh.runtime.calls.words import (
-    OTHER,
-    canonical,
-    flat,
-    is_returned,
-    is_stored,
-    kernel_of_words,
-    structure_of,
-)
 from bvh.runtime.compiler.lazy_modules import numpy_support, types
 from bvh.runtime.jit import Dispatcher
 
@@ -72,7 +64,7 @@ class Entry:
         """Return the kernel for arguments of such types; None if words cannot hold them."""
         # Raises a TypeError for a wrong number of arguments.
         inspect.signature(self.py_func).bind(*arguments)
-        structure = ",".join(map(structure_of, arguments))
+        structure = ",".join(map(words.structure_of, arguments))
         found = self._specialisation_for(structure) or linked_kernel(
             f"{self.__module__}.{self.__name__}", structure
         )
@@ -89,15 +81,15 @@ class Entry:
 
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Compile the kernel for such arguments; None if words do not hold them or the results."""
-        kinds = tuple(canonical(jit.typeof(argument)) for argument in arguments)
-        if OTHER in structure or not all(map(is_stored, kinds)):
+        kinds = tuple(words.canonical(jit.typeof(argument)) for argument in arguments)
+        if words.OTHER in structure or not all(map(words.is_stored, kinds)):
             return None
-        compiled = kernel_of_words(self.py_func, kinds)
+        compiled = words.kernel_of_words(self.py_func, kinds)
         address = jit.c_address(compiled, (types.int64,))
         returned = compiled.overloads[types.int64,].signature.return_type.instance_type
-        if not is_returned(returned):
+        if not words.is_returned(returned):
             return None
-        results = tuple(str(numpy_support.as_dtype(kind).str[1:]) for kind in flat(returned))
+        results = tuple(str(numpy_support.as_dtype(kind).str[1:]) for kind in words.flat(returned))
         in_tuple = isinstance(returned, types.BaseTuple)
         return Specialisation(structure, address, results, in_tuple, compiled)
 

@@ -17,22 +17,9 @@ from typing import Any
 import numpy as np
 
 from bvh.runtime.calls import python_calls as calls
+from bvh.runtime.calls import words
 from bvh.runtime.calls.linked import Specialisation
 from bvh.runtime.calls.python_calls import F8, I4, I8, call_c, word_at
-from bvh.runtime.calls.words import (
-    ARRAY,
-    ERROR,
-    FLOAT,
-    INTEGER,
-    OBJECT,
-    RESULTS,
-    STATUS,
-    TRUTH,
-    TUPLE,
-    TYPES,
-    program_of,
-    raise_error,
-)
 from bvh.runtime.jit import inlined, kernel, method
 from bvh.runtime.simd import peek, pointer_to, poke
 from bvh.runtime.tuple_references import stack_memory
@@ -88,18 +75,20 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
 def _read_number(memory, obj, operation, expected, size):
     """Return (whether an object is the number that a step of a program takes, its word)."""
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
-    if operation == INTEGER and kind == peek(memory, calls.INTEGER):
+    if operation == words.INTEGER and kind == peek(memory, calls.INTEGER):
         return True, calls.as_int(memory, obj)
-    if operation == INTEGER and kind == peek(memory, INT64):
+    if operation == words.INTEGER and kind == peek(memory, INT64):
         return True, word_at(content)
-    if operation == FLOAT and (kind == peek(memory, calls.FLOAT) or kind == peek(memory, DOUBLE)):
+    if operation == words.FLOAT and (
+        kind == peek(memory, calls.FLOAT) or kind == peek(memory, DOUBLE)
+    ):
         return True, word_at(content)
-    if operation == TRUTH:
+    if operation == words.TRUTH:
         true = obj == peek(memory, TRUE) or obj == peek(memory, TRUE8)
         false = obj == peek(memory, FALSE) or obj == peek(memory, FALSE8)
         return true or false, np.int64(true)
-    # SCALAR: the bytes that follow a scalar of fewer than 8 may be of something else.
-    if operation > TRUTH and kind == expected:
+    if operation == words.SCALAR and kind == expected:
+        # The bytes that follow a scalar of fewer than 8 may be of something else.
         valid = (np.int64(1) << 8 * size) - 1 if size < 8 else np.int64(-1)
         return True, word_at(content) & valid
     return False, np.int64(0)
@@ -123,7 +112,7 @@ def _take_apart(memory, given, kernel_words):
         obj = word_at(place)
         operation, expected = peek(steps, 3 * step), peek(steps, 3 * step + 1)
         number = peek(steps, 3 * step + 2)
-        if operation == TUPLE:
+        if operation == words.TUPLE:
             kind = calls.type_of(memory, obj)
             is_tuple = kind == expected or kind == peek(memory, calls.TUPLE)
             if not is_tuple or word_at(obj + peek(memory, calls.HEAD)) != number:
@@ -131,11 +120,11 @@ def _take_apart(memory, given, kernel_words):
             level += 1
             poke(stack, 2 * level, obj + peek(memory, calls.ITEMS))
             poke(stack, 2 * level + 1, number)
-        elif operation == ARRAY:
+        elif operation == words.ARRAY:
             if not _read_array(memory, obj, expected, number, kernel_words, at):
                 return False
             at += 1 + number
-        elif operation == OBJECT:
+        elif operation == words.OBJECT:
             if obj != expected:
                 return False
         else:
@@ -150,9 +139,9 @@ def _take_apart(memory, given, kernel_words):
 @kernel
 def _new_number(memory, kind, place):
     """Return the result at an address as an object of its kind, or 0 with an exception."""
-    if kind == FLOAT:
+    if kind == words.FLOAT:
         return calls.new_float(memory, peek(pointer_to(place, F8), 0))
-    if kind == INTEGER:
+    if kind == words.INTEGER:
         return calls.new_int(memory, word_at(place))
     return calls.new_bool(memory, word_at(place))
 
@@ -160,14 +149,14 @@ def _new_number(memory, kind, place):
 @kernel
 def _returned(memory, address):
     """Return the results in the words at an address as an object, or 0 with an exception."""
-    count, kinds = peek(memory, BEGIN) - RESULTS, pointer_to(peek(memory, KINDS), I8)
+    count, kinds = peek(memory, BEGIN) - words.RESULTS, pointer_to(peek(memory, KINDS), I8)
     if count == 0:
         return calls.new_reference(memory, calls.NONE)
     if peek(memory, IN_TUPLE) == 0:
-        return _new_number(memory, peek(kinds, 0), address + 8 * RESULTS)
+        return _new_number(memory, peek(kinds, 0), address + 8 * words.RESULTS)
     made = calls.new_tuple(memory, count)
     for i in range(count if made != 0 else 0):
-        part = _new_number(memory, peek(kinds, i), address + 8 * (RESULTS + i))
+        part = _new_number(memory, peek(kinds, i), address + 8 * (words.RESULTS + i))
         if part == 0:
             calls.decref(memory, made)
             return np.int64(0)
@@ -180,8 +169,8 @@ def _failed(memory, kernel_words):
     """Raise the exception of a kernel, by a call of `words.raise_error`; return 0."""
     given = calls.new_tuple(memory, 2)
     if given != 0:
-        calls.set_item(memory, given, 0, calls.new_int(memory, peek(kernel_words, STATUS)))
-        calls.set_item(memory, given, 1, calls.new_int(memory, peek(kernel_words, ERROR)))
+        calls.set_item(memory, given, 0, calls.new_int(memory, peek(kernel_words, words.STATUS)))
+        calls.set_item(memory, given, 1, calls.new_int(memory, peek(kernel_words, words.ERROR)))
         calls.call_object(memory, peek(memory, RAISE), given)
         calls.decref(memory, given)
     return np.int64(0)
@@ -201,7 +190,7 @@ def invoke(owner, given, count, names):
     thread_state = calls.release_gil(memory)
     call_c(peek(memory, KERNEL), (address,), I8)
     calls.restore_gil(memory, thread_state)
-    if peek(kernel_words, STATUS) != 0:
+    if peek(kernel_words, words.STATUS) != 0:
         return _failed(memory, kernel_words)
     return _returned(memory, address)
 
@@ -212,19 +201,19 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
     The function returns NotImplemented for arguments of another structure. There is none, either,
     where methods cannot read Python's objects.
     """
-    (_, _, count), *program = program_of(arguments)
-    begin = RESULTS + len(kernel.results)
+    (_, _, count), *program = words.program_of(arguments)
+    begin = words.RESULTS + len(kernel.results)
     # At least as many words as the arguments take.
-    size = begin + sum(1 + number for operation, _, number in program if operation != TUPLE)
-    supported = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
-    tuples = sum(operation == TUPLE for operation, *_ in program)
-    if not supported or size > MOST_WORDS or tuples >= MOST_TUPLES:
+    size = begin + sum(1 + number for operation, _, number in program if operation != words.TUPLE)
+    can_read, can_return = calls.known_types()[0] != 0, set(kernel.results) <= words.TYPES.keys()
+    tuples = sum(operation == words.TUPLE for operation, *_ in program)
+    if not (can_read and can_return) or size > MOST_WORDS or tuples >= MOST_TUPLES:
         return None
     steps = np.array([(step, _operand(like), number) for step, like, number in program], np.int64)
-    kinds = np.array([TYPES[result] for result in kernel.results], np.int64)
+    kinds = np.array([words.TYPES[result] for result in kernel.results], np.int64)
     contents = (
         kernel.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,
-        int(kernel.in_tuple), NotImplemented, raise_error, np.int64, np.float64, True, False,
+        int(kernel.in_tuple), NotImplemented, words.raise_error, np.int64, np.float64, True, False,
         np.True_, np.False_, _operand(np.dtype(np.uint8)), _operand(np.dtype(np.bool_)),
         (kernel, program, steps, kinds),
     )  # fmt: skip

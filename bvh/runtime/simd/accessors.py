@@ -87,9 +87,9 @@ def rows(kind: type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
 
 
 def splat_rows(*places: int) -> Accessor:
-    """Return a function of (memory, stride) that copies float32 numbers into all lanes of vectors.
+    """Return a function of a tuple (memory, stride) that copies float32 numbers to all lanes.
 
-    It returns one vector, or a tuple of them for several places. The index of a number is its place
+    It returns a vector, or a tuple of them for several places. The index of a number is its place
     times the stride.
     """
 

@@ -30,7 +30,7 @@ from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
 from bvh.tree.builders.grid import bound_all, split_top
 from bvh.tree.builders.space import NO_PLANE, cheaper_plane, split_at_plane
-from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
+from bvh.tree.builders.subtrees import NODE, RANGE_WIDTH, range_at, set_range
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
 MAX_LEAF = 1 << GROUP_BITS
@@ -89,16 +89,14 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
     # A stack of ranges; the boxes of each, and those of its centres, are two rows.
     pending, pending_boxes, halves, bins, costs = scratch
     used, height = 1, 1
-    for i in range(RANGE_WIDTH):
-        pending[0, i] = start[i]
+    set_range(pending, 0, range_at(start, 0))
     pending[0, NODE] = 0
     record.store_bounds(bounds, 0, record.load(boxes, 0))
     record.store(pending_boxes, 0, record.load(boxes, 0))
     record.store(pending_boxes, 1, record.load(boxes, 1))
     while height > 0 and cancel[0] == 0:
         height -= 1
-        node, begin, end = pending[height, NODE], pending[height, BEGIN], pending[height, END]
-        depth, side, limit = pending[height, DEPTH], pending[height, SIDE], pending[height, LIMIT]
+        node, begin, end, depth, side, limit = range_at(pending, height)
         count, here, there = end - begin, side * half, (1 - side) * half
         first, last = here + begin, here + end
         box = record.load(pending_boxes, 2 * height)
@@ -148,21 +146,17 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
         record.store_bounds(bounds, child + 1, record.load(halves, RIGHT))
         # The smaller half is built first, so that few ranges are pending.
         for k in range(2):
-            right = (k == 0) == (lefts <= rights)
-            low = middle if right else begin
-            high = low + (rights if right else lefts)
+            is_right = np.int64((k == 0) == (lefts <= rights))
+            low, stop = (middle, limit) if is_right else (begin, middle)
+            high = low + (rights if is_right else lefts)
             if high - low <= group:
-                _put_leaf(records, side * half, low, high, child + np.int64(right), links, order)
+                _put_leaf(records, side * half, low, high, child + is_right, links, order)
                 done[0] += high - low
                 continue
-            pending[height, NODE] = child + np.int64(right)
-            pending[height, BEGIN], pending[height, END] = low, high
-            pending[height, DEPTH], pending[height, SIDE] = depth + 1, side
-            pending[height, LIMIT] = limit if right else middle
-            record.store(pending_boxes, 2 * height, record.load(halves, LEFT + np.int64(right)))
-            record.store(
-                pending_boxes, 2 * height + 1, record.load(halves, LEFT_CENTRES + np.int64(right))
-            )
+            set_range(pending, height, (child + is_right, low, high, depth + 1, side, stop))
+            record.store(pending_boxes, 2 * height, record.load(halves, LEFT + is_right))
+            centres = record.load(halves, LEFT_CENTRES + is_right)
+            record.store(pending_boxes, 2 * height + 1, centres)
             height += 1
     return used
 

@@ -110,13 +110,11 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
             order[used_cells] = cell
             used_cells += 1
             total += count
-    pending[0, NODE], pending[0, BEGIN], pending[0, END] = 0, 0, used_cells
-    pending[0, DEPTH], pending[0, LIMIT] = level, total
+    subtrees.set_range(pending, 0, (0, 0, used_cells, level, 0, total))
     waiting, used, n = 1, 1, 0
     while waiting > 0:
         waiting -= 1
-        node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
-        depth, total = pending[waiting, DEPTH], pending[waiting, LIMIT]
+        node, begin, end, depth, _, total = subtrees.range_at(pending, waiting)
         best, best_axis, best_layer, best_count = np.float32(INF), -1, 0, 0
         if total > grain and end - begin > 1 and subtrees.may_choose(total, depth, deepest):
             for axis in range(3):
@@ -147,11 +145,8 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
                 order[low], order[high] = order[high], order[low]
         link_inner(links, node, used)
         # The left side is next.
-        for k in range(2):
-            at = waiting + 1 - k
-            pending[at, NODE], pending[at, DEPTH] = used + k, depth + 1
-            pending[at, BEGIN], pending[at, END] = (low, end) if k else (begin, low)
-            pending[at, LIMIT] = total - best_count if k else best_count
+        subtrees.set_range(pending, waiting, (used + 1, low, end, depth + 1, 0, total - best_count))
+        subtrees.set_range(pending, waiting + 1, (used, begin, low, depth + 1, 0, best_count))
         waiting += 2
         used += 2
     return used, n

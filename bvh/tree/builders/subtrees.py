@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import aligned, discard
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
+from bvh.runtime.simd import field
 from bvh.runtime.threads import Progress, Shelf, share, watch
 from bvh.tree.builders.records import join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
@@ -33,6 +34,11 @@ PARTS = 32
 # that it is in, and the end of its capacity for pieces.
 NODE, BEGIN, END, DEPTH, SIDE, LIMIT = range(6)
 RANGE_WIDTH = 6
+
+# Accessors of all columns of a range, (node, begin, end, depth, side, limit), in a row of an array.
+_read, _write = field(np.int64, *range(RANGE_WIDTH))
+range_at = inlined(lambda ranges, row: _read(ranges, row * RANGE_WIDTH))
+set_range = inlined(lambda ranges, row, columns: _write(ranges, row * RANGE_WIDTH, columns))
 
 
 class SubtreeNodes(NamedTuple):
