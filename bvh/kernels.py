@@ -61,7 +61,7 @@ FAMILIES = (
     ("bvh.geometry.transforms", "bvh.geometry.triangles", "bvh.geometry.boxes",
      "bvh.geometry.obbs", "bvh.geometry.planes", "bvh.geometry.spheres", "bvh.io.polygons",
      "bvh.picking.outlines", "bvh.scene.leaves", "bvh.surfaces.overlap_terms",
-     "bvh.surfaces.pair_signs"),
+     "bvh.surfaces.pair_signs", "bvh.surfaces.edge_segments"),
     ("bvh.tree.build", "bvh.tree.tlas", "bvh.tree.world_bounds",
      "bvh.io.untrusted"),
     ("bvh.queries.batches.overlap_batches", "bvh.queries.batches.distance_batches",

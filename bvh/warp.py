@@ -46,7 +46,7 @@ from bvh.runtime.registry import extra
 with extra("gpu", "bvh.warp needs NVIDIA Warp"):
     import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, is_contracted
+from bvh.devices.exact.floats import INF, is_contracted
 from bvh.devices.exact.measures import exact_distance, exact_measures
 from bvh.devices.exact.point_triangle import nearest_on_triangle
 from bvh.devices.exact.triangles import triangle_side
@@ -66,7 +66,7 @@ __all__ = [
 __dir__ = __all__.copy
 
 # Triangles that are kept of a ray or point: with more that it may hit, it is undecided.
-KEPT = wp.constant(32)
+KEPT = 32
 
 
 @wp.struct
@@ -158,10 +158,10 @@ def _tracer(each: bool) -> Any:
         columns.counts = _longs(wp.zeros(shape=1, dtype=wp.int64))
         queue = search(target, rays, query, work, columns, 0)
         decided = queue == marks.NO_QUEUE
-        crowded = queue == marks.TOO_MANY and goal == marks.ANY
+        crowded = queue == marks.CROWDED and goal == marks.ANY
         if crowded:
             work.kept_count[0] = KEPT
-        if crowded or queue == marks.TO_DECIDE:
+        if crowded or queue == marks.DECIDE:
             decided = decide(target, rays, query, work, columns, 0)
             # Of too many, a hit of those kept is an answer to `any_hit`; misses of them are none.
             decided = decided and not (crowded and work.known[0] == marks.MISSED)
@@ -248,7 +248,7 @@ def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
     columns.position = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
     queue = _search_points(target, rays, query, work, columns, 0)
     decided = queue == marks.NO_QUEUE
-    if queue == marks.TO_DECIDE:
+    if queue == marks.DECIDE:
         decided = _decide_points(target, rays, query, work, columns, 0)
     near.distance = columns.distance[0]
     near.u = columns.u[0]

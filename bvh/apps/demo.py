@@ -1,7 +1,5 @@
 """The demo: a scene that comes with the package, with moving parts and buttons to try."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any
@@ -68,15 +66,16 @@ class Motion:
                 button.on_click(lambda event, trial=trial: self._try(event.client_id, trial))
             self._moves = gui.add_checkbox("Moons move", False)
         self._moves.on_update(lambda _: self._move())
-        viewer._dress(self._dress)
+        viewer._on_each_page(self._prepare)
         threading.Thread(target=self._run, name="demo", daemon=True).start()
 
-    def _dress(self, session: Session) -> None:
+    def _prepare(self, session: Session) -> None:
         """Show clay, and in the mesh the shadows of what does not move."""
         session.views.ground(without=self._ids.tolist())
         session.shade("clay")
 
     def _try(self, client_id: int, trial: Any) -> None:
+        """Call a function of TRIALS with the session of a client, if it is still open."""
         session = self._viewer._sessions.get(client_id)
         if session is not None:
             trial(session)
@@ -88,13 +87,14 @@ class Motion:
                 session.shade(MESH)
 
     def _run(self) -> None:
-        passed, before = 0.0, time.perf_counter()
+        """Move the moons, 30 times a second, until the viewer is closed."""
+        seconds, before = 0.0, time.perf_counter()
         while not self._viewer.closed:
             time.sleep(1.0 / 30.0)
             now = time.perf_counter()
             if self._moves.value:
-                passed += now - before
-                self._viewer.scene.set_transforms(self._ids, moon_places(passed))
+                seconds += now - before
+                self._viewer.scene.set_transforms(self._ids, moon_places(seconds))
             before = now
 
 
@@ -119,6 +119,6 @@ TRIALS: dict[str, Any] = {
 
 def _placed(place: Any, size: float) -> NDArray[np.float64]:
     """Return the matrix that scales by a size and moves to a place."""
-    found = np.diag([size, size, size, 1.0])
-    found[:3, 3] = place
-    return found
+    matrix = np.diag([size, size, size, 1.0])
+    matrix[:3, 3] = place
+    return matrix

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from importlib.resources import files
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -44,24 +45,6 @@ _KEY = (
     "border:1px solid rgba(128,128,128,.45);border-radius:3px;padding:0 0.35em;white-space:nowrap;"
     "font:inherit"
 )
-
-# Some labels and buttons of viser have too little contrast.
-_CONTRAST = (
-    "label,.mantine-Slider-markLabel{color:var(--mantine-color-text)!important;opacity:1!important}"
-    "button[data-variant=outline] *{color:var(--mantine-color-text)!important}"
-    ".mantine-Button-root:not([data-variant=outline]){background:rgba(128,128,128,.16)!important;"
-    "color:var(--mantine-color-text)!important}"
-)
-# Names unnamed controls for screen readers, four times a second because viser adds controls.
-_NAMES = """setInterval(() => {
-  for (const each of document.querySelectorAll('button, [role=button], [role=slider], input')) {
-    if (each.textContent.trim() || each.labels?.length || each.getAttribute('aria-label')) continue;
-    const icon = each.querySelector('svg')?.getAttribute('class')?.match(/tabler-icon-([\\w-]+)/);
-    const kind = /close/i.test(each.className) ? 'close' : 'control';
-    each.setAttribute('aria-label',
-      each.title || icon?.[1].replaceAll('-', ' ') || each.placeholder || kind);
-  }
-}, 250);"""
 
 # Held while `websockets.serve` is replaced (see `_own_pages_only`).
 _starting = threading.Lock()
@@ -127,11 +110,11 @@ class Page:
         if self._ended.is_set():
             return
         self._ended.set()
-        self._leave()
+        self._stop_threads()
         with silent():
             self._server.stop()
 
-    def _leave(self) -> None:
+    def _stop_threads(self) -> None:
         """Stop the threads of the page, in subclasses that have some."""
 
     def __enter__(self) -> Self:
@@ -278,7 +261,9 @@ def running(script: str) -> str:
 
 def accessible() -> str:
     """Return HTML that gives icons of viser's pages names, and texts enough contrast."""
-    return f"<style>{_CONTRAST}</style>{running(_NAMES)}"
+    folder, names = files(__package__), ("accessible.css", "accessible.js")
+    style, script = (folder.joinpath(name).read_text("utf-8") for name in names)
+    return f"<style>{style}</style>{running(script)}"
 
 
 def tab_title(title: str) -> str:

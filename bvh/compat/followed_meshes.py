@@ -4,8 +4,6 @@ Modification times of VTK miss some changes: NumPy writes to its memory without 
 data sets are compared by checksums of points and cells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -22,9 +20,9 @@ WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2
 class FollowedMesh:
     """A tree that is built on first use, refitted where only vertices moved, else built again.
 
-    `stamps` returns two values: one that changes with the vertices of a mesh, and one that changes
-    with its faces. `vertices` returns those to refit the tree to; without it, or for None, every
-    change builds a tree.
+    All arguments are functions of a mesh. `stamps` returns two values: one that changes with its
+    vertices, and one that changes with its faces. `build` returns its tree, `vertices` those to
+    refit a tree to; without it, or if it returns None, every change builds a tree.
     """
 
     def __init__(
@@ -35,6 +33,7 @@ class FollowedMesh:
         self._state: tuple[tuple[Any, Any], BVH] | None = None
 
     def tree_of(self, mesh: Any) -> BVH:
+        """Return the tree over a mesh as it is now."""
         stamps, state = self._stamps(mesh), self._state
         if state is None or state[0] != stamps:
             # Two threads may both build the same tree.
@@ -62,7 +61,7 @@ def wrapped(data: Any) -> Any:
 
 
 def followed_data_set() -> FollowedMesh:
-    """Return the tree over the surface of a data set of VTK or PyVista, not yet built."""
+    """Return a FollowedMesh for a data set of VTK or PyVista, over its surface."""
     return FollowedMesh(
         lambda data: _sums_of(wrapped(data)), lambda data: BVH.from_mesh(wrapped(data)),
         lambda data: np.asarray(wrapped(data).points, np.float64),
@@ -70,14 +69,14 @@ def followed_data_set() -> FollowedMesh:
 
 
 def crossings(tree: BVH, start: Any, end: Any) -> tuple[AllHits, NDArray[np.int64]]:
-    """Return the hits of a segment, in order, each crossing once, and the cells that it crosses."""
+    """Return the hits of a segment in order, each crossing once, and the cells that are hit."""
     begin = np.asarray(start, np.float64)
     hits = tree.all_hits(begin, np.asarray(end, np.float64) - begin, t_max=1.0, edges="once")
     return hits, np.asarray(tree.face_of(hits.prim_id), np.int64)
 
 
 def checksum(array: NDArray[Any]) -> tuple[Any, ...]:
-    """Return a checksum that changes with the content: 0.6 ms for a million float64."""
+    """Return a checksum of an array's content, shape and type: 0.6 ms for a million float64."""
     octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     words = octets[: octets.size // 8 * 8].view(np.uint64)
     full = words.size // len(WEIGHTS) * len(WEIGHTS)

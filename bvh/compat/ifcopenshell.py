@@ -4,8 +4,6 @@ Elements come from `ifcopenshell.geom.iterator`. Solids clash, too, if they shar
 or one is in the other. A mesh that is not closed is a surface, without an inside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,8 +71,8 @@ class tree:
     """
 
     def __init__(self, file: Any = None, settings: Any = None, backend: str | None = None) -> None:
-        # An instance for each product; by GUID, the id of the instance; by this id, the product,
-        # whether its mesh is closed, and its tree.
+        # Element k is instance k of the scene. Its product, whether its mesh is closed, and its
+        # tree are item k of the lists; `_numbers` has k by its GUID.
         self._scene = Scene()
         self._products: list[Any] = []
         self._numbers: dict[str, int] = {}
@@ -122,10 +120,9 @@ class tree:
         """Return the pairs of solids that are in each other by more than a tolerance."""
         result = []
         for a, b in self._pairs(set_a, set_b, 0.0):
-            first, second, how = self._solids[a], self._solids[b], self._relation(a, b)
-            if how in ("disjoint", "touching"):
+            if self._relation(a, b) in ("disjoint", "touching"):
                 continue
-            deep = first.penetration(second)
+            deep = self._solids[a].penetration(self._solids[b])
             ends: Any = deep.point, deep.point + deep.depth * np.asarray(deep.direction)
             depth = float(deep.length if deep.pierces else deep.depth)
             if depth > tolerance:
@@ -213,6 +210,7 @@ class tree:
         return CLASH_TYPES[clash_type_i]
 
     def _boxes(self) -> Reals:
+        """Return the boxes of all elements, shape (n, 2, 3)."""
         return np.array([solid.bounds for solid in self._solids]).reshape(-1, 2, 3)
 
     def _number(self, element: Any) -> int:
@@ -234,18 +232,17 @@ class tree:
         """
         first, second = ([self._number(e) for e in side] for side in (set_a, set_b))
         boxes = self._boxes()
-        done: set[tuple[int, int]] = set()
+        others, seen = boxes[second], set[tuple[int, int]]()
         for a in first:
             low, high = boxes[a, 0] - reach, boxes[a, 1] + reach
-            others = boxes[second]
             near = ((others[:, 0] <= high) & (others[:, 1] >= low)).all(axis=1)
             for b in np.array(second)[near].tolist():
                 key = (min(a, b), max(a, b))
-                if key in done or (a == b and not itself):
-                    continue
-                done.add(key)
-                yield a, b
+                if key not in seen and (a != b or itself):
+                    seen.add(key)
+                    yield a, b
 
     def _clash(self, kind: int, a: int, b: int, distance: float, p: Reals, q: Reals) -> Clash:
+        """Return a clash of the elements a and b with points p and q."""
         ends = tuple(np.asarray(p).tolist()), tuple(np.asarray(q).tolist())
         return Clash(kind, self._products[a], self._products[b], distance, *ends)

@@ -3,11 +3,9 @@
 Vectors are those of `mathutils` where that is installed, else tuples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +15,7 @@ from bvh.queries.hierarchy import BVH
 __all__ = ["BVHTree"]
 __dir__ = __all__.copy
 
-# Location, normal, polygon and distance.
+# Location, normal, polygon and distance; four None for a miss.
 Found = tuple[Any, Any, int | None, float | None]
 NOTHING: Found = (None, None, None, None)
 
@@ -52,7 +50,7 @@ class BVHTree:
     def FromPolygons(
         cls, vertices: Iterable[Any], polygons: Sequence[Sequence[int]],
         all_triangles: bool = False, epsilon: float = 0.0,
-    ) -> BVHTree:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Build a tree over polygons; `epsilon` has no effect, as hits are exact."""
         faces = [list(polygon) for polygon in polygons]
         points = np.array([tuple(v) for v in vertices], np.float64).reshape(-1, 3)
@@ -64,7 +62,7 @@ class BVHTree:
     def FromObject(
         cls, object: Any, depsgraph: Any, deform: bool = True, render: bool = False,
         cage: bool = False, epsilon: float = 0.0,
-    ) -> BVHTree:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Build a tree over a mesh object of ``bpy``, in object coordinates."""
         source = object.evaluated_get(depsgraph) if deform else object
         mesh = source.to_mesh()
@@ -109,7 +107,7 @@ class BVHTree:
             result.setdefault(int(tree.face_of(prim)), self._found(p, prim, d))
         return [result[face] for face in sorted(result)]
 
-    def overlap(self, other_tree: BVHTree) -> list[tuple[int, int]]:
+    def overlap(self, other_tree: Self) -> list[tuple[int, int]]:
         """Return the pairs of polygons that meet, touching included, each once, ascending."""
         pairs = self.tree.overlap_tree(other_tree.tree)
         sides = zip((self.tree, other_tree.tree), pairs.T, strict=True)
@@ -117,5 +115,6 @@ class BVHTree:
         return sorted(set(zip(*faces, strict=True)))
 
     def _found(self, at: Any, prim: Any, distance: Any) -> Found:
+        """Return the result for a point on a triangle, `prim`, of a polygon."""
         normal = normals_of(self.tree.vertices[self.tree.faces[prim]])
         return _vector(at), _vector(normal), int(self.tree.face_of(prim)), float(distance)

@@ -4,9 +4,7 @@ Boxes, meshes, height fields, spheres and capsules are exact; cylinders and elli
 meshes, off by less than a ten thousandth of their size; planes are tested separately.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import trimesh
@@ -71,16 +69,17 @@ class ModelScene:
         self.scene, geoms = Scene(), []
         self._frames: tuple[Reals, Reals] | None = None
         self._model, self._planes = model, []
-        # The group of each geom, and whether it is static.
+        # The group of each geom, whether it is static, and its opacity.
         self._group = np.clip(model.geom_group, 0, GROUPS - 1)
         self._fixed = model.body_weldid[model.geom_bodyid] == 0
-        visible = model.geom_rgba[:, 3].copy()
+        opacity = model.geom_rgba[:, 3].copy()
         with_material = model.geom_matid >= 0
-        visible[with_material] = model.mat_rgba[model.geom_matid[with_material], 3]
+        opacity[with_material] = model.mat_rgba[model.geom_matid[with_material], 3]
+        # Trees by what they are made of: equal geoms share one.
         shared: dict[tuple[Any, ...], BVH] = {}
         for number in range(model.ngeom):
             kind, size = int(model.geom_type[number]), model.geom_size[number]
-            if visible[number] == 0.0:
+            if opacity[number] == 0.0:
                 continue
             if kind == PLANE:
                 self._planes.append(number)
@@ -92,7 +91,7 @@ class ModelScene:
             geoms.append(number)
         self.geom_id = np.array(geoms, np.int32)
 
-    def follow(self, data: Any) -> ModelScene:
+    def follow(self, data: Any) -> Self:
         """Move the geoms to where a state of the model has them."""
         maps = np.tile(np.eye(4), (len(self.geom_id), 1, 1))
         maps[:, :3, 3] = data.geom_xpos[self.geom_id]
@@ -140,7 +139,7 @@ class ModelScene:
         self, origins: Reals, directions: Reals, groups: Any, static: Any, exclude: int,
         cutoff: float, normals: bool, lengths: bool = True,
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
-        """Return distances in units of the directions' lengths, geoms and normals.
+        """Return t (n,), geoms (n,) and normals (n, 3) of the closest hits of rays (n, 3).
 
         A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms whose group is
         not 0 in `groups`, and no static ones unless `static`, up to the length `cutoff`, or up to
@@ -149,18 +148,19 @@ class ModelScene:
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
         chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
-        seen = chosen[self._group] & (self._model.geom_bodyid != exclude)
-        seen &= bool(static) | ~self._fixed
+        counts = chosen[self._group] & (self._model.geom_bodyid != exclude)
+        counts &= bool(static) | ~self._fixed
         limit = np.full(len(directions), cutoff, float)
         if lengths:
             with np.errstate(divide="ignore"):
                 limit /= np.linalg.norm(directions, axis=1)
-        shown = seen[self.geom_id]
         # A single ray is faster than a batch of one.
-        some: Any = 0 if len(directions) == 1 else slice(None)
-        far: Any = float(limit[0]) if len(directions) == 1 else limit
-        hidden = None if shown.all() else np.flatnonzero(~shown)
-        hits = self.scene.closest_hit(origins[some], directions[some], t_max=far, exclude=hidden)
+        rows: Any = 0 if len(directions) == 1 else slice(None)
+        hidden = np.flatnonzero(~counts[self.geom_id])
+        hits = self.scene.closest_hit(
+            origins[rows], directions[rows], t_max=limit[rows],
+            exclude=hidden if len(hidden) else None,
+        )  # fmt: skip
         t, hit, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))
         normal = np.zeros(directions.shape)
         if normals:
@@ -168,7 +168,7 @@ class ModelScene:
         geom = np.full(len(t), -1)
         geom[hit] = self.geom_id[ids[hit]]
         for number in self._planes:
-            if seen[number]:
+            if counts[number]:
                 place = self._frames[0][number], self._frames[1][number]
                 self._add_plane(number, place, origins, directions, limit, t, geom, normal)
         return np.where(geom >= 0, t, -1.0), geom.astype(np.int32), normal
@@ -177,7 +177,10 @@ class ModelScene:
         self, number: int, place: tuple[Reals, Reals], origins: Reals, directions: Reals,
         limit: Reals, t: Reals, geom: NDArray[np.int32], normal: Reals,
     ) -> None:  # fmt: skip
-        """Write the hits of a plane that are nearer than those so far; only its front is hit."""
+        """Write the hits of the plane `number` that are nearer than those so far; its back is open.
+
+        `place` is its position and rotation, `limit` the largest t of each ray.
+        """
         center, turn = place
         with np.errstate(divide="ignore", invalid="ignore"):
             # The height above the plane, and its change.
@@ -200,19 +203,17 @@ def mj_ray(
     flg_static: Any = 1, bodyexclude: int = -1, geomid: Any = None, normal: Any = None,
 ) -> float:  # fmt: skip
     """Return the distance of a ray's hit, as ``mujoco.mj_ray``: in units of vec; -1 for a miss."""
-    given = np.reshape(pnt, (1, 3)).astype(float), np.reshape(vec, (1, 3)).astype(float)
-    t, geom, n = world._cast(*given, geomgroup, flg_static, bodyexclude, np.inf, normal is not None)
-    if geomid is not None:
-        geomid[0] = geom[0]
-    if normal is not None:
-        np.asarray(normal).reshape(-1)[:] = n[0]
+    t = np.empty(1)
+    mj_multiRay(
+        world, pnt, vec, geomgroup, flg_static, bodyexclude, geomid, t, normal, cutoff=np.inf
+    )
     return float(t[0])
 
 
 def _options(
     normal: Any = None, nray: int | None = None, cutoff: float = 1e10
 ) -> tuple[Any, int | None, float]:
-    """Return the last arguments of `mj_multiRay`."""
+    """Return the last arguments of `mj_multiRay`, given by position or by name."""
     return normal, nray, cutoff
 
 
@@ -265,21 +266,21 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
 
 def _heights(model: Any, field: int) -> BVH:
     """Return the tree of a height field, with the sides and the bottom of its base."""
-    rows, columns, at = (
+    rows, columns, begin = (
         int(a[field]) for a in (model.hfield_nrow, model.hfield_ncol, model.hfield_adr)
     )
     wide, long, high, base = model.hfield_size[field]
-    z = high * model.hfield_data[at : at + rows * columns].reshape(rows, columns)
+    z = high * model.hfield_data[begin : begin + rows * columns].reshape(rows, columns)
     x, y = np.linspace(-wide, wide, columns), np.linspace(-long, long, rows)
     top = BVH.from_heightfield(z, x, y)
     corner = np.arange(rows * columns).reshape(rows, columns)
-    # Grid points around the border, and those below them at the bottom.
+    # Grid points around the border, and those below them at the bottom, as indices.
     edge = np.concatenate([corner[0], corner[1:, -1], corner[-1, -2::-1], corner[-2:0:-1, 0]])
     below = top.vertices[edge] * [1.0, 1.0, 0.0] - [0.0, 0.0, base]
     low = rows * columns + np.arange(len(edge))
-    after, low_after = np.roll(edge, -1), np.roll(low, -1)
+    next_edge, next_low = np.roll(edge, -1), np.roll(low, -1)
     sides = np.concatenate(
-        [np.stack([edge, low, low_after], 1), np.stack([edge, low_after, after], 1)]
+        [np.stack([edge, low, next_low], 1), np.stack([edge, next_low, next_edge], 1)]
     )
     ends = low[[0, columns - 1, columns + rows - 2, 2 * columns + rows - 3]]
     floor = ends[[[0, 2, 1], [0, 3, 2]]]

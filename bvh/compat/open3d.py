@@ -240,7 +240,7 @@ class RaycastingScene:
         return given_like(narrowed(rays, dtype), *args, *kwargs.values())
 
     def _surface(self) -> CastSurface:
-        """Return all triangles and their tree, built if a mesh is new."""
+        """Return all triangles and their tree, built anew after a mesh was added."""
         geometries, built = self._geometries, self._built
         if built is None or built[0] is not geometries:
             # Two threads may both build the same tree.
@@ -251,7 +251,10 @@ class RaycastingScene:
         self, query: Callable[..., Found], rays: Given, nthreads: int, *limits: float,
         **options: Any,
     ) -> tuple[InputRows, CastSurface, Found]:  # fmt: skip
-        """Return the checked rays, the triangles, and the answer to a query of their tree."""
+        """Return the checked rays, the triangles, and the answer of a method of BVH for the rays.
+
+        `limits` are t_min and t_max, and `options` other arguments of the method.
+        """
         given, surface = InputRows("rays", rays, 6, nthreads), self._surface()
         o, d = given.origins_and_directions()
         return given, surface, query(surface.tree, o, d, *limits, threads=given.threads, **options)
@@ -259,7 +262,7 @@ class RaycastingScene:
     def _measure(
         self, query: Callable[..., ArrayLike], points: Given, nthreads: int, nsamples: int = 1
     ) -> Any:
-        """Return a number for each point."""
+        """Return the number that a method of BVH gives for each point."""
         count = one_index("nsamples", nsamples)
         if count < 1 or count % 2 == 0:
             raise ValueError(f"nsamples must be odd and at least 1, got {count}")
@@ -268,14 +271,14 @@ class RaycastingScene:
 
 
 def _details(surface: CastSurface, result: Hits | ClosestPoints, given: InputRows) -> Arrays:
-    """Return the details of hits or closest points in the shape of the input."""
+    """Return `CastSurface.details` of hits or closest points in the shape of the input."""
     return {name: given.shaped(array) for name, array in surface.details(result, given).items()}
 
 
 def _rays_of_matrices(
     intrinsic_matrix: Given, extrinsic_matrix: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return the rays of a calibrated camera, shape (height_px, width_px, 6)."""
+    """Return the rays (height_px, width_px, 6) of a camera of these two matrices."""
     intrinsic = _array("intrinsic_matrix", intrinsic_matrix, (3, 3))
     extrinsic = _array("extrinsic_matrix", extrinsic_matrix, (4, 4))
     try:
@@ -297,7 +300,7 @@ def _rays_of_matrices(
 def _rays_of_view(
     fov_deg: float, center: Given, eye: Given, up: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return the rays of a camera with a target, shape (height_px, width_px, 6)."""
+    """Return the rays (height_px, width_px, 6) of a camera at `eye` that looks at `center`."""
     target, position = _array("center", center, (3,)), _array("eye", eye, (3,))
     upward = _array("up", up, (3,))
     angle = reals("fov_deg", fov_deg)
@@ -323,7 +326,7 @@ def _rays_of_view(
 
 
 def _array(name: str, value: Given, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return a checked value as float64 of a given shape."""
+    """Return the argument `name` as float64, checked to have a shape."""
     array = reals(name, plain(value))
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")

@@ -1,8 +1,7 @@
 """Arguments and results as in Open3D: arrays or Tensors, ids and normals of its geometries."""
 
-from __future__ import annotations
-
-from typing import Any, Protocol, TypeGuard, cast
+from functools import partialmethod
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -26,18 +25,6 @@ REAL_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 CHUNK = 1 << 13
 
 
-class Tensor(Protocol):
-    """Methods of a Tensor of Open3D that are used here."""
-
-    device: object
-
-    def cpu(self) -> Tensor: ...
-    def numpy(self) -> NDArray[Any]: ...
-    @staticmethod
-    def from_numpy(array: NDArray[Any]) -> Tensor: ...
-    def to(self, device: object) -> Tensor: ...
-
-
 class NumpyTensor(np.ndarray[Any, Any]):
     """A numpy array with some methods of Open3D's Tensor.
 
@@ -49,29 +36,24 @@ class NumpyTensor(np.ndarray[Any, Any]):
         """Return a view as a plain array."""
         return self.view(np.ndarray)
 
-    def cpu(self) -> NumpyTensor:
+    def cpu(self) -> Self:
         """Return the array itself, which is on the CPU."""
         return self
 
-    def isfinite(self) -> NDArray[np.bool_]:
-        """Return which elements are finite."""
-        return np.isfinite(self)
-
-    def isinf(self) -> NDArray[np.bool_]:
-        """Return which elements are infinite."""
-        return np.isinf(self)
-
-    def isnan(self) -> NDArray[np.bool_]:
-        """Return which elements are NaN."""
-        return np.isnan(self)
+    isfinite, isinf, isnan = map(partialmethod, (np.isfinite, np.isinf, np.isnan))
 
 
-Given = ArrayLike | Tensor
-Answer = NumpyTensor | Tensor
+# Arrays, or Tensors of Open3D, which this package never imports.
+Given = ArrayLike | Any
+Answer = NumpyTensor | Any
 
 
 class InputRows:
-    """Checked rows of an argument, float32 or else float64; gives results its shape and kind."""
+    """The rays or points of an argument as rows of `width` numbers, float32 or else float64.
+
+    `flat` (n, width) are the checked rows, `shape` the leading shape of the argument. Results get
+    this shape and, for a Tensor, are Tensors.
+    """
 
     def __init__(self, name: str, value: Given, width: int, nthreads: int) -> None:
         self._like = value
@@ -92,20 +74,20 @@ class InputRows:
         """Return rays (..., 6) as contiguous (2, ..., 3); a single one is a batch of one."""
         parts = np.empty((2, len(self.flat), 3))
 
-        def work(begin: int, end: int) -> None:
-            # Column by column, which is faster than rows of three.
+        def split(begin: int, end: int) -> None:
+            """Copy rays begin..end column by column, which is faster than rows of three."""
             for column in range(6):
                 parts[column // 3, begin:end, column % 3] = self.flat[begin:end, column]
 
-        share(len(self.flat), CHUNK, work, self.threads)
+        share(len(self.flat), CHUNK, split, self.threads)
         return parts.reshape(2, *(self.shape or (1,)), 3)
 
     def shaped(self, array: NDArray[Any]) -> Answer:
-        """Return flat rows or numbers in the leading shape."""
+        """Return a result for each row (n, ...) in the leading shape."""
         return self.give(array.reshape(self.shape + array.shape[1:]))
 
     def reals(self, array: ArrayLike) -> Answer:
-        """Return real numbers in the leading shape and in the type of the input."""
+        """Return a real number for each row in the leading shape and in the type of the input."""
         return self.shaped(narrowed(np.asarray(array).reshape(-1), self.dtype))
 
     def give(self, array: NDArray[Any]) -> Answer:
@@ -119,18 +101,18 @@ def thread_limit(nthreads: int) -> int:
     return thread_count(number if number > 0 else None)
 
 
-def is_tensor(value: object) -> TypeGuard[Tensor]:
-    """Return whether a value is a Tensor of Open3D, which this package never imports."""
+def is_tensor(value: object) -> bool:
+    """Return whether a value is a Tensor of Open3D."""
     kind = type(value)
     return kind.__name__ == "Tensor" and kind.__module__.partition(".")[0] == "open3d"
 
 
-def plain(value: Given | None) -> ArrayLike:
+def plain(value: Any) -> ArrayLike:
     """Return a Tensor as a numpy array, and any other value unchanged."""
-    return value.cpu().numpy() if is_tensor(value) else cast(ArrayLike, value)
+    return cast(ArrayLike, value.cpu().numpy() if is_tensor(value) else value)
 
 
-def given_like(array: NDArray[Any], *values: object) -> Answer:
+def given_like(array: NDArray[Any], *values: Any) -> Answer:
     """Return an array as a Tensor if one of the values is one, on its device."""
     for value in values:
         if is_tensor(value):
@@ -145,7 +127,7 @@ def narrowed(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
 
 
 class CastSurface:
-    """The tree over all geometries, and tables of its triangles with a last row for misses."""
+    """The tree over all geometries, and tables of its triangles, whose last row is for misses."""
 
     def __init__(self, geometries: list[Geometry], threads: int) -> None:
         # The tree shares the arrays of a single geometry.
@@ -166,8 +148,10 @@ class CastSurface:
     def details(
         self, result: Hits | AllHits | ClosestPoints, given: InputRows, *, normals: bool = True
     ) -> Columns:
-        """Return ids, weights and unit normals of hits or closest points, flat."""
-        # Misses have `INVALID_ID` and zeros.
+        """Return ids, weights and, if `normals`, unit normals of hits or closest points by name.
+
+        All are flat; misses have `INVALID_ID` and zeros.
+        """
         prim, *weights = (np.reshape(column, -1) for column in (result.prim_id, result.u, result.v))
         n, table = len(prim), None
         answers: Columns = {
@@ -179,7 +163,8 @@ class CastSurface:
             table = self._unit_normals(given.dtype, given.threads)
             answers["primitive_normals"] = np.empty((n, 3), given.dtype)
 
-        def work(begin: int, end: int) -> None:
+        def fill(begin: int, end: int) -> None:
+            """Write the answers begin..end."""
             part = slice(begin, end)
             # With mode="wrap", -1 is the last row.
             rows = prim[part].astype(np.intp)
@@ -196,20 +181,21 @@ class CastSurface:
             if table is not None:
                 table.take(rows, axis=0, out=answers["primitive_normals"][part], mode="wrap")
 
-        share(n, CHUNK, work, given.threads)
+        share(n, CHUNK, fill, given.threads)
         return answers
 
     def _unit_normals(self, dtype: np.dtype[Any], threads: int) -> Reals:
-        """Return the unit normals of all triangles by their winding, and zeros for a miss."""
+        """Return the table (n + 1, 3) of unit normals by the winding, with zeros for a miss."""
         table = self._normals.get(dtype)
         if table is None:
             table = np.zeros((len(self.tree) + 1, 3), dtype)
             vertices, faces = self.tree.vertices, self.tree.faces
 
-            def work(begin: int, end: int) -> None:
+            def fill(begin: int, end: int) -> None:
+                """Write the normals of triangles begin..end."""
                 table[begin:end] = normals_of(vertices[faces[begin:end]])
 
             # Two threads may both fill a table with the same normals.
-            share(len(self.tree), CHUNK, work, threads)
+            share(len(self.tree), CHUNK, fill, threads)
             self._normals[dtype] = table
         return table

@@ -4,8 +4,6 @@ PyVista 0.48 and later finds it by its entry point; `from bvh.compat import pyvi
 with any version that has accessors.
 """
 
-from __future__ import annotations
-
 from inspect import isfunction
 from typing import Any
 
@@ -159,4 +157,5 @@ class Accessor:
 
 
 def _tree_of(other: Any) -> BVH:
+    """Return the tree over another data set, kept by its accessor, or over any mesh."""
     return other.bvh.tree if isinstance(other, pv.DataSet) else BVH.from_mesh(other)

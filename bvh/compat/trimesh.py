@@ -4,8 +4,6 @@
 replace `ray` and `nearest` of one mesh. `CollisionManager` replaces that of `trimesh.collision`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools
@@ -17,7 +15,7 @@ from typing import Any, get_args
 import trimesh
 from numpy.typing import ArrayLike
 
-from bvh.compat.collisions.contact_data import ContactData, DistanceData
+from bvh.compat.collisions.contacts import ContactData, DistanceData
 from bvh.compat.collisions.trimesh_collisions import CollisionManager, scene_to_collision
 from bvh.compat.trimesh_points import (
     OpenRule,
@@ -161,6 +159,7 @@ def _forwarding(name: str, original: Method) -> Method:
 
     @functools.wraps(original)
     def method(caster: object, *args: object, **kwargs: object) -> object:
+        """Call the method of the replacement, if the caster has one."""
         replacement = _replacement(caster)
         if replacement is caster:
             return original(caster, *args, **kwargs)

@@ -64,11 +64,13 @@ def tree_of(mesh: trimesh.Trimesh) -> BVH:
 
 
 def _stamps(mesh: trimesh.Trimesh) -> tuple[None, int]:
+    """Return the stamps of a mesh for its FollowedMesh: the second changes with all of it."""
     # Trimesh caches the hash of its arrays until one may have changed: this takes a microsecond.
     return None, hash(mesh)
 
 
 def _built(mesh: trimesh.Trimesh) -> BVH:
+    """Return a tree over a mesh."""
     # Slices and copies of tracked arrays would discard their cached hash, views do not.
     vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
     return BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
@@ -217,7 +219,11 @@ class ProximityQuery:
 def _nearest_facing(
     tree: BVH, points: Floats, count: int = FEW
 ) -> tuple[Floats, Floats, NDArray[np.int32]]:
-    """Return position, distance and id of the nearest face that faces each point most."""
+    """Return position, distance and id, for each point, of the nearest face that faces it most.
+
+    Of faces at equal distance it is the one whose normal is nearest to the direction to the point;
+    at first `count` faces are compared.
+    """
     near = tree.closest_point(points, k=count)
     nearest = near.distance[:, :1]
     equal = near.distance <= nearest + MERGE * nearest
@@ -239,7 +245,7 @@ def _nearest_facing(
 
 
 def _signed_by_faces(mesh: trimesh.Trimesh, tree: BVH, points: Floats) -> Floats:
-    """Return distances signed by the side of the nearest face, or else by `contains`."""
+    """Return distances, positive inside: by the side of the nearest face, or else `contains`."""
     closest, distance, face = closest_point(mesh, points)
     if len(tree.faces) == 0:
         return -distance

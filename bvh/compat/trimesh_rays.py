@@ -109,27 +109,26 @@ class RayMeshIntersector:
     ) -> Ids:
         """Return the face that each ray hits first, -1 for a miss, as in trimesh."""
         tree, origins, directions = self._cast(ray_origins, ray_directions)
-        if len(origins) == 1:
-            # A single ray is faster than a batch of one.
-            return np.array([tree.closest_hit(origins[0], directions[0]).prim_id], np.int64)
-        return np.asarray(tree.closest_hit(origins, directions).prim_id, np.int64)
+        # A single ray is faster than a batch of one.
+        index: Any = 0 if len(origins) == 1 else slice(None)
+        face = tree.closest_hit(origins[index], directions[index]).prim_id
+        return np.array(face, np.int64).reshape(-1)
 
     def intersects_any(
         self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: object
     ) -> NDArray[np.bool_]:
         """Return which rays hit the mesh, as in trimesh: those with a first face."""
         tree, origins, directions = self._cast(ray_origins, ray_directions)
-        if len(origins) == 1:
-            # The closest hit of a single ray is faster than any hit of a batch of one.
-            return np.array([tree.closest_hit(origins[0], directions[0]).prim_id >= 0], np.bool_)
-        return np.asarray(tree.any_hit(origins, directions), np.bool_)
+        # A single ray is faster than a batch of one.
+        index: Any = 0 if len(origins) == 1 else slice(None)
+        return np.array(tree.any_hit(origins[index], directions[index]), np.bool_).reshape(-1)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
         """Return which points are inside the mesh, as in `bvh.compat.trimesh.contains`."""
         return contains(self.mesh, points)
 
     def _cast(self, origins: ArrayLike, directions: ArrayLike) -> tuple[BVH, Floats, Floats]:
-        """Return the tree and the checked rays."""
+        """Return the tree and the checked rays: origins and directions (n, 3)."""
         o, d = rows("ray_origins", origins), rows("ray_directions", directions)
         if o.shape != d.shape:
             raise ValueError(
@@ -185,7 +184,10 @@ def is_flag(value: object) -> bool:
 
 
 def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
-    """Return the first `limit` hits of each ray, as a mask, of those in the mask `keep`."""
+    """Return the mask of the first `limit` hits of each ray among those in the mask `keep`.
+
+    `ray` has the ray of each hit, in ascending order.
+    """
     chosen = np.flatnonzero(keep)
     first = np.searchsorted(ray[chosen], ray[chosen])
     result = np.zeros(len(ray), np.bool_)

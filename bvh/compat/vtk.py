@@ -3,8 +3,6 @@
 It needs PyVista, which reads data sets of VTK.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

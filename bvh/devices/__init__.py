@@ -9,12 +9,11 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `exact/` | Exact arithmetic of device kernels: bit for bit what `geometry` has for CPUs. |
-| `layout.py` | The arrays of trees and scenes on a device, made from those for CPUs |
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
+| `layout.py` | The arrays of trees and scenes on a device, made from those for CPUs |
 | `stages/` | Rays and points in stages: float32 search, decisions, measures, exact sums |
 | `rebuilding.py` | Refits and rebuilds of trees whose vertices have moved on a device |
 | `transfers.py` | What calls share; arrays of numpy in and out, in chunks, by memory that is kept |
-| `point_kernels.py` | Which points are inside: the kernels between rays that decide it |
 | `calls.py` | Queries of rays and points; the CPU answers what kernels leave open |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |
 | `camera_rays.py` | Rays of cameras, made on a device |

@@ -8,31 +8,40 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from bvh.devices.exchange import KINDS, given, is_on_device, on_host, one_number, read, stream_of
-from bvh.devices.point_kernels import negate_inside, note_inside, point_out
+from bvh.devices.exact.floats import INF, ONE, OPTIONS, ZERO
+from bvh.devices.exchange import given, on_host, one_number
 from bvh.devices.stages import marks
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery
-from bvh.devices.transfers import DISTANCES, HIT_COLUMNS, PLACE_COLUMNS, SCENE_COLUMNS, Call, Kinds
+from bvh.devices.transfers import Call, Kinds
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.batches.containment import ASIDE
 from bvh.queries.query_arguments import edge_rule, one_mask, point_batch, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.queries.targets import point_target
-from bvh.runtime.arguments import (
-    ALL_BITS,
-    Cull,
-    EdgeRule,
-    bit_masks,
-    cull_code,
-    thread_count,
-    whole_number,
-)
+from bvh.runtime.arguments import ALL_BITS, Cull, EdgeRule, cull_code, thread_count, whole_number
+
+wp.set_module_options(OPTIONS)
 
 Answer = TypeVar("Answer")
-# Arrays of rays: their types, and the width of their rows.
-RAYS = (
-    ("origins", np.float64, 3), ("directions", np.float64, 3), ("t_min", np.float64, 0),
-    ("t_max", np.float64, 0), ("mask", np.int32, 0),
-)  # fmt: skip
+# Arguments: their columns on a device, and types there. Points are origins of rays.
+RAYS = {
+    "origins": ("origins", wp.vec3d), "directions": ("directions", wp.vec3d),
+    "t_min": ("t_min", wp.float64), "t_max": ("t_max", wp.float64), "mask": ("mask", wp.int32),
+}  # fmt: skip
+POINTS = {
+    "points": ("origins", wp.vec3d), "max_distance": ("t_max", wp.float64),
+    "mask": ("mask", wp.int32),
+}  # fmt: skip
+# Columns of results.
+HITS: Kinds = {
+    "t": wp.float64, "prim_id": wp.int32, "u": wp.float64, "v": wp.float64, "front": wp.bool,
+}  # fmt: skip
+SCENE_HITS = HITS | {"instance_id": wp.int32, "leaf": wp.int32}
+DISTANCES: Kinds = {"distance": wp.float64}
+NEAREST = DISTANCES | {
+    "position": wp.vec3d, "prim_id": wp.int32, "u": wp.float64, "v": wp.float64,
+}  # fmt: skip
+TRUTH: Kinds = {"truth": wp.bool}
 
 
 class RayCall(Call):
@@ -41,31 +50,10 @@ class RayCall(Call):
     def __init__(
         self, owner: Any, rays: tuple[Any, ...], cull: Cull | None, edges: EdgeRule = "closed"
     ) -> None:
-        super().__init__(owner, *rays)
-        self.cull, self.edges = cull, edges
-        self.names = SCENE_COLUMNS if owner.is_scene else HIT_COLUMNS
-        self.query = RayQuery()
+        self.cull, self.edges, self.query = cull, edges, RayQuery()
         self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
-        if self.like is None:
-            rays, self.shape = ray_batch(*rays)
-            self.rows_of, self.shared = {}, {}
-            value: Any
-            for (name, kind, _), value in zip(RAYS, rays, strict=True):
-                if value.size == 1:
-                    self.shared[name] = one_number(value.item(), KINDS[kind], self.device.alias)
-                else:
-                    self.rows_of[name] = value
-        else:
-            if not is_on_device(rays[4]):
-                mask = bit_masks("mask", ALL_BITS if rays[4] is None else rays[4])
-                rays = (*rays[:4], mask.view(np.int32))
-            self.rays, shapes = DeviceRays(), {}
-            with stream_of(self.like, self.device):
-                for (name, kind, width), value in zip(RAYS, rays, strict=True):
-                    array, shapes[name] = read(name, value, self.device, kind, width)
-                    setattr(self.rays, name, array)
-            self.shape = _shape_of(shapes)
-        self.count = int(np.prod(self.shape))
+        self.names = SCENE_HITS if owner.is_scene else HITS
+        super().__init__(owner, RAYS, rays, ray_batch)
 
     def closest(self) -> Hits:
         """Return the closest hits."""
@@ -73,11 +61,11 @@ class RayCall(Call):
 
     def any(self) -> Any:
         """Return whether each ray hits anything."""
-        return self._of_rays(marks.ANY, {"truth": np.bool_})["truth"]
+        return self._of_rays(marks.ANY, TRUTH)["truth"]
 
     def counts(self) -> Any:
         """Return the number of hits of each ray."""
-        return self._of_rays(marks.COUNT, {"counts": np.int64})["counts"]
+        return self._of_rays(marks.COUNT, {"counts": wp.int64})["counts"]
 
     def _of_rays(self, goal: int, kinds: Kinds) -> dict[str, Any]:
         """Return columns, one answer a ray."""
@@ -85,38 +73,36 @@ class RayCall(Call):
 
     def _traced(self, goal: int, kinds: Kinds) -> Any:
         """Trace the rays; return the columns of the result."""
-        self.query.goal = int(goal)
+        self.query.goal = goal
         result = self.empty(kinds, self.count)
         undecided = self.trace(result, self.rays, self.query)
-        self.owner.undecided += len(undecided)
-        if len(undecided):
-            rays = self._selected(undecided)
-            if goal == marks.COUNT:
-                answers = {"counts": self.host.count_hits(**rays, edges=self.edges)}
-            elif goal == marks.ANY:
-                answers = {"truth": self.host.any_hit(**rays)}
-            else:
-                hits = self.host.closest_hit(**rays)
-                answers = {name: getattr(hits, name) for name in self.names}
-            self.write(result, undecided, answers)
+        self.settle(result, undecided, lambda: self._on_cpu(goal, undecided))
         return result
+
+    def _on_cpu(self, goal: int, undecided: NDArray[np.int32]) -> dict[str, Any]:
+        """Return the columns of some rays, by the CPU."""
+        rays = self._rays(undecided)
+        if goal == marks.COUNT:
+            return {"counts": self.host.count_hits(**rays, edges=self.edges)}
+        if goal == marks.ANY:
+            return {"truth": self.host.any_hit(**rays)}
+        hits = self.host.closest_hit(**rays)
+        return {name: getattr(hits, name) for name in self.names}
+
+    def _rays(self, undecided: NDArray[np.int32]) -> dict[str, Any]:
+        """Return some of the rays, as arguments of a query on the CPU."""
+        names = ("origins", "directions", "t_min", "t_max")
+        rays: dict[str, Any] = {name: self.selected(name, undecided) for name in names}
+        rays["origins"] = np.broadcast_to(rays["origins"], (len(undecided), 3))
+        # Without a mask, if all bits are set, a query is faster.
+        bits = self.selected("mask", undecided).view(np.uint32)
+        return rays | {"mask": None if (bits == ALL_BITS).all() else bits, "cull": self.cull}
 
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
         """Return hits, an object of class `kind`, which can compute positions and normals."""
         hits = kind(**columns)
         vars(hits)["_source"] = self.owner._hit_source()
         return hits
-
-    def _selected(self, undecided: NDArray[np.int32]) -> dict[str, Any]:
-        """Return some of the rays, as arguments of a query on the CPU."""
-        names = ("origins", "directions", "t_min", "t_max")
-        rays: dict[str, Any] = {
-            name: self.rows(getattr(self.rays, name), undecided) for name in names
-        }
-        rays["origins"] = np.broadcast_to(rays["origins"], (len(undecided), 3))
-        # Without a mask, if all bits are set, a query is faster.
-        bits = self.rows(self.rays.mask, undecided).view(np.uint32)
-        return rays | {"mask": None if (bits == ALL_BITS).all() else bits, "cull": self.cull}
 
     def listed(self, limit: int | None) -> AllHits:
         """Return all hits of the rays, or the first `limit` of each: count first, then list."""
@@ -134,70 +120,90 @@ class RayCall(Call):
 
     def _lists(self, part: slice, offsets: NDArray[np.int64], limit: int | None) -> Any:
         """List the hits of a range of rays; return the columns of the result."""
-        own = offsets[part.start : part.stop + 1] - offsets[part.start]
+        begins = offsets[part.start : part.stop + 1] - offsets[part.start]
         # Hits are sorted by their leaves, even if no result has them.
-        result = self.empty(self.names | {"leaf": np.int32}, int(own[-1]))
-        result.offsets, self.query.goal = self._offsets(own), int(marks.LIST)
+        result = self.empty(self.names | {"leaf": wp.int32}, int(begins[-1]))
+        result.offsets, self.query.goal = self._offsets(begins), marks.LIST
         undecided = self.trace(result, self.rays, self.query)
-        self.owner.undecided += len(undecided)
-        if len(undecided):
-            hits = self.host.all_hits(**self._selected(undecided), max_hits=limit, edges=self.edges)
-            places = np.concatenate([np.arange(own[i], own[i + 1]) for i in undecided])
-            if len(places):
-                self.write(result, places, {name: getattr(hits, name) for name in self.names})
+        rows = [np.arange(begins[i], begins[i + 1]) for i in undecided]
+
+        def on_cpu() -> dict[str, Any]:
+            rays = self._rays(undecided)
+            hits = self.host.all_hits(**rays, max_hits=limit, edges=self.edges)
+            return {name: getattr(hits, name) for name in self.names}
+
+        self.settle(result, undecided, on_cpu, np.concatenate([np.empty(0, np.int64), *rows]))
         return result
 
 
-def _shape_of(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the leading shape of rays; arrays of one item are for all."""
-    several = {name: shape for name, shape in shapes.items() if np.prod(shape) != 1}
-    shape = max(several.values() or shapes.values(), key=len)
-    for name, own in several.items():
-        if own != shape:
-            raise ValueError(
-                f"{name} must have the leading shape {shape} of other rays or be one for all, "
-                f"got {own}"
-            )
-    return shape
+AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
+
+
+@wp.kernel
+def point_out(
+    lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
+    directions: wp.array(dtype=wp.vec3d),
+):  # fmt: skip
+    """Find the directions, of six close to the axes, that leave the box of a mesh soonest."""
+    i = wp.tid()
+    p = points[i]
+    best = wp.float64(INF)
+    axis = int(0)
+    sign = wp.float64(-1.0)
+    for k in range(6):
+        j = k % 3
+        depth = upper[j] - p[j]
+        if k < 3:
+            depth = p[j] - lower[j]
+        if depth < best:
+            best = depth
+            axis = j
+            sign = wp.where(k < 3, -ONE, ONE)
+    d = wp.vec3d()
+    d[axis] = sign * AHEAD
+    d[(axis + 1) % 3] = sign * ACROSS
+    d[(axis + 2) % 3] = sign * ASLANT
+    directions[i] = d
+
+
+@wp.kernel
+def note_inside(
+    turn: int, found: Columns, directions: wp.array(dtype=wp.vec3d), inside: wp.array(dtype=wp.bool)
+):  # fmt: skip
+    """Write which points are inside by parity or, after that, on a face; turn their directions."""
+    i = wp.tid()
+    if turn == 0:
+        inside[i] = found.counts[i] % wp.int64(2) == wp.int64(1)
+    else:
+        d = directions[i]
+        inside[i] = inside[i] or found.truth[i]
+        directions[i] = wp.vec3d(d[2], d[0], d[1])
+
+
+@wp.kernel
+def negate_inside(distance: wp.array(dtype=wp.float64), inside: wp.array(dtype=wp.bool)):
+    """Negate distances of points inside, except 0 and infinite ones."""
+    i = wp.tid()
+    d = distance[i]
+    if inside[i] and d > ZERO and d < INF:
+        distance[i] = -d
 
 
 class PointCall(Call):
-    """A point query: its arguments on the device, and its results."""
+    """A query of points, within `limits` of distances, among faces with a bit of `mask`."""
 
     def __init__(self, owner: Any, points: Any, limits: Any, mask: int | None) -> None:
-        super().__init__(owner, points, limits)
-        self.mask, self.bits = mask, one_mask(mask)
-        bits = one_number(self.bits, wp.int32, self.device.alias)
-        if self.like is None:
-            batch = point_batch(points, limits)
-            self.rows_of, self.shared = {"origins": batch.points}, {"mask": bits}
-            self.shape = batch.shape
-            if len(batch.limits) == 1:
-                self.shared["t_max"] = one_number(
-                    batch.limits.item(), wp.float64, self.device.alias
-                )
-            else:
-                self.rows_of["t_max"] = batch.limits
-        else:
-            self.rays = DeviceRays()
-            self.rays.mask = bits
-            with stream_of(self.like, self.device):
-                self.rays.origins, self.shape = read("points", points, self.device, np.float64, 3)
-                self.rays.t_max, wide = read("max_distance", limits, self.device, np.float64)
-            if wide not in (self.shape, ()):
-                raise ValueError(
-                    f"max_distance must have shape {self.shape} or be one number, got {wide}"
-                )
-        self.count = int(np.prod(self.shape))
+        self.mask, bits = mask, one_mask(mask)
 
-    def _selected(self, undecided: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Return some of the points, with a leading axis."""
-        result: NDArray[np.float64] = self.rows(self.rays.origins, undecided).reshape(-1, 3)
-        return result
+        def batch(points: Any, limits: Any, _: Any) -> Any:
+            batch = point_batch(points, limits)
+            return (batch.points, batch.limits, np.array([bits], np.int32)), batch.shape
+
+        super().__init__(owner, POINTS, (points, limits, mask), batch)
 
     def closest(self) -> ClosestPoints:
         """Return the closest points."""
-        return ClosestPoints(**self.columns(PLACE_COLUMNS, lambda _: self._nearest(PLACE_COLUMNS)))
+        return ClosestPoints(**self.columns(NEAREST, lambda _: self._nearest(NEAREST)))
 
     def distances(self) -> Any:
         """Return distances."""
@@ -205,7 +211,7 @@ class PointCall(Call):
 
     def inside(self) -> Any:
         """Return which points are inside or on the surface."""
-        return self.columns({"truth": np.bool_}, lambda _: self._inside(surface=True))["truth"]
+        return self.columns(TRUTH, lambda _: self._inside(surface=True))["truth"]
 
     def signed(self) -> Any:
         """Return signed distances."""
@@ -214,26 +220,30 @@ class PointCall(Call):
     def _signed(self) -> Any:
         """Return a struct with a column of signed distances."""
         result, within = self._nearest(DISTANCES), self._inside(surface=False)
-        with stream_of(self.like, self.device):
-            columns = [result.distance, within.truth]
-            wp.launch(negate_inside, self.count, inputs=columns, device=self.device)
+        self.launch(negate_inside, result.distance, within.truth)
         return result
+
+    def _points(self, undecided: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return some of the points."""
+        return np.broadcast_to(self.selected("origins", undecided), (len(undecided), 3))
 
     def _nearest(self, kinds: Kinds) -> Any:
         """Return a struct with columns `kinds` of closest points."""
         result, query = self.empty(kinds, self.count), RayQuery()
-        query.goal = int(marks.NEAREST)
+        query.goal = marks.NEAREST
         undecided = self.trace(result, self.rays, query)
-        self.owner.undecided += len(undecided)
-        if len(undecided):
-            points, limits = self._selected(undecided), self.rows(self.rays.t_max, undecided)
-            near = self.host.closest_point(points, limits, mask=self.mask)
-            self.write(result, undecided, {name: getattr(near, name) for name in kinds})
+
+        def on_cpu() -> dict[str, Any]:
+            limits = self.selected("t_max", undecided)
+            near = self.host.closest_point(self._points(undecided), limits, mask=self.mask)
+            return {name: getattr(near, name) for name in kinds}
+
+        self.settle(result, undecided, on_cpu)
         return result
 
     def _inside(self, surface: bool) -> Any:
         """Return a struct with a column: points inside or, with `surface`, on the surface."""
-        result, rays, query = self.empty({"truth": np.bool_}, self.count), DeviceRays(), RayQuery()
+        result, rays, query = self.empty(TRUTH, self.count), DeviceRays(), RayQuery()
         found, undecided = Columns(), np.empty(0, np.int32)
         found.counts = wp.empty(self.count, dtype=wp.int64, device=self.device)
         found.truth = wp.empty(self.count, dtype=wp.bool, device=self.device)
@@ -243,22 +253,20 @@ class PointCall(Call):
         corners = (wp.vec3d(*row) for row in box)
         rays.origins, rays.mask = self.rays.origins, self.rays.mask
         rays.directions = wp.empty(self.count, dtype=wp.vec3d, device=self.device)
-        with stream_of(self.like, self.device):
-            outward = [*corners, rays.origins, rays.directions]
-            wp.launch(point_out, self.count, inputs=outward, device=self.device)
+        self.launch(point_out, *corners, rays.origins, rays.directions)
         # First parity; then, by rays of length 0, whether points are on a face. Such a ray misses a
         # face that it lies in, but no face contains three directions.
         for turn in range(4 if surface else 1):
             limits = (0.0, 0.0) if turn else (SMALLEST, np.inf)
             rays.t_min, rays.t_max = (one_number(t, wp.float64, self.device.alias) for t in limits)
-            query.goal, query.once = (int(marks.ANY), 0) if turn else (int(marks.COUNT), 1)
+            query.goal, query.once = (marks.ANY, 0) if turn else (marks.COUNT, 1)
             undecided = np.union1d(undecided, self.trace(found, rays, query))
-            with stream_of(self.like, self.device):
-                noted = [turn, found, rays.directions, result.truth]
-                wp.launch(note_inside, self.count, inputs=noted, device=self.device)
-        self.owner.undecided += len(undecided)
-        if len(undecided):
+            self.launch(note_inside, turn, found, rays.directions, result.truth)
+
+        def on_cpu() -> dict[str, Any]:
             target = point_target(self.host, "contains", self.mask)
-            within = target.inside(self._selected(undecided), thread_count(None), surface=surface)
-            self.write(result, undecided, {"truth": within})
+            points = self._points(undecided)
+            return {"truth": target.inside(points, thread_count(None), surface=surface)}
+
+        self.settle(result, undecided, on_cpu)
         return result

@@ -6,9 +6,10 @@ from typing import Any
 
 import warp as wp
 
+from bvh.devices.exact.floats import OPTIONS
 from bvh.devices.trees import device_of
 
-wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
+wp.set_module_options(OPTIONS)
 
 HALF = wp.float64(0.5)
 

@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 
 from bvh.runtime.foreign_arrays import is_other, kind_of
 
-KINDS = {np.float64: wp.float64, np.int32: wp.int32, np.int64: wp.int64, np.bool_: wp.bool}
-WIDE = {3: wp.vec3d}
-
 
 def is_on_device(value: object) -> bool:
     """Return whether an argument is an array of Warp or of another library than numpy."""
@@ -49,39 +46,41 @@ def stream_of(like: Any, device: Any) -> Iterator[None]:
         yield
 
 
-def read(name: str, value: Any, device: Any, kind: Any, width: int = 0) -> tuple[Any, Any]:
-    """Return (array, leading shape) of an argument: on a device, flat, of type `kind`.
+def numpy_type(dtype: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return the type of numpy, and the shape of an item, of a type of Warp: a number or vector."""
+    scalar = getattr(dtype, "_wp_scalar_type_", dtype)
+    return wp.dtype_to_numpy(scalar), tuple(getattr(dtype, "_shape_", ()))
 
-    With a `width` it is an array of vectors. A TypeError or ValueError names an argument of the
-    wrong kind or shape.
+
+def read(name: str, value: Any, device: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return (array, leading shape) of an argument: on a device, flat, of a type of Warp.
+
+    A TypeError or ValueError names an argument of the wrong kind or shape.
     """
+    kind, item = numpy_type(dtype)
     if not is_on_device(value):
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError(f"{name} must be numbers, got {array.dtype}")
         host = np.array(array, kind, order="C", copy=None)
-        shape = _leading(name, host.shape, width)
-        if host.size == 1 and not width:
-            return one_number(host.item(), KINDS[kind], device.alias), shape
-        dtype, flat = (WIDE[width], (-1, width)) if width else (KINDS[kind], -1)
-        return wp.array(host.reshape(flat), dtype=dtype, device=device), shape
+        leading = _leading(name, host.shape, item)
+        if host.size == 1 and not item:
+            return one_number(host.item(), dtype, device.alias), leading
+        return wp.array(host.reshape(-1, *item), dtype=dtype, device=device), leading
     array = value if isinstance(value, wp.array) else _imported(name, value)
     if str(array.device) != str(device):
         raise TypeError(f"{name} must be on {device}, where the tree is, got {kind_of(value)} on "
                         f"{array.device}")  # fmt: skip
+    array = array if array.is_contiguous else array.contiguous()
     # An array of Warp's vectors is read as one of numbers with one more axis.
-    size = getattr(array.dtype, "_length_", 1)
-    scalar = getattr(array.dtype, "_wp_scalar_type_", array.dtype)
-    if not array.is_contiguous:
-        array = array.contiguous()
-    shape = (*array.shape, size) if size > 1 else tuple(array.shape)
-    flat = seen_as(array, scalar, int(np.prod(shape)))
-    if scalar != KINDS[kind]:
-        cast = wp.empty(flat.shape, dtype=KINDS[kind], device=device)
-        wp.utils.array_cast(flat, cast)
-        flat = cast
-    leading = _leading(name, shape, width)
-    return seen_as(flat, WIDE[width], flat.shape[0] // width) if width else flat, leading
+    shape = (*array.shape, *getattr(array.dtype, "_shape_", ()))
+    leading, size = _leading(name, shape, item), int(np.prod(shape))
+    given, wanted = (getattr(t, "_wp_scalar_type_", t) for t in (array.dtype, dtype))
+    flat = seen_as(array, given, size)
+    if given != wanted:
+        flat = wp.empty(size, dtype=wanted, device=device)
+        wp.utils.array_cast(seen_as(array, given, size), flat)
+    return seen_as(flat, dtype, int(np.prod(leading))), leading
 
 
 @functools.lru_cache(maxsize=64)
@@ -100,10 +99,9 @@ def seen_as(array: Any, dtype: Any, *shape: int) -> Any:
 
 def _imported(name: str, value: Any) -> Any:
     """Return an array of another library as one of Warp that shares its memory."""
-    torch = _torch(value)
-    if torch is not None:
-        return wp.from_torch(value.detach(), requires_grad=False)
     try:
+        if _torch(value) is not None:
+            return wp.from_torch(value.detach(), requires_grad=False)
         if hasattr(value, "__cuda_array_interface__"):
             return wp.array(value, copy=False)
         return wp.from_dlpack(value)
@@ -111,41 +109,37 @@ def _imported(name: str, value: Any) -> Any:
         raise TypeError(f"{name} must be an array that supports DLPack: {error}") from None
 
 
-def _leading(name: str, shape: tuple[int, ...], width: int) -> tuple[int, ...]:
-    if width and shape[-1:] != (width,):
-        raise ValueError(f"{name} must have shape (..., {width}), got {shape}")
-    return tuple(shape[:-1] if width else shape)
+def _leading(name: str, shape: tuple[int, ...], item: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without the axis of vectors, which must have their length."""
+    if item and shape[-1:] != item:
+        raise ValueError(f"{name} must have shape (..., {item[0]}), got {shape}")
+    return tuple(shape[:-1] if item else shape)
 
 
-def given(array: Any, shape: tuple[int, ...], like: Any, width: int = 0) -> Any:
-    """Return an answer, a flat array of Warp, in a shape and in the library of an argument.
+def given(array: Any, shape: tuple[int, ...], like: Any) -> Any:
+    """Return an answer, a flat array of Warp, in a leading shape and in the library of an argument.
 
-    With a `width` it is an array of vectors, which become rows in other libraries than Warp.
+    Vectors become rows in other libraries than Warp.
     """
-    if width and not isinstance(like, wp.array):
-        array, shape = seen_as(array, wp.float64, array.shape[0] * width), (*shape, width)
-    if like is None:
-        found: NDArray[Any] = array.numpy().reshape(shape)
-        return found if shape else found[()].item()
-    shaped = array.reshape(shape or (1,))
     if isinstance(like, wp.array):
-        return shaped
-    torch = _torch(like)
-    if torch is not None:
-        tensor = wp.to_torch(shaped, requires_grad=False)
-        return tensor.reshape(shape)
-    jax = sys.modules.get("jax")
-    if jax is not None and isinstance(like, jax.Array):
-        return wp.to_jax(shaped).reshape(shape)
-    space = sys.modules[type(like).__module__.partition(".")[0]]
-    return space.reshape(space.from_dlpack(shaped), shape)
+        return array.reshape(shape or (1,))
+    (_, item) = numpy_type(array.dtype)
+    shape = (*shape, *item)
+    if like is None:
+        rows: NDArray[Any] = array.numpy().reshape(shape)
+        return rows if shape else rows[()].item()
+    if item:
+        array = seen_as(array, wp.float64, int(np.prod(shape)))
+    if _torch(like) is not None:
+        return wp.to_torch(array, requires_grad=False).reshape(shape)
+    space = like.__array_namespace__()
+    return space.reshape(space.from_dlpack(array), shape)
 
 
 def on_host(value: Any) -> Any:
     """Return an array of a device as numpy's; anything else as it is."""
     if isinstance(value, wp.array):
         return value.numpy()
-    torch = _torch(value)
-    if torch is not None:
+    if _torch(value) is not None:
         return value.detach().cpu().numpy()
     return np.asarray(value) if is_other(value) else value

@@ -8,12 +8,14 @@ builder has split.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
+from bvh.devices.exchange import numpy_type
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.binary_nodes import binary_nodes, side_by_side
 from bvh.tree.build import in_full
@@ -38,7 +40,7 @@ class Part:
     centre: wp.vec3d
     lower: wp.vec3d
     upper: wp.vec3d
-    exponent: wp.int64
+    exponent: wp.int32
     bound: wp.float64
     farthest: wp.float64
     root: wp.int32  # a node, or the first triangle if it is a leaf
@@ -80,95 +82,75 @@ class Target:
     owners: wp.array(dtype=wp.int32)  # the instance of each leaf
 
 
-COLUMN_KINDS: dict[str, Any] = {
-    "boxes": (wp.vec4, (3, 4), np.float32), "children": (wp.vec4i, (4,), np.int32),
-    "triangles": (wp.vec4, (3, 4), np.float32), "ids": (wp.int32, (), np.int32),
-    "bits": (wp.int32, (), np.int32), "vertices": (wp.vec3d, (3,), np.float64),
-    "faces": (wp.vec3i, (3,), np.int32),
+# Columns of trees in a target: their types, and the shape of a row in numpy.
+COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "boxes": (wp.vec4, (3, 4)), "children": (wp.vec4i, (4,)), "triangles": (wp.vec4, (3, 4)),
+    "ids": (wp.int32, ()), "bits": (wp.int32, ()), "vertices": (wp.vec3d, (3,)),
+    "faces": (wp.vec3i, (3,)),
 }  # fmt: skip
 
 
-class Pool:
-    """Trees one after the other, as numpy's arrays, on their way to a device.
+def columns_of(
+    arrays: TreeArrays, before: Mapping[str, int]
+) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """Return (part, columns) of a tree over triangles, or of that over the leaves of a scene.
 
-    `before` are the numbers of rows that the device already has, by column.
+    `before` are the numbers of rows of a target before those of the tree, by column.
     """
-
-    def __init__(self, **before: int) -> None:
-        self.before = before
-        self.parts: list[Any] = []
-        self.columns: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMN_KINDS}
-
-    def _size(self, name: str) -> int:
-        return self.before.get(name, 0) + sum(map(len, self.columns[name]))
-
-    def add(self, arrays: TreeArrays) -> Any:
-        """Add a tree over triangles, or the tree over the leaves of a scene; return its part."""
-        rows, primitives = arrays.nodes.ids, arrays.primitives
-        bits = arrays.face_bits if len(arrays.face_bits) else np.full(rows.shape, -1, np.int32)
-        lost = (rows < 0).all(axis=1)
-        if isinstance(primitives, Triangles) and lost.any():
-            # A leaf without triangles has one that no ray has a bit for.
-            rows, bits = rows.copy(), np.where(lost[:, None], 0, bits)
-            rows[lost, 0] = 0
-        used = rows >= 0
-        starts = np.r_[0, np.cumsum(used.sum(axis=1))]
-        nodes, first, vertices = self._size("boxes"), self._size("ids"), self._size("vertices")
-        boxes, children, root, depth = binary_nodes(arrays.nodes, starts, nodes, first)
-        view, part = FrameView(arrays.frame), Part()
-        part.is_empty, part.depth, part.nodes = int(not arrays.nodes.size), depth, len(boxes)
-        part.root, part.count, part.first_face = int(root[0]), int(root[1]), self._size("faces")
-        part.centre = wp.vec3d(*view.centre)
-        part.lower, part.upper = (wp.vec3d(*row) for row in view.box)
-        part.exponent, part.bound, part.farthest = view.exponent, view.bound, view.farthest
-        ids = rows[used]
-        given: dict[str, NDArray[Any]] = {
-            "boxes": boxes, "children": children, "ids": ids, "bits": bits[used],
-        }  # fmt: skip
-        # The last primitive of each leaf.
-        pairs = np.concatenate([children.reshape(-1, 2), root[None]])
-        last = pairs[pairs[:, 1] > 0].sum(axis=1) - 1 - first
-        if isinstance(primitives, Triangles):
-            triangles = side_by_side(in_full(arrays).groups, rows, len(primitives.faces))
-            triangles[last, 2, 3] *= -1
-            given["triangles"], given["vertices"] = triangles, primitives.points
-            given["faces"] = primitives.faces + vertices
-        else:
-            given["bits"][last] = 0
-        for name, array in given.items():
-            self.columns[name].append(array)
-        self.parts.append(part)
-        return part
-
-    def on(self, device: Any) -> Any:
-        """Return a target without leaves on a device, whose top is the last part added."""
-        target, kinds = Target(), COLUMN_KINDS
-        for name, arrays in self.columns.items():
-            dtype, shape, kind = kinds[name]
-            rows = np.concatenate([np.empty((0, *shape), kind), *arrays]).astype(kind, copy=False)
-            setattr(target, name, wp.array(rows, dtype=dtype, device=device))
-        target.probe = wp.vec2d(1.0 + 2.0**-30, (1.0 + 2.0**-30) ** 2)
-        target.parts = wp.array(self.parts, dtype=Part, device=device)
-        target.top = self.parts[-1]
-        deepest = max((int(part.depth) for part in self.parts[:-1]), default=0)
-        target.depth = deepest + int(target.top.depth)
-        return target
+    rows, primitives = arrays.nodes.ids, arrays.primitives
+    bits = arrays.face_bits if len(arrays.face_bits) else np.full(rows.shape, -1, np.int32)
+    lost = (rows < 0).all(axis=1)
+    if isinstance(primitives, Triangles) and lost.any():
+        # A leaf without triangles has one that no ray has a bit for.
+        rows, bits = rows.copy(), np.where(lost[:, None], 0, bits)
+        rows[lost, 0] = 0
+    used = rows >= 0
+    starts, first = np.r_[0, np.cumsum(used.sum(axis=1))], before["ids"]
+    boxes, children, root, depth = binary_nodes(arrays.nodes, starts, before["boxes"], first)
+    view, part = FrameView(arrays.frame), Part()
+    part.is_empty, part.depth, part.nodes = int(not arrays.nodes.size), depth, len(boxes)
+    part.root, part.count, part.first_face = int(root[0]), int(root[1]), before["faces"]
+    part.centre = wp.vec3d(*view.centre)
+    part.lower, part.upper = (wp.vec3d(*row) for row in view.box)
+    part.exponent, part.bound, part.farthest = int(view.exponent), view.bound, view.farthest
+    columns = {"boxes": boxes, "children": children, "ids": rows[used], "bits": bits[used]}
+    # The last primitive of each leaf.
+    pairs = np.concatenate([children.reshape(-1, 2), root[None]])
+    last = pairs[pairs[:, 1] > 0].sum(axis=1) - 1 - first
+    if isinstance(primitives, Triangles):
+        triangles = side_by_side(in_full(arrays).groups, rows, len(primitives.faces))
+        triangles[last, 2, 3] *= -1
+        columns |= {"triangles": triangles, "vertices": primitives.points}
+        columns["faces"] = primitives.faces + before["vertices"]
+    else:
+        columns["bits"][last] = 0
+    return part, columns
 
 
-def tree_on(arrays: TreeArrays, device: Any) -> Any:
-    """Return a tree over triangles on a device."""
-    pool = Pool()
-    pool.add(arrays)
-    return pool.on(device)
+def target_on(trees: Sequence[TreeArrays], device: Any) -> Any:
+    """Return trees on a device, of which the last is the top, without leaves."""
+    rows = {
+        name: [np.empty((0, *shape), numpy_type(dtype)[0])]
+        for name, (dtype, shape) in COLUMNS.items()
+    }
+    target, parts = Target(), []
+    for arrays in trees:
+        part, columns = columns_of(arrays, {name: sum(map(len, rows[name])) for name in rows})
+        parts.append(part)
+        for name, column in columns.items():
+            rows[name].append(column)
+    for name, some in rows.items():
+        column = np.concatenate(some, dtype=some[0].dtype, casting="unsafe")
+        setattr(target, name, wp.array(column, dtype=COLUMNS[name][0], device=device))
+    target.probe = wp.vec2d(1.0 + 2.0**-30, (1.0 + 2.0**-30) ** 2)
+    target.parts, target.top = wp.array(parts, dtype=Part, device=device), parts[-1]
+    target.depth = int(parts[-1].depth) + max((int(part.depth) for part in parts[:-1]), default=0)
+    return target
 
 
 def scene_on(view: SceneView, device: Any) -> Any:
     """Return a scene of trees over triangles on a device."""
-    pool = Pool()
-    for tree in view.trees:
-        pool.add(tree)
-    pool.add(view.tlas.arrays)
-    target = pool.on(device)
+    target = target_on([*view.trees, view.tlas.arrays], device)
     target.is_scene = 1
     place_leaves(target, view, device)
     return target
@@ -179,17 +161,15 @@ def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
     # The top is the last tree in all arrays. A binary tree over boxes has one node less than boxes,
     # whatever its shape, so usually the new top fits.
     nodes, count = int(target.top.nodes), len(view.tlas.arrays.nodes.ids)
-    begin = target.boxes.shape[0] - nodes
-    first = target.ids.shape[0] - count
+    begin, first = target.boxes.shape[0] - nodes, target.ids.shape[0] - count
     places = {"boxes": begin, "children": begin, "ids": first, "bits": first}
-    pool = Pool(**places, faces=int(target.top.first_face))
-    top = pool.add(view.tlas.arrays)
-    if int(top.nodes) != nodes or pool.columns["ids"][0].shape != (count,):
+    top, columns = columns_of(view.tlas.arrays, {**places, "faces": int(target.top.first_face)})
+    if int(top.nodes) != nodes or columns["ids"].shape != (count,):
         return False
-    for name, first in places.items():
-        fresh = wp.array(pool.columns[name][0], dtype=COLUMN_KINDS[name][0], device=device)
+    for name, begin in places.items():
+        fresh = wp.array(columns[name], dtype=COLUMNS[name][0], device=device)
         if len(fresh):
-            wp.copy(getattr(target, name)[first : first + len(fresh)], fresh)
+            wp.copy(getattr(target, name)[begin : begin + len(fresh)], fresh)
     target.depth += int(top.depth) - int(target.top.depth)
     target.top = top
     place_leaves(target, view, device)
@@ -198,9 +178,8 @@ def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
 
 def place_leaves(target: Any, view: SceneView, device: Any) -> None:
     """Write the leaves of a scene, as they are now."""
-    boxes = view.tlas.boxes
     with np.errstate(invalid="ignore"):
-        reach = np.abs(boxes.reshape(-1, 2, 3)).max(axis=1)
+        reach = np.abs(view.tlas.boxes.reshape(-1, 2, 3)).max(axis=1)
     for name, array, dtype in (
         ("part_of", view.tree_of, wp.int32), ("maps", view.maps.reshape(-1, 3, 4), wp.vec4d),
         ("inverses", view.inverses.reshape(-1, 3, 4), wp.vec4d), ("reach", reach, wp.vec3d),

@@ -15,52 +15,45 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from bvh.devices.exact.arithmetic import (
-    INF,
-    ONE,
-    ZERO,
-    cross,
-    cross_size,
-    f8,
-    i8,
-    largest,
-    power_of_two,
-)
+from bvh.devices.exact import floats
+from bvh.devices.exact.floats import INF, ONE, OPTIONS, ZERO, f4, f8, i8
 from bvh.devices.exchange import seen_as
 from bvh.devices.layout import Part, Target
-from bvh.devices.stages.loads import fence
 from bvh.devices.stages.moved import face_of
 from bvh.runtime.arguments import ALL_BITS
 from bvh.tree.frame import local_frame
 from bvh.tree.primitives import Triangles
 
-wp.set_module_options({"fuse_fp": False, "enable_backward": False, "fast_math": False})
-
-f4 = wp.float32
+wp.set_module_options(OPTIONS)
 
 # Triangles of a leaf, at most; faces that a thread measures.
-LEAF, STRIDE = wp.constant(4), wp.constant(64)
+LEAF, STRIDE = 4, 64
 # Codes, below 2**60, come before what is no triangle; differences of codes before those of rows.
 NO_CODE, ABOVE_ROWS = i8(2**62), i8(2**32)
 # What rounding to float32 may lose of a plane, and more; and of sizes (see `triangle_groups`).
-OUTWARD, LEAST_OUTWARD, UP, SIZE_LEAST = (
-    f8(2.0**-22),
-    f8(2.0**-100),
-    f8(1.0 + 2.0**-20),
-    f8(2.0**-100),
-)
-HALF, SHARE = f8(0.5), f8(2.0**-22)
+OUTWARD, LEAST_OUTWARD = f8(2.0**-22), f8(2.0**-100)
+UP, SIZE_LEAST = f8(1.0 + 2.0**-20), f8(2.0**-100)
+HALF, SHARE, SIZE_SHARE = f8(0.5), f8(2.0**-22), f8(24.0)
 # Cells of Morton codes: 2**20 along each axis.
 GRID, LAST_CELL = f8(2.0**19), i8(2**20 - 1)
-NO_NODE = wp.constant(-1)
+NO_NODE = -1
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    __threadfence();
+#endif
+""")
+def fence():
+    """Let other threads see what was written before they see what is written after."""
 
 
 @wp.func
-def _corners(target: Target, prim: int):
-    """Return (finite, v0, v1, v2, lower, upper) of a face."""
-    v0, v1, v2 = face_of(target, prim)
-    lower, upper = wp.min(v0, wp.min(v1, v2)), wp.max(v0, wp.max(v1, v2))
-    return wp.isfinite(v0) and wp.isfinite(v1) and wp.isfinite(v2), v0, v1, v2, lower, upper
+def _box_of(target: Target, prim: int):
+    """Return (valid, lower, upper) of a face; it is valid if all its vertices are finite."""
+    a, b, c = face_of(target, prim)
+    valid = wp.isfinite(a) and wp.isfinite(b) and wp.isfinite(c)
+    return valid, wp.min(a, wp.min(b, c)), wp.max(a, wp.max(b, c))
 
 
 @wp.kernel
@@ -74,7 +67,7 @@ def measure(
     for k in range(STRIDE):
         i = wp.tid() * STRIDE + k
         if i < target.faces.shape[0]:
-            valid, _, _, _, low, high = _corners(target, i)
+            valid, low, high = _box_of(target, i)
             if valid and in_leaf[i] != 0:
                 lower, upper = wp.min(lower, low), wp.max(upper, high)
                 count += 1
@@ -92,54 +85,48 @@ def write_codes(target: Target, members: wp.array(dtype=wp.int32), codes: wp.arr
     """Write the ids of faces and their Morton codes, which interleave bits of their middles."""
     i = wp.tid()
     target.ids[i] = members[i]
-    valid, _, _, _, low, high = _corners(target, members[i])
+    valid, low, high = _box_of(target, members[i])
     code = i8(0)
-    if valid:
-        s = power_of_two(target.top.exponent)
-        for axis in range(3):
-            c = target.top.centre[axis]
-            x = ((low[axis] - c) * s + (high[axis] - c) * s) * HALF
-            cell = wp.min(wp.max(i8((x + ONE) * GRID), i8(0)), LAST_CELL)
-            for bit in range(20):
-                code |= ((cell >> i8(bit)) & i8(1)) << i8(3 * bit + axis)
+    s, centre = floats.power_of_two(target.top.exponent), target.top.centre
+    middle = ((low - centre) * s + (high - centre) * s) * HALF
+    for axis in range(3):
+        cell = wp.min(wp.max(i8((middle[axis] + ONE) * GRID), i8(0)), LAST_CELL)
+        for bit in range(20):
+            code |= ((cell >> i8(bit)) & i8(1)) << i8(3 * bit + axis)
     codes[i] = wp.where(valid, code, NO_CODE)
 
 
 @wp.func
-def _sum(v: wp.vec3d):
-    """Return the sum of absolute components."""
-    return wp.abs(v[0]) + wp.abs(v[1]) + wp.abs(v[2])
+def _row(v: wp.vec3d, w: wp.float32):
+    """Return a row of `Target.triangles`."""
+    return wp.vec4(f4(v[0]), f4(v[1]), f4(v[2]), w)
 
 
 @wp.kernel
-def write_triangles(
-    target: Target, face_bits: wp.array(dtype=wp.int32), triangles: wp.array3d(dtype=wp.float32),
-    fresh: int,
-):  # fmt: skip
+def write_triangles(target: Target, face_bits: wp.array(dtype=wp.int32), fresh: int):
     """Write triangles for the filter, and their bits; `fresh` ones, that many, are in one leaf."""
     j = wp.tid()
-    prim, tree = target.ids[j], target.top
-    valid, v0, v1, v2, _, _ = _corners(target, prim)
+    prim, tree, mark = target.ids[j], target.top, target.triangles[j, 2][3]
+    v0, v1, v2 = face_of(target, prim)
+    valid, _, _ = _box_of(target, prim)
     target.bits[j] = wp.where(valid, face_bits[wp.min(prim, face_bits.shape[0] - 1)], 0)
     if fresh > 0:
-        triangles[j, 2, 3] = wp.where(j == fresh - 1, f4(-1.0), f4(1.0))
-    s = power_of_two(tree.exponent)
+        mark = wp.where(j == fresh - 1, f4(-1.0), f4(1.0))
+    s = floats.power_of_two(tree.exponent)
     # Halved before subtracting, so that no extent overflows; what is not valid is never met.
     p, a, b = wp.vec3d(), wp.vec3d(), wp.vec3d()
     if valid:
         p = (v0 - tree.centre) * s
         a = (v1 * HALF - v0 * HALF) * (s + s)
         b = (v2 * HALF - v0 * HALF) * (s + s)
-    n, products, longest = cross(a, b), cross_size(a, b), wp.max(largest(a), largest(b))
-    sums = _sum(a) + _sum(b)
-    size = _sum(n) + _sum(products) * (longest / (f8(24.0) * tree.bound) + SHARE)
-    tolerance = sums * (HALF * longest / tree.bound + ONE) * UP + SIZE_LEAST
-    triangles[j, 0, 3] = f4(wp.where(valid, tolerance, -ONE))
-    triangles[j, 1, 3] = f4(size * UP + SIZE_LEAST)
-    for axis in range(3):
-        triangles[j, 0, axis] = f4(p[axis])
-        triangles[j, 1, axis] = f4(a[axis])
-        triangles[j, 2, axis] = f4(b[axis])
+    longest = wp.max(floats.largest(a), floats.largest(b))
+    share = longest / (SIZE_SHARE * tree.bound) + SHARE
+    size = floats.sum_of(wp.cross(a, b)) + floats.sum_of(floats.cross_size(a, b)) * share
+    tolerance = (floats.sum_of(a) + floats.sum_of(b)) * (HALF * longest / tree.bound + ONE) * UP
+    tolerance = wp.where(valid, tolerance + SIZE_LEAST, -ONE)
+    target.triangles[j, 0] = _row(p, f4(tolerance))
+    target.triangles[j, 1] = _row(a, f4(size * UP + SIZE_LEAST))
+    target.triangles[j, 2] = _row(b, mark)
 
 
 @wp.func
@@ -151,8 +138,7 @@ def _gap(codes: wp.array(dtype=wp.int64), i: int):
 
 @wp.kernel
 def join(
-    count: int, codes: wp.array(dtype=wp.int64), met: wp.array(dtype=wp.int32),
-    children: wp.array2d(dtype=wp.int32), triangles: wp.array3d(dtype=wp.float32),
+    target: Target, count: int, codes: wp.array(dtype=wp.int64), met: wp.array(dtype=wp.int32),
     found: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Join rows into nodes, upward; node k divides rows after row k. Write the root."""
@@ -162,8 +148,8 @@ def join(
         if right == count - 1 or (left > 0 and _gap(codes, left - 1) < _gap(codes, right)):
             side, parent = 1, left - 1
         is_leaf = right - left < LEAF
-        children[parent, 2 * side] = wp.where(is_leaf, left, node)
-        children[parent, 2 * side + 1] = wp.where(is_leaf, right - left + 1, 0)
+        target.children[parent][2 * side] = wp.where(is_leaf, left, node)
+        target.children[parent][2 * side + 1] = wp.where(is_leaf, right - left + 1, 0)
         fence()
         other = wp.atomic_exch(met, parent, wp.where(side == 0, left, right))
         if other == NO_NODE:
@@ -172,48 +158,46 @@ def join(
         node = parent
         if right - left < LEAF:
             # Its triangles are in one leaf.
-            for k in range(4):
-                children[node, k] = wp.where(k % 2 == 0, NO_NODE, 0)
+            target.children[node] = wp.vec4i(NO_NODE, 0, NO_NODE, 0)
         else:
             # The last triangles of leaves.
             if node - left < LEAF:
-                triangles[node, 2, 3] = f4(-1.0)
+                target.triangles[node, 2][3] = f4(-1.0)
             if right - node - 1 < LEAF:
-                triangles[right, 2, 3] = f4(-1.0)
+                target.triangles[right, 2][3] = f4(-1.0)
     found[0] = node
 
 
 @wp.kernel
-def write_parents(children: wp.array2d(dtype=wp.int32), parents: wp.array(dtype=wp.int32)):
+def write_parents(target: Target, parents: wp.array(dtype=wp.int32)):
     """Write the parent of each node, and on which of its sides it is."""
     node, side = wp.tid()
-    child = children[node, 2 * side]
-    if child >= 0 and children[node, 2 * side + 1] == 0:
-        parents[child] = 2 * node + side
+    children = target.children[node]
+    if children[2 * side] >= 0 and children[2 * side + 1] == 0:
+        parents[children[2 * side]] = 2 * node + side
 
 
 @wp.kernel
 def fit(
-    target: Target, children: wp.array2d(dtype=wp.int32), parents: wp.array(dtype=wp.int32),
-    met: wp.array(dtype=wp.int32), levels: wp.array(dtype=wp.int32),
-    boxes: wp.array3d(dtype=wp.float32), found: wp.array(dtype=wp.int32),
+    target: Target, parents: wp.array(dtype=wp.int32), met: wp.array(dtype=wp.int32),
+    levels: wp.array(dtype=wp.int32), boxes: wp.array3d(dtype=wp.float32),
+    found: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Write the boxes of leaves, and upward those of nodes; write the levels of the tree."""
     node, side = wp.tid()
-    first, count = children[node, 2 * side], children[node, 2 * side + 1]
+    first, count = target.children[node][2 * side], target.children[node][2 * side + 1]
     if count == 0:
         return
-    s = power_of_two(target.top.exponent)
     lower, upper = wp.vec3d(INF), wp.vec3d(-INF)
     for j in range(first, first + count):
-        valid, _, _, _, low, high = _corners(target, target.ids[j])
+        valid, low, high = _box_of(target, target.ids[j])
         if valid:
             lower, upper = wp.min(lower, low), wp.max(upper, high)
     near, far = wp.vec3(wp.inf), wp.vec3(-wp.inf)
     if lower[0] < INF:
+        s, centre = floats.power_of_two(target.top.exponent), target.top.centre
         for axis in range(3):
-            x = (lower[axis] - target.top.centre[axis]) * s
-            y = (upper[axis] - target.top.centre[axis]) * s
+            x, y = (lower[axis] - centre[axis]) * s, (upper[axis] - centre[axis]) * s
             near[axis] = f4(x - wp.abs(x) * OUTWARD - LEAST_OUTWARD)
             far[axis] = f4(y + wp.abs(y) * OUTWARD + LEAST_OUTWARD)
     level = int(1)
@@ -228,8 +212,8 @@ def fit(
         # What another thread has written is read by atomic operations, past caches.
         for axis in range(3):
             low4 = wp.atomic_add(boxes, node, axis, 2 - 2 * side, f4(0.0))
-            near[axis] = wp.min(near[axis], low4)
             high4 = wp.atomic_add(boxes, node, axis, 3 - 2 * side, f4(0.0))
+            near[axis] = wp.min(near[axis], low4)
             far[axis] = wp.max(far[axis], high4)
         level = wp.atomic_max(levels, node, 0) + 1
         parent = parents[node]
@@ -238,19 +222,14 @@ def fit(
 
 
 @wp.kernel
-def write_areas(
-    children: wp.array2d(dtype=wp.int32), boxes: wp.array3d(dtype=wp.float32),
-    areas: wp.array(dtype=wp.float64),
-):  # fmt: skip
+def write_areas(target: Target, areas: wp.array(dtype=wp.float64)):
     """Write half the surface of each child's box, times the triangles in a leaf, or 1."""
     node, side = wp.tid()
-    k, area = 2 * side, f8(0.0)
-    x = f8(boxes[node, 0, k + 1]) - f8(boxes[node, 0, k])
-    y = f8(boxes[node, 1, k + 1]) - f8(boxes[node, 1, k])
-    z = f8(boxes[node, 2, k + 1]) - f8(boxes[node, 2, k])
-    if children[node, k] >= 0 and x >= ZERO:
-        area = (x * y + y * z + z * x) * f8(wp.max(children[node, k + 1], 1))
-    areas[2 * node + side] = area
+    k, children = 2 * side, target.children[node]
+    x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
+    a, b, c = f8(x[k + 1]) - f8(x[k]), f8(y[k + 1]) - f8(y[k]), f8(z[k + 1]) - f8(z[k])
+    if children[k] >= 0 and a >= ZERO:
+        areas[2 * node + side] = (a * b + b * c + c * a) * f8(wp.max(children[k + 1], 1))
 
 
 class Members(NamedTuple):
@@ -297,62 +276,54 @@ def moved(old: Any, members: Members, vertices: Any, anew: bool) -> tuple[Any, i
     device, rows = vertices.device, len(members.ids if anew else old.ids)
     target, top = _copied(Target, old), _copied(Part, old.top)
 
-    def empty(kind: Any, *shape: int) -> Any:
-        return wp.empty(shape, dtype=kind, device=device)
-
-    def full(value: int, *shape: int) -> Any:
-        return wp.full(shape, value, dtype=wp.int32, device=device)
+    def full(value: int, count: int) -> Any:
+        return wp.full(count, value, dtype=wp.int32, device=device)
 
     def launch(kernel: Any, dim: Any, *inputs: Any) -> None:
-        wp.launch(kernel, dim, inputs=[*inputs], device=device)
+        wp.launch(kernel, dim, inputs=[target, *inputs], device=device)
 
     target.vertices = vertices
     corners = wp.array(np.repeat([[np.inf], [-np.inf]], 3, axis=1), dtype=f8, device=device)
-    counts, threads = full(0, 2), -(-len(target.faces) // STRIDE)
-    launch(measure, threads, target, members.in_leaf, corners, counts)
+    counts = full(0, 2)
+    launch(measure, -(-len(target.faces) // STRIDE), members.in_leaf, corners, counts)
     (lower, upper), (count, others) = corners.numpy(), counts.numpy().tolist()
     if others:
         return None
     top.is_empty = int(count == 0)
     if count:
         (centre, (k, farthest, bound)), _ = local_frame(lower[None], upper[None])
-        top.centre, top.exponent, top.farthest, top.bound = (
-            wp.vec3d(*centre),
-            int(k),
-            farthest,
-            bound,
-        )
+        top.centre, top.exponent = wp.vec3d(*centre), int(k)
+        top.farthest, top.bound = farthest, bound
         # In local coordinates, rounded outward as boxes are.
         box = np.ldexp(np.stack([lower, upper]) - centre, int(k))
-        box += [[-1.0], [1.0]] * (np.abs(box) * 2.0**-22 + 2.0**-100)
+        box += [[-1.0], [1.0]] * (np.abs(box) * OUTWARD.value + LEAST_OUTWARD.value)
         top.lower, top.upper = (wp.vec3d(*row) for row in box)
     target.top, nodes = top, len(old.children)
-    children, triangles = seen_as(old.children, wp.int32, nodes, 4), empty(f4, rows, 3, 4)
+    target.bits = full(0, rows)
+    target.triangles = wp.empty((rows, 3), dtype=wp.vec4, device=device)
     if anew:
         # The sort needs as much room again.
-        codes, target.ids = empty(wp.int64, 2 * rows), empty(wp.int32, 2 * rows)
-        launch(write_codes, rows, target, members.ids, codes)
+        codes = wp.empty(2 * rows, dtype=wp.int64, device=device)
+        target.ids = full(0, 2 * rows)
+        launch(write_codes, rows, members.ids, codes)
         wp.utils.radix_sort_pairs(codes, target.ids, rows)
-        nodes = count - 1 if count > int(LEAF) else 0
-        children = empty(wp.int32, nodes, 4)
+        nodes = count - 1 if count > LEAF else 0
+        target.children = wp.empty(nodes, dtype=wp.vec4i, device=device)
     else:
-        wp.copy(triangles, seen_as(old.triangles, f4, rows, 3, 4))
-    target.bits, fresh = empty(wp.int32, rows), count if anew else 0
-    launch(write_triangles, rows, target, members.face_bits, triangles, fresh)
-    found, boxes = full(0, 2), empty(f4, nodes, 3, 4)
-    if anew and nodes:
-        launch(join, count, count, codes, full(-1, nodes), children, triangles, found)
+        wp.copy(target.triangles, old.triangles)
+    target.boxes = wp.empty((nodes, 3), dtype=wp.vec4, device=device)
+    launch(write_triangles, rows, members.face_bits, count if anew else 0)
+    found = full(0, 2)
     if nodes:
-        parents, met, levels = full(-1, nodes), full(0, nodes), full(0, nodes)
-        launch(write_parents, (nodes, 2), children, parents)
-        launch(fit, (nodes, 2), target, children, parents, met, levels, boxes, found)
+        if anew:
+            launch(join, count, count, codes, full(NO_NODE, nodes), found)
+        parents, boxes = full(NO_NODE, nodes), seen_as(target.boxes, f4, nodes, 3, 4)
+        launch(write_parents, (nodes, 2), parents)
+        launch(fit, (nodes, 2), parents, full(0, nodes), full(0, nodes), boxes, found)
     if anew:
         top.root, top.depth = found.numpy().tolist()
         top.count, top.nodes = 0 if nodes else count, nodes
         target.top, target.depth = top, top.depth
-        target.children = seen_as(children, wp.vec4i, nodes)
-    target.boxes = seen_as(boxes, wp.vec4, nodes, 3)
-    target.triangles = seen_as(triangles, wp.vec4, rows, 3)
     return target, count
 
 
@@ -363,8 +334,6 @@ def cost_of(target: Any) -> float:
     whole = float(sides @ np.roll(sides, 1))
     if not nodes or not whole:
         return float(not target.top.is_empty)
-    areas = wp.empty(2 * nodes, dtype=f8, device=target.children.device)
-    children = seen_as(target.children, wp.int32, nodes, 4)
-    boxes = seen_as(target.boxes, f4, nodes, 3, 4)
-    wp.launch(write_areas, (nodes, 2), inputs=[children, boxes, areas], device=areas.device)
+    areas = wp.zeros(2 * nodes, dtype=f8, device=target.children.device)
+    wp.launch(write_areas, (nodes, 2), inputs=[target, areas], device=areas.device)
     return 1.0 + float(wp.utils.array_sum(areas)) / whole

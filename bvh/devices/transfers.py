@@ -8,36 +8,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from bvh.devices.exchange import KINDS, given, library_of, stream_of
+from bvh.devices.exchange import (
+    given,
+    is_on_device,
+    library_of,
+    numpy_type,
+    one_number,
+    read,
+    stream_of,
+)  # fmt: skip
 from bvh.devices.stages.work import Columns, DeviceRays
+from bvh.runtime.arguments import ALL_BITS, bit_masks
 
 # Rays or points at a time; threads that copy; how many buffers are kept for further calls.
 CHUNK, THREADS, KEPT = 2**20, 8, 96
 
-Kinds = dict[str, type[np.generic]]
-HIT_COLUMNS: Kinds = {
-    "t": np.float64, "prim_id": np.int32, "u": np.float64, "v": np.float64, "front": np.bool_,
-}  # fmt: skip
-SCENE_COLUMNS: Kinds = HIT_COLUMNS | {"instance_id": np.int32, "leaf": np.int32}
-PLACE_COLUMNS: Kinds = {
-    "distance": np.float64, "position": np.float64, "prim_id": np.int32, "u": np.float64,
-    "v": np.float64,
-}  # fmt: skip
-DISTANCES: Kinds = {"distance": np.float64}
-ALL_COLUMNS = SCENE_COLUMNS | PLACE_COLUMNS | {"truth": np.bool_, "counts": np.int64}
-
-Copies = Iterable[tuple[NDArray[Any], NDArray[Any]]]
+# Columns of answers, and their types.
+Kinds = dict[str, Any]
+Copies = list[Future[None]]
 
 
-def chunks(count: int) -> list[slice]:
-    """Return the ranges of chunks; one if there is nothing."""
-    return [slice(k, min(k + CHUNK, count)) for k in range(0, max(count, 1), CHUNK)]
+def _start_copies(
+    pool: ThreadPoolExecutor | None, copies: Iterable[tuple[NDArray[Any], NDArray[Any]]]
+) -> Copies:
+    """Copy arrays, pairs (target, source): in threads, to be waited for, or at once without."""
+    if pool is not None:
+        return [pool.submit(np.copyto, *pair) for pair in copies]
+    for pair in copies:
+        np.copyto(*pair)
+    return []
+
+
+def _finish(copies: Copies) -> None:
+    """Wait for copies."""
+    for future in copies:
+        future.result()
 
 
 class Buffer(NamedTuple):
@@ -46,16 +58,6 @@ class Buffer(NamedTuple):
     there: Any
     here: Any
     rows: NDArray[Any]  # the latter, as numpy's
-
-    def send(self) -> None:
-        """Copy it to the device."""
-        if self.there is not self.here:
-            wp.copy(self.there, self.here)
-
-    def fetch(self) -> None:
-        """Copy it to the host, as soon as the device has written it."""
-        if self.there is not self.here:
-            wp.copy(self.here, self.there)
 
 
 class Buffers:
@@ -77,8 +79,8 @@ class Buffers:
             if self.device.is_cuda:
                 here = wp.empty(count, dtype=dtype, device="cpu", pinned=True)
             self.kept[key] = Buffer(there, here, here.numpy())
-        found: Buffer = self.kept[key]
-        return found
+        buffer: Buffer = self.kept[key]
+        return buffer
 
     def struct(self, kind: Any, arrays: dict[str, Any]) -> Any:
         """Return a struct with some arrays, the same for the same ones."""
@@ -90,51 +92,46 @@ class Buffers:
         return self.kept[key]
 
 
-class Copier:
-    """Copies of arrays, in threads if there are several chunks."""
-
-    def __init__(self, threaded: bool) -> None:
-        self.pool = ThreadPoolExecutor(THREADS) if threaded else None
-
-    def start(self, copies: Copies) -> list[Future[None]]:
-        """Begin, or make, copies of pairs (target, source)."""
-        if self.pool is None:
-            for pair in copies:
-                np.copyto(*pair)
-            return []
-        return [self.pool.submit(np.copyto, *pair) for pair in copies]
-
-    def finish(self, running: list[Future[None]]) -> None:
-        """Wait for copies."""
-        for future in running:
-            future.result()
-
-    def close(self) -> None:
-        """End the threads."""
-        if self.pool is not None:
-            self.pool.shutdown()
-
-
 class Call:
     """Base class of a query of rays or points by `owner`, a tree or scene on a device.
 
-    Kernels list the rays or points that they do not decide; the CPU answers these. `like` is the
-    argument whose library the answers are in, None for numpy; then the rays are on the `host`, and
-    on the device chunk by chunk.
+    Kernels list the rays or points that they do not decide; the CPU answers these.
     """
 
-    # The leading shape of the rays or points; their number, and what is on the device of them.
-    shape: tuple[int, ...]
-    count: int
-    rays: Any
-    # Arrays of numpy, by name; others that all chunks share, on the device.
-    rows_of: dict[str, NDArray[Any]]
-    shared: dict[str, Any]
+    def __init__(
+        self, owner: Any, arguments: dict[str, tuple[str, Any]], values: tuple[Any, ...],
+        batch: Callable[..., tuple[Iterable[NDArray[Any]], tuple[int, ...]]],
+    ) -> None:  # fmt: skip
+        """Read the values of arguments, of which each has a column of `DeviceRays`, and its type.
 
-    def __init__(self, owner: Any, *given: Any) -> None:
-        self.owner, self.device, self.like = owner, owner.device, library_of(*given)
+        `batch` returns the rows of numpy's arrays, and their leading shape.
+        """
+        # Answers are in the library of `like`, None for numpy.
+        self.owner, self.device, self.like = owner, owner.device, library_of(*values)
         # All kernels of the call, and the CPU, query this state, even if the tree changes.
         self.target, self.turn, owner.undecided = owner._state(), 0, 0
+        # The rays on the device: all, or of numpy's arrays the chunk that is answered.
+        self.rays = DeviceRays()
+        # Columns of numpy, and numbers on the device that all rays share.
+        self.rows_of, self.shared = dict[str, tuple[NDArray[Any], Any]](), dict[str, Any]()
+        if self.like is None:
+            columns, self.shape = batch(*values)
+            for (column, kind), rows in zip(arguments.values(), columns, strict=True):
+                if rows.size == 1:
+                    self.shared[column] = one_number(rows.item(), kind, self.device.alias)
+                else:
+                    self.rows_of[column] = rows, kind
+        else:
+            shapes = {}
+            with stream_of(self.like, self.device):
+                for (name, (column, kind)), value in zip(arguments.items(), values, strict=True):
+                    if name == "mask" and not is_on_device(value):
+                        value = bit_masks(name, ALL_BITS if value is None else value)
+                        value = value.view(np.int32)
+                    array, shapes[name] = read(name, value, self.device, kind)
+                    setattr(self.rays, column, array)
+            self.shape = _common_shape(shapes)
+        self.count = int(np.prod(self.shape))
 
     @property
     def host(self) -> Any:
@@ -146,81 +143,81 @@ class Call:
     ) -> dict[str, Any]:
         """Return columns of answers, in the library of the arguments; numbers for one ray of numpy.
 
-        `answer` returns a struct with those of a range of rays; with `offsets` of these, it has so
-        many answers of each.
+        `answer` returns a struct of columns for a range of rays. Ray i has one row in them or, with
+        `offsets`, the rows offsets[i] to offsets[i + 1].
         """
         shape = self.shape if offsets is None else (int(offsets[-1]),)
         if self.like is not None:
             result = answer(slice(0, self.count))
-            return {
-                name: given(getattr(result, name), shape, self.like, 3 * (name == "position"))
-                for name in kinds
-            }
-        size, buffers = int(np.prod(shape)), self.owner.buffers
-        buffers.drop_old()
-        found = {
-            name: np.empty((size, 3) if name == "position" else size, kind)
-            for name, kind in kinds.items()
-        }
-        parts, draining = chunks(self.count), dict[int, Any]({0: [], 1: []})
-        copier = Copier(len(parts) > 1)
-        try:
-            sent, filling = self._filled(copier, parts[0], 0)
+            return {name: given(getattr(result, name), shape, self.like) for name in kinds}
+        self.owner.buffers.drop_old()
+        found = {}
+        for name, kind in kinds.items():
+            dtype, item = numpy_type(kind)
+            found[name] = np.empty((int(np.prod(shape)), *item), dtype)
+        parts = [slice(k, min(k + CHUNK, self.count)) for k in range(0, max(self.count, 1), CHUNK)]
+        # Copies out of the buffers of each turn.
+        draining: list[Copies] = [[], []]
+        with ThreadPoolExecutor(THREADS) if len(parts) > 1 else nullcontext() as pool:
+            sent, filling = self._fill(pool, parts[0], 0)
             for k, part in enumerate(parts):
-                copier.finish(filling)
-                for buffer in sent.values():
-                    buffer.send()
+                _finish(filling)
+                if self.device.is_cuda:
+                    for buffer in sent.values():
+                        wp.copy(buffer.there, buffer.here)
                 arrays = self.shared | {name: buffer.there for name, buffer in sent.items()}
-                self.rays = buffers.struct(DeviceRays, arrays)
+                self.rays = self.owner.buffers.struct(DeviceRays, arrays)
                 if k + 1 < len(parts):
-                    sent, filling = self._filled(copier, parts[k + 1], (k + 1) % 2)
+                    sent, filling = self._fill(pool, parts[k + 1], (k + 1) % 2)
                 self.turn, self.count = k % 2, part.stop - part.start
-                copier.finish(draining[self.turn])
+                _finish(draining[self.turn])
                 answer(part)
                 if offsets is not None:
                     part = slice(offsets[part.start], offsets[part.stop])
-                columns = {name: self._buffer(name, part.stop - part.start) for name in kinds}
-                for buffer in columns.values():
-                    buffer.fetch()
+                columns = self._buffers(kinds, part.stop - part.start)
                 if self.device.is_cuda:
+                    for buffer in columns.values():
+                        wp.copy(buffer.here, buffer.there)
                     wp.synchronize_stream(wp.get_stream(self.device))
-                draining[self.turn] = copier.start(
-                    (found[name][part], buffer.rows) for name, buffer in columns.items()
-                )
-            copier.finish(draining[0] + draining[1])
-        finally:
-            copier.close()
+                copies = ((found[name][part], buffer.rows) for name, buffer in columns.items())
+                draining[self.turn] = _start_copies(pool, copies)
+            _finish(draining[0] + draining[1])
         return {
             name: x.reshape((*shape, *x.shape[1:])) if shape or x.ndim > 1 else x.item()
             for name, x in found.items()
         }
 
-    def _filled(self, copier: Copier, part: slice, turn: int) -> tuple[dict[str, Buffer], Any]:
+    def _fill(
+        self, pool: ThreadPoolExecutor | None, part: slice, turn: int
+    ) -> tuple[dict[str, Buffer], Copies]:
         """Begin to copy a range of rays; return the buffers, and the copies that go on."""
-        copies, found = [], {}
-        for name, rows in self.rows_of.items():
+        copies, buffers = [], {}
+        for name, (rows, kind) in self.rows_of.items():
             some = rows[part] if len(rows) > 1 else rows
-            dtype = wp.vec3d if rows.ndim > 1 else KINDS[rows.dtype.type]
-            found[name] = self.owner.buffers.get(name, turn, dtype, len(some))
-            copies.append((found[name].rows, some))
-        return found, copier.start(copies)
+            buffers[name] = self.owner.buffers.get(name, turn, kind, len(some))
+            copies.append((buffers[name].rows, some))
+        return buffers, _start_copies(pool, copies)
 
-    def _buffer(self, name: str, count: int) -> Buffer:
-        """Return the buffer of a column."""
-        dtype = wp.vec3d if name == "position" else KINDS[ALL_COLUMNS[name]]
-        found: Buffer = self.owner.buffers.get(f"column {name}", self.turn, dtype, count)
-        return found
+    def _buffers(self, kinds: Kinds, count: int) -> dict[str, Buffer]:
+        """Return the buffers of columns of answers."""
+        get = self.owner.buffers.get
+        return {name: get(f"column {name}", self.turn, kinds[name], count) for name in kinds}
 
     def empty(self, kinds: Kinds, count: int) -> Any:
         """Return a struct of columns for `count` answers, whose memory calls of numpy share."""
         if self.like is None:
-            columns = {name: self._buffer(name, count).there for name in kinds}
+            buffers = self._buffers(kinds, count)
+            columns = {name: buffer.there for name, buffer in buffers.items()}
             return self.owner.buffers.struct(Columns, columns)
         result = Columns()
         for name, kind in kinds.items():
-            dtype = wp.vec3d if name == "position" else KINDS[kind]
-            setattr(result, name, wp.empty(count, dtype=dtype, device=self.device))
+            setattr(result, name, wp.empty(count, dtype=kind, device=self.device))
         return result
+
+    def launch(self, kernel: Any, *inputs: Any) -> None:
+        """Launch a kernel with a thread for each ray or point."""
+        with stream_of(self.like, self.device):
+            wp.launch(kernel, self.count, inputs=[*inputs], device=self.device)
 
     def trace(self, result: Any, rays: Any, query: Any) -> NDArray[np.int32]:
         """Answer rays or points in stages; return the indices of those not decided."""
@@ -230,18 +227,36 @@ class Call:
             )
         return undecided
 
-    def rows(self, array: Any, undecided: NDArray[np.int32]) -> NDArray[Any]:
-        """Return rows of an array on the device; if it has one row for all, that one."""
+    def selected(self, column: str, rows: NDArray[np.int32]) -> NDArray[Any]:
+        """Return some rows of a column of the rays, or the one that all share."""
+        array = getattr(self.rays, column)
         if array.shape[0] > 1:
-            array = array[wp.array(undecided, dtype=wp.int32, device=self.device)].contiguous()
+            array = array[wp.array(rows, dtype=wp.int32, device=self.device)].contiguous()
         result: NDArray[Any] = array.numpy()
         return result
 
-    def write(self, result: Any, places: NDArray[np.int32], answers: dict[str, Any]) -> None:
-        """Write the CPU's answers, by column, into the rows `places` of the struct `result`."""
-        where = wp.array(places, dtype=wp.int32, device=self.device)
-        with stream_of(self.like, self.device):
-            for name, values in answers.items():
-                column = getattr(result, name)
-                fresh = wp.array(np.asarray(values), dtype=column.dtype, device=self.device)
-                wp.copy(column[where], fresh)
+    def settle(
+        self, result: Any, undecided: NDArray[np.int32], answers: Callable[[], dict[str, Any]],
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:  # fmt: skip
+        """Write the CPU's answers, by column, for undecided rays; into other `rows` of lists."""
+        self.owner.undecided += len(undecided)
+        places = undecided if rows is None else rows
+        if len(places):
+            where = wp.array(places, dtype=wp.int32, device=self.device)
+            with stream_of(self.like, self.device):
+                for name, values in answers().items():
+                    column = getattr(result, name)
+                    fresh = wp.array(np.asarray(values), dtype=column.dtype, device=self.device)
+                    wp.copy(column[where], fresh)
+
+
+def _common_shape(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the leading shape of arguments; arrays of one item are for all."""
+    several = {name: shape for name, shape in shapes.items() if np.prod(shape) != 1}
+    common = max(several.values() or shapes.values(), key=len)
+    for name, shape in several.items():
+        if shape != common:
+            wanted = f"have the leading shape {common} of other arguments, or be one for all"
+            raise ValueError(f"{name} must {wanted}, got {shape}")
+    return common

@@ -11,7 +11,7 @@ import warp as wp
 
 from bvh.devices.calls import PointCall, RayCall
 from bvh.devices.exchange import is_on_device, on_host, read, stream_of
-from bvh.devices.layout import move_leaves, scene_on, tree_on
+from bvh.devices.layout import move_leaves, scene_on, target_on
 from bvh.devices.rebuilding import Members, MovedTriangles, cost_of, moved
 from bvh.devices.stages.chain import Stages
 from bvh.devices.transfers import Buffers
@@ -161,7 +161,7 @@ class DeviceBVH(DeviceObject):
         """Return the struct; send the tree if it was refitted."""
         if self._target is None or self._tree.arrays is not self._copy.arrays:
             self._copy, self._is_ahead = copy(self._tree), False
-            self._target = tree_on(ray_target(self._copy).masked(), self.device)
+            self._target = target_on([ray_target(self._copy).masked()], self.device)
             # The faces in leaves; whether some are in none since a rebuild; the cost before refits.
             self._members: Members | None = None
             self._lacks_faces, self._cost = False, 0.0
@@ -255,7 +255,7 @@ class DeviceBVH(DeviceObject):
         """Refit or rebuild on the device; return False if a valid face is in no leaf."""
         shape = self._tree.vertices.shape
         with stream_of(vertices, self.device):
-            array, lead = read("vertices", vertices, self.device, np.float64, 3)
+            array, lead = read("vertices", vertices, self.device, wp.vec3d)
             if lead != shape[:1]:
                 raise ValueError(f"vertices must have shape {shape}, got {(*lead, 3)}")
             self._members = self._members or Members.of(self._target, self._copy.groups)

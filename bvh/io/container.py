@@ -60,14 +60,15 @@ class ArrayEntry(NamedTuple):
 
 
 def padded(size: int) -> int:
-    """Return the next multiple of the alignment."""
+    """Return a number of bytes, rounded up to a multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def laid_out(shapes: list[tuple[str, str, int, int]]) -> list[ArrayEntry]:
-    """Return the table of arrays with the given names, dtypes, rows and columns."""
+    """Return the table of arrays of (name, dtype, rows, columns), one after another in a file."""
     entries, offset = [], HEADER_SIZE
     for name, dtype, rows, columns in shapes:
+        # The last character of a dtype such as "<f8" is its bytes.
         size = rows * max(columns, 1) * int(dtype[2])
         entries.append(ArrayEntry(name, dtype, rows, columns, offset, size))
         offset += padded(size)
@@ -80,7 +81,11 @@ def end_of(entries: list[ArrayEntry]) -> int:
 
 
 def packed_header(fields: bytes, entries: list[ArrayEntry], digests: tuple[bytes, ...]) -> bytes:
-    """Return a header: the fields before the table of arrays, the table, and the checksum."""
+    """Return the HEADER_SIZE bytes of a header.
+
+    `fields` are its bytes before the table of arrays, `entries` and `digests` the rows of the
+    table; zeros and the checksum follow.
+    """
     parts = [fields]
     for entry, digest in zip(entries, digests, strict=True):
         name, dtype, *numbers = entry
@@ -93,7 +98,11 @@ NOT_SAVED = "is not a saved tree or scene; bvh.BVH.from_file and bvh.load_scene 
 
 
 def check_header(data: bytes, magic: bytes, newest: int) -> None:
-    """Check that data begin with an undamaged header of a kind of file and a known version."""
+    """Check that `data` begins with an undamaged header of a version from 1 to `newest`.
+
+    `magic` identifies the kind of file. Errors here and below have no subject: callers add the
+    name of the file.
+    """
     if not data.startswith(magic):
         raise ValueError(NOT_SAVED)
     if len(data) < HEADER_SIZE:
@@ -109,7 +118,10 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
 
 
 def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> None:
-    """Check that `data` begins with `packed`, a header made from its counts; and the size."""
+    """Check that `data` begins with the header `packed`, which was made anew from its counts.
+
+    So its table of arrays is the only possible one. `size` is the size of the file.
+    """
     if packed != data[:HEADER_SIZE]:
         raise ValueError("is not valid: its table of arrays contradicts its counts")
     if size != expected_size:
@@ -118,17 +130,18 @@ def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> N
 
 
 def digests_in(data: bytes, begin: int, count: int) -> tuple[bytes, ...]:
-    """Return the digests in a header whose table of arrays begins at `begin`."""
+    """Return the digests in a header whose table of `count` arrays begins at byte `begin`."""
     table = data[begin : begin + count * _ENTRY.size]
     return tuple(row[-1] for row in _ENTRY.iter_unpack(table))
 
 
 def digest_of(array: NDArray[Any], threads: int) -> bytes:
-    """Return the digest of a C-contiguous array's bytes."""
+    """Return the digest of a C-contiguous array's bytes: the BLAKE2b of its pieces' CRC-32s."""
     data = array.reshape(-1).view(np.uint8)
     sums = np.empty(-(-len(data) // PIECE), "<u4")
 
     def work(begin: int, end: int) -> None:
+        """Compute the CRC-32s of the pieces begin..end."""
         for i in range(begin, end):
             sums[i] = zlib.crc32(data[i * PIECE : (i + 1) * PIECE].data)
 
@@ -140,7 +153,10 @@ def read_arrays(
     content: NDArray[np.uint8], entries: list[ArrayEntry], digests: tuple[bytes, ...] | None,
     threads: int,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return views of a file's arrays by their names; without digests, bytes stay unchecked."""
+    """Return the arrays in the bytes of a file, as views, by their names.
+
+    If `digests` are given, the bytes of each array must have its digest.
+    """
     arrays = {}
     for k, entry in enumerate(entries):
         end = entry.offset + entry.size
@@ -162,7 +178,10 @@ def file_pieces(
     entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[tuple[bytes, ...]], bytes],
     threads: int,
 ) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
-    """Yield the bytes of a file: its header, which `packed` returns for digests; the arrays."""
+    """Yield the bytes of a file: its header, which `packed` makes of the digests, and the arrays.
+
+    `arrays` has those of `entries` by their names, and may have others.
+    """
     stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
     header = packed(tuple(digest_of(array, threads) for array in stored))
     yield np.frombuffer(header, np.uint8)

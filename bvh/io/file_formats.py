@@ -97,6 +97,7 @@ class TreeHeader(NamedTuple):
 
     @property
     def version(self) -> int:
+        """Version of the format of a tree of this kind."""
         if self.kind != "triangles":
             return 1
         return VERSION if self.compact else OLDEST
@@ -140,6 +141,7 @@ def entries_of(header: TreeHeader) -> list[container.ArrayEntry]:
 
 
 def packed(header: TreeHeader) -> bytes:
+    """Return the bytes of a tree's header."""
     entries = entries_of(header)
     codes = KINDS.index(header.kind), QUALITIES.index(header.quality)
     fields = _TREE_FIELDS.pack(
@@ -152,9 +154,13 @@ def packed(header: TreeHeader) -> bytes:
 
 
 def unpacked(data: bytes, size: int) -> TreeHeader:
-    """Return the header in the first bytes `data` of a tree's file of `size` bytes, checked."""
+    """Return the header in `data`, the first bytes of a tree's file of `size` bytes.
+
+    Raises for a header that is not valid, or belongs to a file of another size.
+    """
     container.check_header(data, MAGIC, VERSION)
     fields = _TREE_FIELDS.unpack_from(data)
+    # Vertices (or shapes), primitives, nodes and rows of ids are counted.
     version, (kind, quality, width, entries, has_bits, *counts) = fields[1], fields[4:13]
     if kind >= len(KINDS) or quality >= len(QUALITIES) or width not in WIDTHS:
         raise ValueError("is not valid: its header has an unknown kind, quality or width")
@@ -193,7 +199,7 @@ def _refuse_older(version: int, oldest: int, made: str) -> None:
 
 
 def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:
-    """Return kind, number of primitives and bounds in a tree's header, without a check of them."""
+    """Return kind, number of primitives and bounds (6 numbers) in a tree's header, unchecked."""
     if len(data) < container.HEADER_SIZE or not data.startswith(MAGIC):
         raise ValueError(container.NOT_SAVED)
     fields = _TREE_FIELDS.unpack_from(data)
@@ -211,7 +217,11 @@ def tree_contents(
     arrays: TreeArrays, face_ids: NDArray[np.int32] | None, face_bits: NDArray[np.uint32] | None,
     bounds: NDArray[np.float64], quality: str, seconds: float, threads: int,
 ) -> tuple[int, Iterator[NDArray[np.uint8]]]:  # fmt: skip
-    """Return the size of the file of a tree, and its bytes, piece by piece."""
+    """Return the size in bytes of the file of a tree, and its content, piece by piece.
+
+    `face_ids` and `face_bits` are the tree's, None if it has none; `bounds` (2, 3) those of all
+    that can be hit, NaN if nothing can; `seconds` are those of its build.
+    """
     nodes, groups, primitives, frame, _ = arrays
     if isinstance(primitives, Custom):
         raise TypeError("a BVH over custom primitives cannot be saved: their test is code")
@@ -261,13 +271,17 @@ def tables_end(header: SceneHeader) -> int:
 
 
 def packed_scene(header: SceneHeader) -> bytes:
+    """Return the bytes of a scene's header."""
     numbers = SCENE_VERSION, container.ORDER_MARK, container.HEADER_SIZE, TABLES
     fields = _SCENE_FIELDS.pack(SCENE_MAGIC, *numbers, *header[:7])
     return container.packed_header(fields, tables_of(header), header.digests)
 
 
 def unpacked_scene(data: bytes, size: int) -> SceneHeader:
-    """Return the header in the first bytes `data` of a scene's file of `size` bytes, checked."""
+    """Return the header in `data`, the first bytes of a scene's file of `size` bytes.
+
+    Raises for a header that is not valid, or belongs to a file of another size.
+    """
     container.check_header(data, SCENE_MAGIC, SCENE_VERSION)
     _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
     _refuse_older(version, SCENE_VERSION, "scene")

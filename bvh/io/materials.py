@@ -45,7 +45,7 @@ class Material:
     linear: bool = False
 
     def light_of(self, colours: NDArray[np.uint8]) -> Floats:
-        """Return the linear values of colours of vertices or faces."""
+        """Return the linear values, from 0 to 1, of some of the colours of vertices or faces."""
         return colours / 255.0 if self.linear else OF_BYTES[colours]
 
     def __repr__(self) -> str:
@@ -84,18 +84,23 @@ class Images:
         self._lock = threading.Lock()
 
     def sample(self, image: Any, uv: Floats) -> Floats:
-        """Return the linear colours at texture coordinates (n, 2), interpolated bilinearly."""
+        """Return the linear colours (n, 3) at texture coordinates (n, 2).
+
+        They are interpolated bilinearly between the four nearest pixels.
+        """
         pixels = self._pixels(image)
         height, width = pixels.shape[:2]
         # Rows begin at the top of the image, where v is 1; the image repeats.
         x = (uv[:, 0] - np.floor(uv[:, 0])) * width - 0.5
         y = (np.ceil(uv[:, 1]) - uv[:, 1]) * height - 0.5
         left, top = np.floor(x), np.floor(y)
+        # The weights of the right and of the lower pixels.
         right, down = (x - left)[:, None], (y - top)[:, None]
-        here, beyond = ((left + k).astype(np.int64) % width for k in (0, 1))
+        columns = [(left + k).astype(np.int64) % width for k in (0, 1)]
         rows = [(top + k).astype(np.int64) % height for k in (0, 1)]
         above, below = (
-            OF_BYTES[pixels[row, here]] * (1.0 - right) + OF_BYTES[pixels[row, beyond]] * right
+            OF_BYTES[pixels[row, columns[0]]] * (1.0 - right)
+            + OF_BYTES[pixels[row, columns[1]]] * right
             for row in rows
         )
         return np.asarray(above * (1.0 - down) + below * down)
@@ -112,27 +117,30 @@ def base_colours(
     material: Material, uv: Floats | None, corners: NDArray[np.integer], prim: NDArray[np.integer],
     weights: Floats, images: Images,
 ) -> Floats:  # fmt: skip
-    """Return the linear colours (n, 3) of hits on the faces `prim` of a mesh.
+    """Return the linear colours (n, 3) of hits on the faces `prim` (n,) of a mesh.
 
     `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) those of the corners at the
     hits; `uv` has a row for each vertex.
     """
-    found = np.tile(material.factor, (len(prim), 1))
+    colours = np.tile(material.factor, (len(prim), 1))
     if material.image is not None and uv is not None:
-        at = np.einsum("nkj,nk->nj", uv[corners], weights)
+        uv_of_hits = np.einsum("nkj,nk->nj", uv[corners], weights)
         # Vertices without texture coordinates have NaN.
-        finite = np.isfinite(at).all(axis=1)
-        found[finite] *= images.sample(material.image, at[finite])
+        finite = np.isfinite(uv_of_hits).all(axis=1)
+        colours[finite] *= images.sample(material.image, uv_of_hits[finite])
     if material.vertex_colors is not None:
-        bytes_of = material.vertex_colors[corners]
-        found *= np.einsum("nkj,nk->nj", material.light_of(bytes_of), weights)
+        light = material.light_of(material.vertex_colors[corners])
+        colours *= np.einsum("nkj,nk->nj", light, weights)
     if material.face_colors is not None:
-        found *= material.light_of(material.face_colors[prim])
-    return found
+        colours *= material.light_of(material.face_colors[prim])
+    return colours
 
 
 def material_of(mesh: Any, gltf: bool) -> Material | None:
-    """Return the material, if any, of a mesh of trimesh; with `gltf` vertex colours are linear."""
+    """Return the base colour of a mesh of trimesh; None if it has none.
+
+    With `gltf`, colours of vertices and faces are linear.
+    """
     metadata: Any = getattr(mesh, "metadata", None)
     if isinstance(metadata, dict) and FACE_COLORS in metadata:
         return Material(np.ones(3), face_colors=_colours(metadata[FACE_COLORS], len(mesh.faces)))
@@ -140,10 +148,10 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
     kind = getattr(visual, "kind", None)
     if kind in ("vertex", "face"):
         count = len(mesh.vertices) if kind == "vertex" else len(mesh.faces)
-        found = _colours(getattr(visual, f"{kind}_colors", None), count)
-        if found is None:
+        colours = _colours(getattr(visual, f"{kind}_colors", None), count)
+        if colours is None:
             return None
-        of_vertices, of_faces = (found, None) if kind == "vertex" else (None, found)
+        of_vertices, of_faces = (colours, None) if kind == "vertex" else (None, colours)
         return Material(np.ones(3), None, of_vertices, of_faces, gltf)
     look = getattr(visual, "material", None)
     if kind != "texture" or look is None:
@@ -167,20 +175,25 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
 
 
 def _factor(value: ArrayLike) -> NDArray[np.float64]:
-    """Return red, green and blue of trimesh's bytes, or white if there are none."""
+    """Return bytes of red, green, blue, and perhaps opacity, as 3 numbers from 0 to 1.
+
+    Anything else, such as None, is white.
+    """
     if np.shape(value) not in ((3,), (4,)):
         return np.ones(3)
     return np.asarray(value, np.float64)[:3] / 255.0
 
 
 def _colours(values: ArrayLike | None, count: int) -> NDArray[np.uint8] | None:
-    """Return a row of bytes for each of `count` vertices or faces, or None if it does not fit."""
+    """Return the colours (count, 3) of vertices or faces as bytes; None if there are none.
+
+    Floats are from 0 to 1, and 16-bit integers are shifted; opacity is ignored.
+    """
     array = np.asarray(values)
     if array.ndim != 2 or len(array) != count or array.shape[1] < 3 or count == 0:
         return None
     array = array[:, :3]
     if array.dtype.kind == "f":
-        # Floats are from 0 to 1.
         array = np.clip(255.0 * np.nan_to_num(array) + 0.5, 0.0, 255.0)
     elif array.dtype == np.uint16:
         array = array >> 8

@@ -18,6 +18,7 @@ from bvh.io.formats.ply_files import read_ply
 from bvh.io.formats.stl_files import read_stl
 from bvh.io.formats.threemf_files import with_one_model
 from bvh.io.gltf.files import ENDINGS, NAMED, plain
+from bvh.io.mesh_objects import is_graph
 from bvh.io.meshes import Surface, cut, joined, paired, surface_of
 from bvh.io.untrusted_files import Allowance, NamedFiles, NoFile, TooLarge, stored, unzipped
 from bvh.runtime.arguments import face_rows, rows
@@ -111,7 +112,7 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
 
 
 def is_cloud(read: Any) -> bool:
-    """Return whether a file was read as points without faces."""
+    """Return whether a file was read as points without faces or lines."""
     others = ("faces", "graph", "entities")
     return bool(len(getattr(read, "vertices", ()))) and not any(hasattr(read, k) for k in others)
 
@@ -124,13 +125,11 @@ def check_has_faces(read: Any, name: str) -> None:
         raise ValueError(f"{name} holds no triangles ({type(read).__name__}){cure}")
 
 
-def check_flattened(read: object, name: str, allowance: Allowance | None = None) -> None:
-    """Check that the triangles of a scene in a file are not too many for one mesh."""
+def check_flattened(read: Any, name: str, allowance: Allowance | None = None) -> None:
+    """Check that the triangles of a scene, read from the file `name`, fit into one mesh."""
     # Instances share a mesh, so a small file may have more triangles than fit into memory.
     allowance = Allowance(name) if allowance is None else allowance
-    if not (hasattr(read, "graph") and hasattr(read, "geometry")):
-        return
-    for node in read.graph.nodes_geometry:
+    for node in read.graph.nodes_geometry if is_graph(read) else ():
         mesh = read.geometry[read.graph[node][1]]
         if hasattr(mesh, "faces"):
             size = mesh.vertices.nbytes + mesh.faces.nbytes
@@ -141,9 +140,10 @@ def _read_one(
     name: str, data: bytes | None, resolver: Any, allowance: Allowance, triangles_only: bool,
     threads: int | None,
 ) -> object:  # fmt: skip
-    """Read a file, or its `data`, with a resolver of trimesh for the files that it names.
+    """Return the content of the file `name`, or of its `data` in an archive, as `read_file` does.
 
-    `triangles_only` and `threads` are as in `read_file`.
+    `resolver` is trimesh's, for the files that it names; `triangles_only` and `threads` are as in
+    `read_file`.
     """
     ending = Path(name).suffix.lower()
     if ending in READERS:
@@ -203,10 +203,11 @@ def _read_archive(
 def _made_safe(
     name: str, data: bytes | None, named: Any, allowance: Allowance
 ) -> tuple[Any, str | None, Any]:
-    """Return a file for trimesh, checked or rewritten where needed, its format, and a resolver.
+    """Return what trimesh is to load: a file, checked or rewritten; its format; and a resolver.
 
-    The content is `data`, or is read if that is None. The resolver is `named`, or one based on it.
-    `allowance` limits the bytes that archives and glTF files unpack to.
+    The content is `data`, or that of the file `name` if it is None: then, unchanged, it is the name
+    and a format of None. The resolver is `named`, or one based on it. `allowance` limits the bytes
+    that archives and glTF files unpack to.
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":
@@ -223,15 +224,14 @@ def _made_safe(
         import zipfile
 
         if zipfile.is_zipfile(file):
-            held = unzipped(file, allowance)
-            held = with_one_model(held) if ending == ".3mf" else held
-            return stored(held), ending[1:], named
-    if data is None:
-        return name, None, named
-    return io.BytesIO(data), ending[1:], named
+            contents = unzipped(file, allowance)
+            contents = with_one_model(contents) if ending == ".3mf" else contents
+            return stored(contents), ending[1:], named
+    return file, None if data is None else ending[1:], named
 
 
 def _read_meshio(name: str, ending: str) -> Surface:
+    """Return the surface of the mesh in a file that meshio reads."""
     with extra("meshio", f"to read {ending} files needs meshio"):
         meshio = importlib.import_module("meshio")
     if ending in (".xdmf", ".xmf"):
@@ -256,6 +256,7 @@ def _check_arrays_of(name: str) -> None:
 
 
 def _read_npz(name: str, allowance: Allowance) -> Surface:
+    """Return the arrays "vertices" and "faces" of an .npz file, triangulated and checked."""
     keys = "vertices", "faces"
     files = unzipped(name, allowance, [f"{key}.npy" for key in keys])
     if len(files) < len(keys):

@@ -71,8 +71,13 @@ class Polygons(NamedTuple):
 
 
 def _libraries_of(mesh: object) -> set[str]:
-    """Return the libraries of an object's class and its bases."""
+    """Return the names of the packages that define an object's class and its bases."""
     return {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
+
+
+def is_graph(value: object) -> bool:
+    """Return whether an object has what a `trimesh.Scene` has: nodes, and meshes in them."""
+    return hasattr(value, "graph") and hasattr(value, "geometry")
 
 
 def polygons_of(mesh: object) -> Polygons | None:
@@ -103,7 +108,10 @@ def _checked(
 
 
 def _of_pyvista(mesh: Any) -> Polygons:
-    """Return the polygons of a data set with the ids of their cells; of all its blocks in turn."""
+    """Return the polygons of a data set of PyVista, with the ids of their cells.
+
+    Of a `MultiBlock` these are the cells of all blocks in turn.
+    """
     _check_cells(mesh)
     if hasattr(mesh, "n_blocks"):
         mesh = mesh.combine()
@@ -118,7 +126,7 @@ def _of_pyvista(mesh: Any) -> Polygons:
     points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
     lengths = np.diff(offsets)
     blocks: list[tuple[str, Ints, Ints]] = []
-    # Cells of a type may still be of several sizes.
+    # Cells of a type, `number`, may still be of several sizes.
     for number, length in np.unique([numbers, lengths], axis=1).T.tolist():
         ids = np.flatnonzero((numbers == number) & (lengths == length))
         cells = corners[offsets[ids][:, None] + np.arange(length)]
@@ -160,27 +168,25 @@ def _of_open3d(mesh: Any) -> Polygons:
 
 
 def _of_meshio(mesh: Any) -> Polygons:
-    """Return the surface of a mesh, with cell ids that are consecutive through all blocks."""
+    """Return the polygons of a mesh of meshio; cells are numbered through all its blocks."""
     ends = np.cumsum([len(block.data) for block in mesh.cells])
     pairs = zip(mesh.cells, ends, strict=True)
     blocks = [(part.type, part.data, np.arange(end - len(part.data), end)) for part, end in pairs]
-    points = np.asarray(mesh.points, np.float64)
-    if points.ndim == 2 and points.shape[1] == 2:
-        points = np.hstack([points, np.zeros((len(points), 1))])
+    points = _in_space(mesh.points)
     return _checked(points, *_surface_of_cells(points, blocks))
 
 
 def _surface_of_cells(
     points: NDArray[np.float64], blocks: list[tuple[str, Any, Ints]]
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
-    """Return corners and offsets of the polygons on the surface of cells, and the cell of each."""
-    # Flat cells stay as they are; solid ones are replaced by the facets that no other cell shares,
-    # solid or flat, wound so that they face outward. Points and lines have no surface; cells of
-    # unknown kinds are left out with a warning. Of curved cells only the corners are used.
-    #
-    # `blocks` holds the kind of some cells, whose trailing digits are ignored, their vertices, one
-    # row for each cell, and their numbers. Corners and offsets are as those of
-    # `polygons.corner_lists`, but unchecked.
+    """Return corners and offsets of the polygons on the surface of cells, and the cell of each.
+
+    `blocks` are the kind of some cells, whose trailing digits are ignored, their vertices, one row
+    for each cell, and their numbers. Flat cells stay as they are; solid ones are replaced by the
+    facets that no other cell shares, solid or flat, wound so that they face outward. Points and
+    lines have no surface; cells of unknown kinds are left out with a warning. Of curved cells only
+    the corners are used. Corners and offsets are as those of `Polygons`, but unchecked.
+    """
     flat: list[tuple[Ints, Ints]] = []
     solid: list[tuple[str, Ints, Ints]] = []
     for name, cells, ids in blocks:
@@ -223,7 +229,10 @@ def _surface_of_cells(
 def _outside(
     points: NDArray[np.float64], flat: list[tuple[Ints, Ints]], solid: list[tuple[str, Ints, Ints]]
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Yield the facets of solid cells that no other cell shares."""
+    """Yield the facets of solid cells that no other cell shares, and the cell of each.
+
+    `flat` are vertices and numbers of flat cells of one size, `solid` also their kind.
+    """
     if not solid:
         return
     facets = []
@@ -233,20 +242,20 @@ def _outside(
             raise ValueError(f"cells must index the {len(points)} vertices")
         # Of a cell with a vertex that is not finite, only the facets with that vertex stay, which
         # trees ignore. NaN, as of cells without a size, leaves the winding of facets unchanged.
-        sound = np.asarray(finite[cells].all(axis=1))
+        is_finite = np.asarray(finite[cells].all(axis=1))
         with np.errstate(all="ignore"):
             local = points[cells]
             local -= local.mean(axis=1, keepdims=True)
             # Relative to the cell's size, so that no product over- or underflows.
             local /= np.abs(local).max(axis=(1, 2), keepdims=True)
         for corners in FACETS[kind]:
-            rows, spans = cells[:, corners], local[:, corners]
+            rows, places = cells[:, corners], local[:, corners]
             with np.errstate(invalid="ignore"):
-                normal = np.cross(spans, np.roll(spans, -1, axis=1)).sum(axis=1)
+                normal = np.cross(places, np.roll(places, -1, axis=1)).sum(axis=1)
                 # Files differ on which way the first facet of a wedge faces.
-                inward = (normal * spans.mean(axis=1)).sum(axis=1) < 0.0
-            counts = sound | ~finite[rows].all(axis=1)
-            facets.append((np.where(inward[:, None], rows[:, ::-1], rows)[counts], ids[counts]))
+                inward = (normal * places.mean(axis=1)).sum(axis=1) < 0.0
+            stays = is_finite | ~finite[rows].all(axis=1)
+            facets.append((np.where(inward[:, None], rows[:, ::-1], rows)[stays], ids[stays]))
     # A facet is single if it differs from both neighbours in sorted order. Flat cells, which may
     # equal one, come after all facets.
     comparable = [rows for rows, _ in facets + flat if rows.shape[1] <= WIDEST]
@@ -263,7 +272,10 @@ def _outside(
 
 
 def _keys(rows: Ints) -> Ints:
-    """Return the vertices of facets in ascending order, each once, after -1 up to WIDEST."""
+    """Return a row of WIDEST for each facet: its vertices in ascending order, each once, after -1.
+
+    Facets are equal if their keys are.
+    """
     keys = np.full((len(rows), WIDEST), -1, np.int64)
     keys[:, : rows.shape[1]] = np.sort(rows, axis=1)
     # Two corners of a hexahedron may be the same vertex, so that a facet is a triangle.
@@ -275,8 +287,8 @@ def thin_of(mesh: Any) -> Thin | None:
     """Return the vertices and faces of an object that has only lines or points; None for others.
 
     Such are data sets of PyVista (lines, or else vertices or points), `trimesh.PointCloud`, paths
-    of trimesh, and Open3D's `PointCloud` and `LineSet`, of both its kinds. A face is a segment of a
-    polyline, numbered along all of them, or a point.
+    of trimesh, and Open3D's `PointCloud` and `LineSet`, of both its interfaces. Faces are the
+    segments of polylines, one line after another, or points.
     """
     libraries = _libraries_of(mesh)
     if "pyvista" in libraries and not getattr(mesh, "n_blocks", 0):
@@ -289,17 +301,22 @@ def thin_of(mesh: Any) -> Thin | None:
             return faces_of_points(points)
         return _faces_of_lines(points, mesh.lines if legacy else mesh.line["indices"].numpy())
     if "trimesh" in libraries and hasattr(mesh, "entities"):
-        points = np.asarray(mesh.vertices, np.float64)
         lines = np.concatenate([np.empty((0, 2), int), *(e.nodes for e in mesh.entities)])
-        # The points of planar paths have two coordinates.
-        flat = np.zeros((len(points), 3 - points.shape[1]))
-        return _faces_of_lines(np.hstack([points, flat]), lines)
+        return _faces_of_lines(_in_space(mesh.vertices), lines)
     if "trimesh" in libraries and hasattr(mesh, "vertices") and not hasattr(mesh, "faces"):
         return faces_of_points(mesh.vertices)
     return None
 
 
+def _in_space(points: ArrayLike) -> NDArray[np.float64]:
+    """Return points with z = 0 if they have two coordinates, others unchanged."""
+    array = np.asarray(points, np.float64)
+    planar = array.ndim == 2 and array.shape[1] == 2
+    return np.pad(array, ((0, 0), (0, 1))) if planar else array
+
+
 def _thin_of_pyvista(mesh: Any) -> Thin | None:
+    """Return the segments, or else the points, of a data set without other faces; else None."""
     if not hasattr(mesh, "points"):
         return None
     if mesh.n_cells == 0:
@@ -313,21 +330,22 @@ def _thin_of_pyvista(mesh: Any) -> Thin | None:
 
 
 def _cells(numbers: Ints) -> Iterator[Ints]:
-    """Yield the points of each cell in a flat list of VTK, where its length precedes them."""
-    at = 0
-    while at < len(numbers):
-        yield numbers[at + 1 : at + 1 + numbers[at]]
-        at += 1 + int(numbers[at])
+    """Yield the points of each cell in a flat list of VTK: their number, the points, and so on."""
+    begin = 0
+    while begin < len(numbers):
+        end = begin + 1 + int(numbers[begin])
+        yield numbers[begin + 1 : end]
+        begin = end
 
 
 def faces_of_points(points: ArrayLike) -> Thin:
-    """Return points with a face for each, of three times the same corner."""
+    """Return points (n, 3), and a face (i, i, i) for each."""
     vertices = arguments.rows("points", points)
     return vertices, np.repeat(np.arange(len(vertices), dtype=np.int32)[:, None], 3, axis=1)
 
 
 def faces_of_segments(p: ArrayLike, q: ArrayLike) -> Thin:
-    """Return the ends of segments with a face for each, whose last two corners are one."""
+    """Return the ends of segments from p to q, both (n, 3), and a face (i, j, j) for each."""
     first, second = arguments.rows("p", p), arguments.rows("q", q)
     if first.shape != second.shape:
         raise ValueError(f"q must have the shape of p, {first.shape}, got {second.shape}")
@@ -336,6 +354,6 @@ def faces_of_segments(p: ArrayLike, q: ArrayLike) -> Thin:
 
 
 def _faces_of_lines(points: ArrayLike, lines: ArrayLike) -> Thin:
-    """Return points with a face for each line, a pair of their indices."""
+    """Return points, and a face (i, j, j) for each line, a pair of their indices."""
     ends = np.asarray(lines).reshape(-1, 2).astype(np.int32)
     return arguments.rows("points", points), ends[:, [0, 1, 1]]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import mirrored, moved
 from bvh.io.formats.file_meshes import FACE_IDS
-from bvh.io.mesh_objects import polygons_of, thin_of
+from bvh.io.mesh_objects import is_graph, polygons_of, thin_of
 from bvh.io.polygons import corner_lists, triangulated
 from bvh.runtime.arguments import bit_masks, owned, rows, thread_count
 
@@ -18,7 +18,10 @@ MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pai
 
 
 class Surface(NamedTuple):
-    """Triangles, and the face of the source that each is a part of; None where that is itself."""
+    """Triangles: vertices (n, 3), faces (m, 3), and ids (m,) of the source's faces they are of.
+
+    The ids are None if they are 0, 1, 2, ... Arrays are of any types until a tree checks them.
+    """
 
     vertices: Any
     faces: Any
@@ -37,7 +40,7 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
     polygons = polygons_of(mesh)
     if polygons is not None:
         return cut(*polygons, threads=threads)
-    if hasattr(mesh, "graph") and hasattr(mesh, "geometry"):
+    if is_graph(mesh):
         return _flatten(mesh)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         metadata = getattr(mesh, "metadata", None)
@@ -53,12 +56,12 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
 def fits(mesh: object, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
     """Return whether a mesh still has the vertices and faces that a tree was built from."""
     points, index = (np.asarray(array) for array in surface_of(mesh)[:2])
-    same = np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
-    return same and np.array_equal(index, faces)
+    same_points = np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
+    return same_points and np.array_equal(index, faces)
 
 
 def paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) -> Surface:
-    """Return the triangles of a pair: arrays (m, 3), (m, n), or lists of any lengths."""
+    """Return the triangles of vertices and faces: an array (m, k), or lists of any lengths."""
     if not isinstance(faces, np.ndarray):
         # Lists of different lengths are not an array.
         with contextlib.suppress(ValueError):
@@ -75,7 +78,11 @@ def cut(
     points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
     ids: NDArray[np.int32] | None = None, threads: int | None = None,
 ) -> Surface:  # fmt: skip
-    """Return the triangles of polygons that have been checked; `ids` are their ids, if any."""
+    """Return the triangles of polygons that have been checked.
+
+    The vertices of polygon i are corners[offsets[i] : offsets[i + 1]], rows of `points`, and its id
+    is ids[i], or i if `ids` is None.
+    """
     if len(corners) == 3 * (len(offsets) - 1) and (np.diff(offsets) == 3).all():
         faces, numbers = corners.reshape(-1, 3), ids
     else:
@@ -123,7 +130,7 @@ def joined(surfaces: list[Surface]) -> Surface:
 
 
 def face_groups(groups: ArrayLike, count: int) -> NDArray[np.uint32]:
-    """Return the checked bits of each of `count` faces."""
+    """Return the group bits of each of `count` faces: `groups` is one number, or one for each."""
     bits = bit_masks("groups", groups)
     if bits.shape not in ((), (count,)):
         raise wrong_groups(f"of {count} faces", bits.shape)
@@ -131,7 +138,10 @@ def face_groups(groups: ArrayLike, count: int) -> NDArray[np.uint32]:
 
 
 def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike | None:
-    """Return the bits of triangles, from those of the faces or cells that they are parts of."""
+    """Return the group bits of triangles, from those of the source's faces that they are parts of.
+
+    One number, or None, is returned unchanged.
+    """
     if groups is None or surface.face_ids is None:
         return groups
     bits = bit_masks("groups", groups)

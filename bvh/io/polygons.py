@@ -19,7 +19,7 @@ from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 from bvh.runtime.threads import share
 
-# Vertices of polygons one behind another, and where each polygon begins.
+# Vertices of all polygons one after another: polygon i has corners[offsets[i] : offsets[i + 1]].
 Corners = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
@@ -29,13 +29,13 @@ CHUNK = 1 << 14
 
 @inlined
 def _at(plane, k):
-    """Return a corner of a projected polygon."""
+    """Return the two coordinates of corner k of a projected polygon, a row of `plane`."""
     return plane[k, 0], plane[k, 1]
 
 
 @kernel
 def _first_infinite(points, corners):
-    """Return the first corner that is not finite, or -1."""
+    """Return the first k of which the point corners[k] is not finite, or -1."""
     for k in range(len(corners)):
         if not finite(vector(points, corners[k])):
             return k
@@ -44,7 +44,7 @@ def _first_infinite(points, corners):
 
 @inlined
 def _half_edge(points, corners, k):
-    """Return half of the way from a polygon's first corner to another: no difference overflows."""
+    """Return half of the vector from a polygon's first corner to corner k; it cannot overflow."""
     a, b = vector(points, corners[0]), vector(points, corners[k])
     return 0.5 * b[0] - 0.5 * a[0], 0.5 * b[1] - 0.5 * a[1], 0.5 * b[2] - 0.5 * a[2]
 
@@ -74,7 +74,7 @@ def _project(points, corners, plane):
 
 @inlined
 def _falls(p, q):
-    """Return whether an edge points downward: into one half of all directions."""
+    """Return whether the edge from p to q points downward or, if level, to the left."""
     return q[1] < p[1] or (q[1] == p[1] and q[0] < p[0])
 
 
@@ -98,6 +98,7 @@ def _is_convex(plane):
 
 @kernel
 def _area_sign(plane):
+    """Return the exact sign of a polygon's area: 1 if it is counterclockwise, -1, or 0."""
     stay_outlined()
     total = new_sum()
     a = _at(plane, len(plane) - 1)
@@ -111,8 +112,10 @@ def _area_sign(plane):
 
 @kernel
 def _obstructs(plane, turn, strict, ear, p, before, after):
-    """Return whether corner p prevents the triangle `ear` from being one."""
-    # `turn` is the sign of the polygon's area; `before` and `after` link the remaining corners.
+    """Return whether corner p of a polygon prevents the triangle `ear`, 3 points, from being one.
+
+    `turn` is the sign of the polygon's area; `before` and `after` link the remaining corners.
+    """
     # A corner that coincides with one of the triangle's does not, unless the chain that it belongs
     # to runs from there into the triangle. Unless `strict`, a corner on one of the two sides that
     # are the polygon's own does not, either: polygons that touch themselves may have no other ear.
@@ -137,10 +140,12 @@ def _obstructs(plane, turn, strict, ear, p, before, after):
 
 @kernel
 def _is_ear(plane, turn, leniency, corner, links, along):
-    """Return whether a corner can be cut off; a higher `leniency` (0 to 3) accepts more."""
-    # 0 and 1 are `strict` or not, as in `_obstructs`; 2 accepts any corner that does not turn
-    # against the polygon, and 3 any. The rows of `links` have for each corner the one before and
-    # after it, and the next lower and higher one in coordinate `along`; -1 for none.
+    """Return whether a corner can be cut off; a higher `leniency` (0 to 3) accepts more.
+
+    0 and 1 are `strict` or not, as in `_obstructs`; 2 accepts any corner that does not turn against
+    the polygon, and 3 any. The rows of `links` have for each corner the one before and after it,
+    and the next lower and higher one in coordinate `along`; -1 for none.
+    """
     stay_outlined()
     if leniency > 2:
         return True
@@ -164,7 +169,10 @@ def _is_ear(plane, turn, leniency, corner, links, along):
 
 @kernel
 def _sort(values, indices):
-    """Fill in indices that sort values, by a heap: kernels must not allocate, which can fail."""
+    """Write the indices that sort `values` (n,) upward to `indices`, by a heap.
+
+    Kernels must not allocate memory, which can fail.
+    """
     count = len(values)
     for k in range(count):
         indices[k] = k
@@ -186,8 +194,11 @@ def _sort(values, indices):
 
 @kernel
 def _link_sorted(plane, lower, higher, indices):
-    """Link corners in the order of one of their coordinates; return which that is, 0 or 1."""
-    # `lower` and `higher` are rows of `links`, as in `_is_ear`; `indices` is scratch.
+    """Link the corners of a polygon in the order of the coordinate, 0 or 1, in which it is longer.
+
+    Returns this coordinate. `lower` and `higher` are the rows of `links`, as in `_is_ear`, that are
+    written; `indices` is scratch.
+    """
     stay_outlined()
     low = high = _at(plane, 0)
     for k in range(1, len(plane)):
@@ -210,7 +221,10 @@ def _link_sorted(plane, lower, higher, indices):
 
 @kernel
 def _clip_ears(plane, corners, links, checked, faces, row):
-    """Write the triangles of a polygon from face `row` on, one ear after another."""
+    """Write the triangles of a projected polygon to rows of `faces` from `row` on, ear by ear.
+
+    `corners` are its vertices; `links` and `checked` are scratch.
+    """
     # A corner that is no ear stays so until one of its neighbours is cut off: the corners of a
     # simple polygon are tested three times on average, however many there are. Each test visits the
     # remaining corners between the sides of the triangle along one coordinate. checked[k] is 1 for
@@ -257,9 +271,12 @@ def _clip_ears(plane, corners, links, checked, faces, row):
 
 @entry
 def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
-    """Write the triangles of the polygons begin..end, from row rows[k] of `faces` on."""
-    # The rows of `scratch`, and `plane`, are as long as the longest polygon. All triangles of a fan
-    # contain the corner `centre`: one that is not finite, or the first of a convex polygon.
+    """Write the triangles of each polygon k of begin..end to rows of `faces` from rows[k] on.
+
+    `scratch` (5, n) and `plane` (n, 2) are scratch for polygons of n corners.
+    """
+    # All triangles of a fan contain the corner `centre`: one that is not finite, or the first of a
+    # convex polygon.
     for k in range(begin, end):
         polygon, row = corners[offsets[k] : offsets[k + 1]], rows[k]
         count = len(polygon)
@@ -280,7 +297,7 @@ def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
 
 
 def corner_lists(faces: Any, vertex_count: int) -> tuple[Corners, Offsets]:
-    """Return polygons, (k, n) or lists of int, as corners, and the offset of the first of each."""
+    """Return the checked corners and offsets of polygons: an array (k, n), or lists of indices."""
     if is_masked(faces):
         raise TypeError("faces must not be a masked array: fill or drop the masked rows first")
     try:
@@ -304,7 +321,7 @@ def corner_lists(faces: Any, vertex_count: int) -> tuple[Corners, Offsets]:
 
 
 def checked_corners(corners: NDArray[Any], offsets: Offsets, count: int) -> Corners:
-    """Return corners as int32, after checking that they are lists of polygons."""
+    """Return corners as int32; raise unless they and `offsets` are polygons of `count` vertices."""
     if corners.dtype.kind not in "iu" and corners.size:
         raise TypeError(f"faces must be integers, got an array of {corners.dtype}")
     if corners.ndim != 1:
@@ -322,10 +339,12 @@ def checked_corners(corners: NDArray[Any], offsets: Offsets, count: int) -> Corn
 def triangulated(
     points: NDArray[np.float64], corners: Corners, offsets: Offsets, threads: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the triangles of polygons, with the same winding, and the polygon of each triangle."""
-    # A polygon of n corners gives n - 2 triangles; repeated corners in a row count once. One that
-    # crosses itself, or has no area, gives some n - 2 triangles. One with a vertex that is not
-    # finite gives triangles that all contain it, and so are ignored by trees.
+    """Return the triangles (m, 3) of polygons, with the same winding, and the polygon of each.
+
+    A polygon of n corners gives n - 2 triangles; repeated corners in a row count once. One that
+    crosses itself, or has no area, gives some n - 2 triangles. One with a vertex that is not finite
+    gives triangles that all contain it, and so are ignored by trees.
+    """
     corners, offsets = _distinct(corners, offsets)
     counts = np.maximum(np.diff(offsets) - 2, 0)
     total = int(counts.sum())
@@ -335,6 +354,7 @@ def triangulated(
     given = [*map(kernel_input, (points, corners, offsets, np.cumsum(counts) - counts))]
 
     def fill(begin: int, end: int) -> None:
+        """Triangulate the polygons begin..end."""
         longest = int(np.diff(offsets[begin : end + 1]).max(initial=0))
         scratch, plane = np.empty((5, longest), np.int64), np.empty((longest, 2))
         _fill(*given, np.int64(begin), np.int64(end), faces, scratch, plane)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bvh.geometry.transforms import affine_maps
 from bvh.io.gltf.files import NAMED, numbered
 from bvh.io.materials import Material, material_of
+from bvh.io.mesh_objects import is_graph
 from bvh.runtime.arguments import number_of, owned
 from bvh.runtime.caller_warnings import warn_caller
 
@@ -87,9 +88,9 @@ class Placement(NamedTuple):
     matrix: NDArray[np.float64]
 
 
-def placements(scene: object) -> list[Placement]:
-    """Return the nodes with triangles, in the order of the graph; warn about the others."""
-    if not (hasattr(scene, "graph") and hasattr(scene, "geometry")):
+def placements(scene: Any) -> list[Placement]:
+    """Return the nodes of a trimesh scene that hold triangles, in its order; warn of the others."""
+    if not is_graph(scene):
         raise TypeError(f"trimesh_scene must be a trimesh.Scene, got {type(scene).__name__}")
     skipped: dict[str, str] = {}
     placed = []
@@ -112,7 +113,7 @@ def placements(scene: object) -> list[Placement]:
 
 
 def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
-    """Return a name for each node, the same each time a file is read."""
+    """Return a unique name for each node, the same each time a file is read."""
     # When trimesh reads glTF, each part of a mesh in several becomes a node, named by the file's
     # node and six random digits; a node without a name gets its number as name.
     final = NAMED in getattr(scene, "metadata", ())
@@ -156,7 +157,7 @@ def attributes_of(mesh: object) -> Attributes:
 
 
 def _rows(owner: object, name: str, count: int, width: int) -> NDArray[np.float64] | None:
-    """Return an array with a row for each vertex; None if there is none of this shape."""
+    """Return the attribute `name` of an object as an array (count, width); None if it is none."""
     try:
         array = np.asarray(getattr(owner, name, None), np.float64)
     except (AttributeError, TypeError, ValueError):

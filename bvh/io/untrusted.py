@@ -52,9 +52,12 @@ FLAWS = {
 
 @entry
 def _check_nodes(blocks, limit, deepest, level, owned):
-    """Return (flaw, index) of the first flaw that makes nodes unsafe to traverse."""
-    # `limit` bounds the coordinates of boxes. `level` and `owned` are zeros for each node and row,
-    # set to the level of a node that has a parent, and to 1 for a row that is in a leaf.
+    """Return the first flaw that makes nodes unsafe to traverse, a key of FLAWS, and its index.
+
+    `limit` bounds the coordinates of boxes. `level` and `owned` are zeros for each node and row,
+    set to the level of a node that has a parent, and to 1 for a row that is in a leaf. `deepest`
+    is the first level that is too deep. Sound nodes give (SOUND, 0).
+    """
     nodes = wide_nodes.node_count(blocks)
     low, high = np.float32(INF), np.float32(-INF)
     for node in range(nodes):
@@ -111,7 +114,10 @@ def _check_nodes(blocks, limit, deepest, level, owned):
 
 @entry
 def _survey(points, faces, begin, end, valid, bounds):
-    """Set `valid` (finite) and `bounds` of faces begin..end; return one with a bad index, or -1."""
+    """Set `valid` (finite) of faces begin..end, and `bounds` (6,) to the box of the valid ones.
+
+    Returns a face with a vertex index that is out of range, or -1.
+    """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     n = len(points)
     for i in range(begin, end):
@@ -130,15 +136,17 @@ def _survey(points, faces, begin, end, valid, bounds):
 
 @entry
 def _check_ids(rows, min_id, begin, end, valid):
-    """Set `valid` to 2 for primitives in rows; return the first row with a wrong id, or -1."""
-    # `min_id` is -1 if the id -1 marks unused lanes, else 0.
+    """Set `valid` to 2 for the primitives in rows begin..end; return the first wrong row, or -1.
+
+    A row is wrong if it has an id that is out of range, or that of a primitive that cannot be hit,
+    of which `valid` is 0. `min_id` is -1 if the id -1 marks unused lanes, else 0.
+    """
     for row in range(begin, end):
         for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
             prim = np.int64(peek(rows, i))
             if prim < min_id or prim >= len(valid):
                 return row
             if prim >= 0:
-                # A primitive that cannot be hit must be in no leaf.
                 if valid[prim] == 0:
                     return row
                 valid[prim] = 2
@@ -146,12 +154,16 @@ def _check_ids(rows, min_id, begin, end, valid):
 
 
 def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corners]:
-    """Check that primitives can be read; return which can be hit (1 or 0), and the box of these."""
+    """Check that primitives can be read; return which can be hit, and the box (2, 3) of these.
+
+    The former are 1 or 0 for each primitive.
+    """
     count = count_of(primitives)
     valid = np.zeros(count, np.uint8)
     bounds = np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
+        """Check the primitives begin..end."""
         for start in range(begin, end, CHUNK):
             stop = min(start + CHUNK, end)
             if isinstance(primitives, Triangles):
@@ -175,7 +187,10 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
 
 
 def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
-    """Check arrays of the right types and sizes, perhaps without groups, and their bounds."""
+    """Check that kernels may traverse a tree: arrays of the right types and sizes, and its bounds.
+
+    Triangle groups may be missing. `bounds` (2, 3) are those that the file says.
+    """
     (blocks, rows), groups, primitives, frame, _ = arrays
     valid, extent = check_primitives(primitives, threads)
     corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
@@ -194,6 +209,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     min_id = np.int64(-1 if isinstance(primitives, Triangles) else 0)
 
     def work(begin: int, end: int) -> None:
+        """Check the rows begin..end of primitives."""
         row = _check_ids(rows, min_id, begin, end, valid)
         if row >= 0:
             raise ValueError(f"row {row} of primitives has an id that is wrong")

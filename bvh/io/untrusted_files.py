@@ -25,7 +25,7 @@ class TooLarge(ValueError):
 
 
 class Allowance:
-    """The number of bytes that the content of a file may still take."""
+    """The number of bytes that the content of the file at a path may still take."""
 
     def __init__(self, path: str) -> None:
         given = os.environ.get(LIMIT, "").strip()
@@ -54,8 +54,8 @@ class NoFile(ValueError):
 def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
     """Open a regular file; refuse others, such as a pipe, without waiting for them."""
 
-    # Another process may replace the file by a pipe after the first check.
     def opener(path: str, flags: int) -> int:
+        """Open without waiting: another process may replace the file by a pipe after the check."""
         return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
     if not stat.S_ISREG(os.stat(name).st_mode):
@@ -118,7 +118,10 @@ class NamedFiles:
 def unzipped(
     file: str | IO[bytes], allowance: Allowance, names: Container[str] | None = None
 ) -> dict[str, bytes]:
-    """Return the files in a zip archive, or those of `names`; declared sizes are ignored."""
+    """Return the contents of the files in a zip archive by name, or of those in `names`.
+
+    What they unpack to is taken from the allowance, whatever sizes the archive declares.
+    """
     import zipfile
 
     contents = {}

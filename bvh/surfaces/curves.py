@@ -25,8 +25,9 @@ from bvh.geometry.arithmetic.rational import (
     exact_point,
     rounded,
 )
-from bvh.geometry.pairs.common_polygons import MOST, ROWS, UNSURE, common_polygons
+from bvh.geometry.pairs.common_polygons import CROSSED, MOST, ROWS, SECOND, UNSURE, common_polygons
 from bvh.runtime.arguments import kernel_input
+from bvh.surfaces.edge_segments import THIN, edge_segments
 from bvh.surfaces.pair_signs import SIDES, SIGNS, crossing_points, pair_signs
 from bvh.surfaces.surface import names_of
 
@@ -42,6 +43,26 @@ RATIONAL = 2
 Thin = set[tuple[int, int, int]]
 
 
+class Polygons(NamedTuple):
+    """Convex polygons: polygon i is the first ``sizes[i]`` rows of ``corners[i]``; 0 of none."""
+
+    corners: Reals  # (n, MOST, 3)
+    sizes: Whole  # (n,)
+
+    def arrays(self) -> list[Reals]:
+        """Return the corners of each polygon, but for those without corners."""
+        found = np.empty(len(self.sizes), object)
+        for size in range(3, MOST + 1):
+            # Many arrays of one size are made faster from a larger one.
+            rows = np.flatnonzero(self.sizes == size)
+            for n, polygon in zip(rows.tolist(), self.corners[rows, :size], strict=True):
+                found[n] = polygon
+        return list(found[self.sizes > 0])
+
+
+NO_POLYGONS = Polygons(np.empty((0, MOST, 3)), np.empty(0, np.int64))
+
+
 class Curves(NamedTuple):
     """Segments with the ends that they share, and polygons of faces in one plane."""
 
@@ -49,7 +70,7 @@ class Curves(NamedTuple):
     faces: Ids  # (n, 2)
     edges: Ids  # (n, 2, 3): mesh and vertices of the edge that an end is on; a vertex is repeated
     ends: Whole  # (n, 2): numbers of the ends, equal where segments share an end
-    polygons: list[Reals]
+    polygons: Polygons
     polygon_faces: Ids  # (p, 2)
 
 
@@ -74,59 +95,57 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     """
     signs = np.empty((len(pairs), SIGNS), np.int8)
     pair_signs(kernel_input(own.corners), kernel_input(other.corners), kernel_input(pairs), signs)
-    flat = ~signs[:, :SIDES].any(axis=1)
-    apart = np.flatnonzero(~flat)
+    is_flat = ~signs[:, :SIDES].any(axis=1)
+    flat, apart = np.flatnonzero(is_flat), np.flatnonzero(~is_flat)
     generic, crossed = crossed_edges(signs[apart])
     # Two crossings are the ends of a segment. Pairs that signs do not decide follow.
     segments = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
     which = apart[segments]
     pair, event = crossed[segments].nonzero()
-    unsure, numbered, polygons = _polygons_in_planes(own, other, pairs, np.flatnonzero(flat))
+    polygons = _polygons_in_planes(own, other, pairs[flat])
+    unsure = flat[polygons.sizes == UNSURE]
+    polygons.sizes[polygons.sizes == UNSURE] = 0
     rest = np.concatenate([apart[~generic], unsure])
     # Edges of faces in one plane do not cross faces.
     events = np.concatenate([crossed[~generic], np.zeros((len(unsure), 6), np.bool_)])
     order = np.argsort(rest)
     rest, events = rest[order], events[order]
-    exact = _exact_pairs(own, other, pairs[rest])
+    touching, exact_end, slow = _segments_of_edges(own, other, pairs[rest], signs[rest])
+    exact = _exact_pairs(own, other, pairs[rest[slow]])
     thin, point_numbers = _thin_edges((own, other), exact, itself), dict[Row, int]()
     ends, points, edges = _segment_ends(own, other, pairs[which[pair]], event, itself)
     if thin:
         _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, point_numbers)
-    found = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
-    slow_polygons, slow = _in_rationals(own, other, exact, events, itself, thin, point_numbers)
-    if slow_polygons:
-        numbered = np.append(numbered, rest[[n for n, _ in slow_polygons]])
-        polygons += [polygon for _, polygon in slow_polygons]
-        order = np.argsort(numbered)
-        numbered, polygons = numbered[order], [polygons[n] for n in order.tolist()]
-    found = _Found(*(np.concatenate([a, b]) for a, b in zip(found, slow, strict=True)))
+    generic_ones = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
+    slow_polygons, others = _in_rationals(
+        own, other, exact, events[slow], itself, thin, point_numbers
+    )
+    for n, polygon in slow_polygons:
+        row = np.searchsorted(flat, rest[slow[n]])
+        polygons.sizes[row] = len(polygon)
+        polygons.corners[row, : len(polygon)] = polygon
+    _number_ends(touching, exact_end, others, point_numbers)
+    parts = generic_ones, touching, others
+    found = _Found(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     numbers = names_of(found.ends).reshape(-1, 2)
     # An edge in a face belongs to two faces: one segment is enough.
     faces = np.stack([ids[0][found.faces[:, 0]], ids[1][found.faces[:, 1]]], axis=1)
     order = np.lexsort(faces.T[::-1])
     _, first = np.unique(names_of(np.sort(numbers[order], axis=1)), return_index=True)
     first = order[np.sort(first)]
-    rows = pairs[numbered]
+    rows = pairs[flat[polygons.sizes > 0]]
     return Curves(
         found.segments[first], faces[first], found.edges[first], numbers[first], polygons,
         np.stack([ids[0][rows[:, 0]], ids[1][rows[:, 1]]], 1),
     )  # fmt: skip
 
 
-def _polygons_in_planes(
-    own: Mesh, other: Mesh, pairs: Ids, flat: Whole
-) -> tuple[Whole, Whole, list[Reals]]:
-    """Return which pairs of faces in one plane remain, and which others share polygons, and these.
-
-    `flat` are the numbers of the pairs.
-    """
-    sizes, corners = np.empty(len(flat), np.int64), np.empty((len(flat), MOST, 3))
-    scratch, faces = np.empty((ROWS, MOST + 1), np.int64), kernel_input(pairs[flat])
-    common_polygons(own.corners, other.corners, faces, scratch, corners, sizes)
-    shared = sizes > 0
-    chosen = zip(np.flatnonzero(shared).tolist(), sizes[shared].tolist(), strict=True)
-    polygons = [corners[n, :size] for n, size in chosen]
-    return flat[sizes == UNSURE], flat[shared], polygons
+def _polygons_in_planes(own: Mesh, other: Mesh, pairs: Ids) -> Polygons:
+    """Return the polygons that pairs of faces in one plane share; of some the size is UNSURE."""
+    found = Polygons(np.empty((len(pairs), MOST, 3)), np.empty(len(pairs), np.int64))
+    scratch = np.empty((ROWS, MOST + 1), np.int64)
+    common_polygons(own.corners, other.corners, kernel_input(pairs), scratch, *found)
+    return found
 
 
 class _Found(NamedTuple):
@@ -188,6 +207,75 @@ def _segment_ends(
             found[n] = rounded(crossing(p, q, exact_face(walls[n].tolist()).plane))
         points[some] = found
     return rows, points, edges
+
+
+def _segments_of_edges(
+    own: Mesh, other: Mesh, pairs: Ids, signs: NDArray[np.int8]
+) -> tuple[_Found, Callable[[int], Row], Whole]:
+    """Return the segments in which edges meet faces in whose planes they are.
+
+    Also a function of the number of an end that returns its point, and the rows of the other pairs.
+    The row of an end has the names of the vertices of two edges that cross there, -1 for a corner.
+    """
+    codes, points = np.empty((len(pairs), 2), np.int8), np.empty((len(pairs), 2, 3))
+    sizes = np.empty(len(pairs), np.int64)
+    edge_segments(
+        own.corners, other.corners, kernel_input(pairs), kernel_input(signs), codes, points, sizes
+    )
+    if (sizes == THIN).any():
+        # Faces without area are ignored, but ends on their edges need rational numbers.
+        sizes[sizes != 0] = UNSURE
+    rows = np.flatnonzero(sizes == 2)
+    code, (first, second) = codes[rows].reshape(-1), np.repeat(pairs[rows], 2, axis=0).T
+    crossed, of_second = code >= CROSSED, (code >= SECOND) & (code < CROSSED)
+    # Edge k of the first face crosses edge m of the second; or k is the corner, of either face.
+    k, m = np.where(crossed, (code - CROSSED) // 3, code % 3), (code - CROSSED) % 3
+    after, next_m = np.where(crossed, (k + 1) % 3, k), (m + 1) % 3
+    ids = np.where(of_second[:, None], other.faces[second], own.faces[first])
+    edges = np.sort(np.take_along_axis(ids, np.stack([k, after], axis=1), axis=1), axis=1)
+    edges = np.column_stack([of_second, edges]).astype(np.int32).reshape(-1, 2, 3)
+    names = np.sort([own.names[first, k], own.names[first, after]], axis=0)
+    names2 = np.sort([other.names[second, m], other.names[second, next_m]], axis=0)
+    ends = np.where(crossed, np.concatenate([names, names2]), -1).T
+
+    def exact_end(n: int) -> Row:
+        if not crossed[n]:
+            return exact_point(points[rows].reshape(-1, 3)[n].tolist())
+        one, two = own.corners[first[n]].tolist(), other.corners[second[n]].tolist()
+        p, q, plane = one[k[n]], one[after[n]], exact_face(two).sides[m[n]]
+        # Of an edge in a plane at right angles to the second face, the other crosses the first.
+        heights = dots(plane, [exact_point(p), exact_point(q)])
+        if 0 in heights:
+            p, q, plane = two[m[n]], two[next_m[n]], exact_face(one).sides[k[n]]
+        return crossing(exact_point(p), exact_point(q), plane)
+
+    found = _Found(points[rows], pairs[rows], edges, ends)
+    return found, exact_end, np.flatnonzero(sizes == UNSURE)
+
+
+def _number_ends(
+    touching: _Found, exact_end: Callable[[int], Row], others: _Found, numbers: dict[Row, int]
+) -> None:
+    """Replace the rows of the ends of `touching` by those that identify them, as in `others`.
+
+    `touching` and `exact_end` are those of `_segments_of_edges`, `numbers` those of the points of
+    `others`.
+    """
+    # Equal points have equal coordinates, as these are rounded correctly. Points at one place are
+    # surely equal if all are corners, or crossings of the same edges.
+    count = len(touching.ends)
+    by_number = others.ends[:, 0] == RATIONAL
+    points = touching.segments.reshape(-1, 3), others.segments.reshape(-1, 3)[by_number]
+    places = names_of(np.concatenate(points))
+    rows = np.concatenate([touching.ends, others.ends[by_number]])
+    names = names_of(np.column_stack([places, rows]))
+    kinds = places[np.unique(names, return_index=True)[1]]
+    unsure = np.bincount(kinds, minlength=count)[places[:count]] > 1
+    touching.ends[:] = 0
+    touching.ends[:, 0] = RATIONAL
+    touching.ends[:, 1] = -1 - places[:count]
+    for n in np.flatnonzero(unsure).tolist():
+        touching.ends[n, 1] = numbers.setdefault(exact_end(n), len(numbers))
 
 
 class _Pair(NamedTuple):

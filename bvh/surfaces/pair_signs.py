@@ -64,7 +64,9 @@ DECIDED = IN_BOTH | IN_FIRST | IN_SECOND
 # OPEN is added to kinds of cells that signs do not decide, UNKNOWN is in place of a sign.
 OPEN, UNKNOWN = 8, 2
 
-_face = inlined(lambda faces, i: (_corner(faces, i, 0), _corner(faces, i, 1), _corner(faces, i, 2)))
+face_at = inlined(
+    lambda faces, i: (_corner(faces, i, 0), _corner(faces, i, 1), _corner(faces, i, 2))
+)
 
 
 class Joints(NamedTuple):
@@ -89,7 +91,7 @@ def find_bends(joints):
     """Set the bends; set `outward` to 0 for faces without area."""
     corners, outward, twins, bends, _ = joints
     for i in range(len(corners)):
-        if outward[i] != 0 and spread_axis(_face(corners, i)) < 0:
+        if outward[i] != 0 and spread_axis(face_at(corners, i)) < 0:
             outward[i] = 0
     for i in range(len(corners)):
         for k in range(3):
@@ -98,7 +100,7 @@ def find_bends(joints):
             bends[i, k] = UNKNOWN
             if known:
                 apex = _corner(corners, twin // 3, (twin + 2) % 3)
-                a, b, c = _face(corners, i)
+                a, b, c = face_at(corners, i)
                 bends[i, k] = outward[i] * orient3d(a, b, c, apex)
 
 
@@ -113,7 +115,7 @@ def _sides(a, b):
 
 
 @inlined
-def _touches_at_most(s):
+def touches_at_most(s):
     """Return whether a face meets a plane in a point or not at all, by the sides of its corners."""
     total = s[0] + s[1] + s[2]
     zeros = (s[0] == 0) + (s[1] == 0) + (s[2] == 0)
@@ -121,7 +123,7 @@ def _touches_at_most(s):
 
 
 # The edge of a face that is in a plane, by the sides of its corners; -1 for none.
-_edge_in = inlined(
+edge_in = inlined(
     lambda s: (
         0 if s[0] == 0 and s[1] == 0 else
         (1 if s[1] == 0 and s[2] == 0 else (2 if s[2] == 0 and s[0] == 0 else -1))
@@ -151,7 +153,7 @@ def _from_joint(joints, j, k, p, height, outside, inside):
         # if below one.
         return _seen(side, outside, inside)
     i = twins[j, k] // 3
-    a, b, c = _face(corners, i)
+    a, b, c = face_at(corners, i)
     # 0 if it is in the plane of the other face: then it is the half-plane of that face itself.
     return _seen(outward[i] * orient3d(a, b, c, p), outside, inside)
 
@@ -186,11 +188,11 @@ def _cells_across(first, second, i, j, s):
     The faces are in different planes, and s has the sides of the second that the first is on.
     """
     stay_outlined()
-    a, b = _face(first.corners, i), _face(second.corners, j)
+    a, b = face_at(first.corners, i), face_at(second.corners, j)
     t = _sides(b, a)
-    if _touches_at_most(t):
+    if touches_at_most(t):
         return -1
-    k, m = _edge_in(s), _edge_in(t)
+    k, m = edge_in(s), edge_in(t)
     if k >= 0 and m >= 0:
         if not overlap(a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3]):
             return -1
@@ -216,14 +218,27 @@ def _passes(sides, sides2, k):
     return passed
 
 
+@inlined
+def _may_pass(bend, p, q, a):
+    """Return whether an edge p, q may pass through a triangle in its plane, or along its border.
+
+    Not if it only divides a flat part: its bend is 0.
+    """
+    if bend == 0:
+        return False
+    s, t, u = orient2d(p, q, a[0]), orient2d(p, q, a[1]), orient2d(p, q, a[2])
+    zeros = (s == 0) + (t == 0) + (u == 0)
+    return zeros > 1 or (min(s, min(t, u)) < 0 and max(s, max(t, u)) > 0)
+
+
 @kernel
 def _cells_in_plane(first, second, i, j, known):
     """Return the kinds of cells where faces in one plane share more than a point, or -1.
 
-    If the edges of both only divide flat parts, `known` kinds need not be found again.
+    `known` kinds need not be found again: the result may be 0 in place of these, or of -1.
     """
     stay_outlined()
-    a, b = _face(first.corners, i), _face(second.corners, j)
+    a, b = face_at(first.corners, i), face_at(second.corners, j)
     axis = spread_axis(a)
     a, b = projected(a, axis), projected(b, axis)
     turn, turn2 = orient2d(a[0], a[1], a[2]), orient2d(b[0], b[1], b[2])
@@ -231,8 +246,14 @@ def _cells_in_plane(first, second, i, j, known):
     found = IN_BOTH if alike else IN_FIRST | IN_SECOND
     c = first.bends[i, 0], first.bends[i, 1], first.bends[i, 2]
     d = second.bends[j, 0], second.bends[j, 1], second.bends[j, 2]
-    if found & known == found and c == d == (0, 0, 0):
-        return 0
+    if found & known == found and first.outward[i] != UNKNOWN != second.outward[j]:
+        # Other kinds of cells are at edges where the solid is not flat.
+        passed = False
+        for k in range(3):
+            m = (k + 1) % 3
+            passed = passed or _may_pass(c[k], a[k], a[m], b) or _may_pass(d[k], b[k], b[m], a)
+        if not passed:
+            return 0
     # Row k: the sides of a face's edge k on which the corners of the other are.
     sides, sides2 = sides_of(a, turn, b), sides_of(b, turn2, a)
     if not share_an_area(sides, sides2):
@@ -266,11 +287,11 @@ def cells_at_contacts(first, second, pairs, met, met2, undecided):
         if first.outward[i] == 0 or second.outward[j] == 0:
             continue
         piece, piece2 = first.pieces[i], second.pieces[j]
-        s = _sides(_face(first.corners, i), _face(second.corners, j))
+        s = _sides(face_at(first.corners, i), face_at(second.corners, j))
         if s == (0, 0, 0):
             known = found if met[piece] and met2[piece2] else 0
             cells = _cells_in_plane(first, second, i, j, known)
-        elif _touches_at_most(s):
+        elif touches_at_most(s):
             continue
         else:
             cells = _cells_across(first, second, i, j, s)

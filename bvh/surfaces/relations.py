@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from bvh.geometry.arithmetic.rational import Face, Row, between, common, dot, minus, rounded
-from bvh.surfaces.cells import REACH, Cell, Segment, cells_along, cells_at, middle
+from bvh.surfaces.cells import Cell, Segment, cells_along, cells_at, middle
 from bvh.surfaces.contacts import (
     BOTH,
     FIRST,
@@ -27,7 +27,7 @@ from bvh.surfaces.contacts import (
     share_more_than_a_corner,
     signs_of,
 )
-from bvh.surfaces.surface import Surface, Whole, have_same_faces
+from bvh.surfaces.surface import Reals, Surface, Whole, have_same_faces
 
 DECIDED = {BOTH, FIRST, SECOND}
 # The pairs that are searched for proper crossings first, and the most crossings that are examined.
@@ -42,19 +42,22 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
     """
     if have_same_faces(first, second):
         return NAMES[5]
-    rng = np.random.default_rng(0)
     surfaces, pairs = (first, second), find_pairs()
-    touching = len(pairs) > 0
-    cells = _cells_at_crossings(surfaces, pairs, rng) if touching else set[Cell]()
+    if not len(pairs):
+        return _name_of(_cells_of_pieces(surfaces, 0) | _cells_of_pieces(surfaces, 1), NAMES[0])
+    if _are_separated(first.bounds, second.bounds):
+        return NAMES[1]
+    rng = np.random.default_rng(0)
+    cells = _cells_at_crossings(surfaces, pairs, rng)
     if cells >= DECIDED:
         return NAMES[2]
-    if touching and (first.cancelled.any() or second.cancelled.any()):
+    if first.cancelled.any() or second.cancelled.any():
         pairs = pairs[~(first.cancelled[pairs[:, 0]] | second.cancelled[pairs[:, 1]])]
     # The pieces of each surface that share a segment with the other, or with their own surface.
     met = np.zeros(len(first.corners), np.bool_), np.zeros(len(second.corners), np.bool_)
     segments: dict[frozenset[Row], float] = {}
-    clean = not (touching and (len(first.own_pairs) or len(second.own_pairs)))
-    if clean and touching:
+    clean = not (len(first.own_pairs) or len(second.own_pairs))
+    if clean:
         kinds, pairs = contact_cells(surfaces, pairs, met)
         cells |= kinds
     pairs = pairs[share_more_than_a_corner(signs_of(surfaces, pairs))]
@@ -79,11 +82,24 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
             cells |= _cells_along_parts(surfaces, (start, end), size, rng)
     for which in range(2):
         if not cells >= DECIDED:
-            cells |= _isolated_cells(surfaces, which, met[which], touching, rng)
+            cells |= _isolated_cells(surfaces, which, met[which], rng)
+    return _name_of(cells, NAMES[1])
+
+
+def _name_of(cells: set[Cell], apart: str) -> str:
+    """Return the relation of two solids by the kinds of cells that there are.
+
+    `apart` is that of solids whose interiors do not meet.
+    """
     if BOTH not in cells:
-        return NAMES[1 if touching else 0]
+        return apart
     # Without a cell in the first alone it is inside the second; without either they are equal.
     return NAMES[2 + (FIRST not in cells) + 2 * (SECOND not in cells)]
+
+
+def _are_separated(box: Reals, other: Reals) -> bool:
+    """Return whether a plane across an axis has one box (2, 3) on each side, or in it."""
+    return bool(((box[1] <= other[0]) | (other[1] <= box[0])).any())
 
 
 def _cells_at_crossings(surfaces: Surfaces, pairs: Pairs, rng: np.random.Generator) -> set[Cell]:
@@ -178,56 +194,54 @@ def _cells_along_parts(
 
 
 def _isolated_cells(
-    surfaces: Surfaces, which: int, met: Flags, touching: bool, rng: np.random.Generator
+    surfaces: Surfaces, which: int, met: Flags, rng: np.random.Generator
 ) -> set[Cell]:
     """Return the cells on both sides of pieces that share no segment with the other surface.
 
-    These are the pieces that are not in `met`; `touching` tells whether any faces of both meet.
+    These are the pieces that are not in `met`. They may share points.
     """
-    surface, other = surfaces[which], surfaces[1 - which]
-    pieces = surface.pieces
-    firsts = surface.first_faces[~met[surface.first_faces]]
-    cells: set[Cell] = set()
-    if touching:
-        # Faces that overlap others of their surface are in `met`, and so are their pieces.
-        for number in firsts.tolist():
-            for k in np.flatnonzero(pieces == number).tolist():
-                around = _cells_of_face(surfaces, surface.face(k), rng)
-                if around:
-                    cells |= around
-                    break
-        return cells
-    # All of each piece is inside the other surface, or all of it outside: test a corner of each.
-    points, (low, high) = surface.corners[firsts, 0], other.bounds
-    near = ((points >= low) & (points <= high)).all(axis=1)
-    inside = np.zeros(len(points), np.bool_)
-    flags = other.are_inside(points[near], 1)
-    inside[near] = flags if (flags >= 0).all() else other.tree.contains(points[near])
-    for state in (False, True):
-        some = firsts[inside == state]
-        if len(some):
-            faces = np.arange(len(pieces))
-            if len(some) < len(surface.first_faces):
-                faces = np.flatnonzero(np.isin(pieces, some))
-            cells |= _two_sided_cells(surfaces, which, faces, state, rng)
+    surface, cells = surfaces[which], set[Cell]()
+    # Faces that overlap others of their surface are in `met`, and so are their pieces.
+    for number in surface.first_faces[~met[surface.first_faces]].tolist():
+        for k in np.flatnonzero(surface.pieces == number).tolist():
+            around = _cells_of_face(surfaces, surface.face(k), rng)
+            if around:
+                cells |= around
+                break
     return cells
 
 
-def _two_sided_cells(
-    surfaces: Surfaces, which: int, faces: Whole, inside: bool, rng: np.random.Generator
-) -> set[Cell]:
-    """Return the cells on both sides of faces that do not meet the other surface.
+def _cells_of_pieces(surfaces: Surfaces, which: int) -> set[Cell]:
+    """Return the cells on both sides of a surface that does not meet the other one anywhere."""
+    # All of each piece is inside the other surface, or all of it outside: test a corner of each.
+    surface, other, cells = surfaces[which], surfaces[1 - which], set[Cell]()
+    points = surface.corners[surface.first_faces, 0]
+    inside = other.are_inside(points, 1)
+    if (inside < 0).any():
+        inside = other.tree.contains(points)
+    for state in (False, True):
+        pieces = surface.first_faces[inside == state]
+        if len(pieces):
+            cells |= _two_sided_cells(surfaces, which, pieces, state)
+    return cells
 
-    `inside` tells whether these faces are inside the other surface. There are two cells if the
-    faces bound the solid anywhere; walls without thickness, as of a face and its reverse, have one.
+
+def _two_sided_cells(surfaces: Surfaces, which: int, pieces: Whole, inside: bool) -> set[Cell]:
+    """Return the cells on both sides of pieces, given by their first faces, that meet no others.
+
+    `inside` tells whether they are inside the other surface. There are two cells if the pieces
+    bound the solid anywhere; walls without thickness, as of a face and its reverse, have one.
     """
-    surface = surfaces[which]
+    surface, other = surfaces[which], surfaces[1 - which]
     all_cells: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}
     # Usually float64 decides points on both sides of the first face; otherwise each face is
     # examined in rational numbers until both cells are found.
-    if _cells_in_doubles(surfaces, surface, int(faces[0])) == all_cells:
-        return all_cells
-    faces, cells = surface.unpaired(faces), set[Cell]()
+    beside = surface.points_beside(int(pieces[0]))
+    if {side for _, side in beside} == {True, False}:
+        if all(other.is_inside(q) == inside for q, _ in beside):
+            return all_cells
+    rng, cells = np.random.default_rng(0), set[Cell]()
+    faces = surface.unpaired(np.flatnonzero(np.isin(surface.pieces, pieces)))
     for k in faces.tolist():
         cells |= _cells_of_face(surfaces, surface.face(k), rng)
         if cells >= all_cells:
@@ -240,20 +254,6 @@ def _two_sided_cells(
             if cells >= all_cells:
                 return all_cells
     return cells
-
-
-def _cells_in_doubles(
-    surfaces: Surfaces, surface: Surface, k: int
-) -> set[tuple[bool | None, bool | None]]:
-    """Return the cells of two points near the middle of a face, on both sides; None if unsure."""
-    a, b, c = surface.corners[k]
-    with np.errstate(all="ignore"):
-        centre, normal = a / 3.0 + b / 3.0 + c / 3.0, np.cross(b - a, c - a)
-        step = normal * (REACH * np.abs(b - a).max() / np.abs(normal).max())
-    points = centre - step, centre + step
-    if not np.isfinite(points).all():
-        return set()
-    return {(surfaces[0].is_inside(q), surfaces[1].is_inside(q)) for q in points}
 
 
 def _cells_of_face(surfaces: Surfaces, face: Face, rng: np.random.Generator) -> set[Cell]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.rational import dot, exact_point, scaled
-from bvh.surfaces.curves import Curves
+from bvh.surfaces.curves import NO_POLYGONS, Curves
 from bvh.surfaces.surface import names_of
 
 Ids = NDArray[np.int32]
@@ -102,7 +102,7 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     long = ends[:, 0] != ends[:, 1]
     return Curves(
         points.reshape(-1, 2, 3)[long], cut[long].astype(np.int32).reshape(-1, 1),
-        edges.reshape(-1, 2, 3)[long], ends[long], [], np.empty((0, 1), np.int32),
+        edges.reshape(-1, 2, 3)[long], ends[long], NO_POLYGONS, np.empty((0, 1), np.int32),
     )  # fmt: skip
 
 

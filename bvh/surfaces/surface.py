@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
+from operator import ge, le
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
 # Rounds of rays that find the outer sides of faces, and how far from a face they start at most, in
 # sizes of it.
 ROUNDS, REACH = 64, 2.0**-6
+# How far beside a face points are, in sizes of it, where one on each side is enough.
+NEAR = 2.0**-8
 
 # The sine of an angle between two faces in one plane, at most: more than rounding makes of it.
 FLAT = 2.0**-40
@@ -45,6 +48,7 @@ class Surface:
         self._make_tree = make_tree
         # Whether its overlapping faces are known to be walls in which parts touch.
         self.is_embedded = False
+        self._beside: dict[int, list[tuple[Reals, bool | None]]] = {}  # see `points_beside`
         # A face in rational numbers.
         self.face = lru_cache(CACHED)(lambda k: exact_face(corners[k].tolist()))
 
@@ -65,13 +69,28 @@ class Surface:
     @cached_property
     def bounds(self) -> Reals:
         """Lower and upper corner of the finite faces, shape (2, 3)."""
-        finite = self.corners[np.isfinite(self.corners).all(axis=(1, 2))]
-        return np.stack([finite.min(axis=(0, 1)), finite.max(axis=(0, 1))])
+        corners = self.corners
+        if not np.isfinite(corners).all():
+            corners = corners[np.isfinite(corners).all(axis=(1, 2))]
+        # Axis by axis: NumPy is slow along the first axis of rows of three.
+        axes = corners.reshape(-1, 3).T
+        return np.array([[x.min() for x in axes], [x.max() for x in axes]])
+
+    @cached_property
+    def _box(self) -> tuple[list[float], list[float]]:
+        """The bounds as floats, which are compared sooner than small arrays."""
+        low, high = self.bounds.tolist()
+        return low, high
 
     @cached_property
     def hashes(self) -> NDArray[np.uint64]:
         """A number for each face, in order; those of equal faces are equal."""
         return np.sort(hashes(self._vertices)[self._faces].sum(axis=1))
+
+    @cached_property
+    def digest(self) -> int:
+        """A number that surfaces with the same faces have in common."""
+        return int(self.hashes.sum())
 
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
         """Return the faces that bound the solid and meet a box, and perhaps others near it."""
@@ -98,6 +117,9 @@ class Surface:
 
     def is_inside(self, q: Reals) -> bool | None:
         """Return whether a point is inside; None if undecided, such as for points on a face."""
+        low, high = self._box
+        if not all(map(le, low, q.tolist())) or not all(map(ge, high, q.tolist())):
+            return False
         if len(self.corners) > FEW:
             return bool(self.tree.contains(q))
         q = kernel_input(q)
@@ -122,10 +144,28 @@ class Surface:
 
     def are_inside(self, points: Reals, threads: int) -> NDArray[np.int8]:
         """Return 1 for points inside, 0 for others, -1 for undecided ones."""
-        if len(points) * len(self.corners) > AT_ONCE:
-            return np.asarray(self.tree.contains(points, threads=threads)).astype(np.int8)
-        inside = map(self.is_inside, points)
-        return np.array([-1 if one is None else one for one in inside], np.int8)
+        if len(points) * len(self.corners) <= AT_ONCE:
+            inside = map(self.is_inside, points)
+            return np.array([-1 if one is None else one for one in inside], np.int8)
+        low, high = self.bounds
+        flags = ((points >= low) & (points <= high)).all(axis=1).astype(np.int8)
+        flags[flags > 0] = self.tree.contains(points[flags > 0], threads=threads)
+        return flags
+
+    def points_beside(self, k: int) -> list[tuple[Reals, bool | None]]:
+        """Return points on both sides of the middle of face k, and whether each is inside.
+
+        The list is empty if one overflows.
+        """
+        if k not in self._beside:
+            a, b, c = self.corners[k]
+            with np.errstate(all="ignore"):
+                middle, normal = a / 3.0 + b / 3.0 + c / 3.0, np.cross(b - a, c - a)
+                step = normal * (NEAR * np.abs(b - a).max() / np.abs(normal).max())
+            points = [middle - step, middle + step]
+            points = points if np.isfinite(points).all() else []
+            self._beside[k] = [(q, self.is_inside(q)) for q in points]
+        return self._beside[k]
 
     @cached_property
     def own_pairs(self) -> NDArray[np.int32]:
@@ -371,7 +411,7 @@ def names_of(rows: NDArray[Any]) -> Whole:
 def have_same_faces(first: Surface, second: Surface) -> bool:
     """Return whether two surfaces have the same faces, in any order and winding."""
     corners = [first.corners, second.corners]
-    if not np.array_equal(first.hashes, second.hashes):
+    if first.digest != second.digest or not np.array_equal(first.hashes, second.hashes):
         return False
     names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
     both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]

@@ -290,7 +290,7 @@ def test_pictures_get_finer() -> None:
         return camera
 
     tracer = Tracer(SceneCopy(scene), slow, show, 1)
-    tracer._seconds_a_pixel = 1.0
+    tracer._seconds_per_pixel = 1.0
     tracer.choose("normals")
     assert shown[0] == (86, 115, 3)
     assert fine.wait(120)

@@ -237,7 +237,7 @@ def test_contacts_of_round_shapes_and_meshes(rng: np.random.Generator) -> None:
 
     manager, hits = CollisionManager(), 0
     manager.add_object("cube", cube)
-    for k in range(40):
+    for k in range(20):
         p, q = rng.uniform(-1.6, 1.6, (2, 3))
         radius = float(rng.uniform(0.1, 0.5))
         q = p if k % 3 == 0 else q
@@ -256,7 +256,7 @@ def test_contacts_of_round_shapes_and_meshes(rng: np.random.Generator) -> None:
             np.testing.assert_allclose(contact.normal, cube.face_normals[face], atol=1e-12)
             assert abs(limb.signed_distance(contact.point - 1.0)) <= radius + 1e-12
         assert hit == (least <= radius)
-    assert hits > 60
+    assert hits > 30
     manager.add_object("ball", BVH.from_spheres([[0, 0, 0]], 0.5), at(0.0, 0.25, 1.25))
     _, data = manager.in_collision_internal(return_data=True)
     assert [contact.depth for contact in data] == [0.25, 0.25]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bvh.compat.collisions.contact_data import crossed
+from bvh.compat.collisions.contacts import crossed
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**-10, 2.0**-40, 2.0**40])

@@ -82,16 +82,16 @@ def test_read_in_place() -> None:
     """What is float64 and contiguous is not copied; other numbers are converted."""
     device, rows = wp.get_device(DEVICE), np.arange(12.0).reshape(2, 2, 3)
     given = wp.array(rows, dtype=wp.float64, device=device)
-    array, shape = read("points", given, device, np.float64, 3)
+    array, shape = read("points", given, device, wp.vec3d)
     assert (array.ptr, shape) == (given.ptr, (2, 2))
     for other in (wp.array(rows, dtype=wp.float32, device=device), given[:, :1]):
-        array, shape = read("points", other, device, np.float64, 3)
+        array, shape = read("points", other, device, wp.vec3d)
         assert shape == other.shape[:2]
         assert array.numpy().tolist() == other.numpy().reshape(-1, 3).tolist()
     with pytest.raises(ValueError, match=r"points must have shape \(..., 3\), got \(2, 2\)"):
-        read("points", np.ones((2, 2)), device, np.float64, 3)
+        read("points", np.ones((2, 2)), device, wp.vec3d)
     with pytest.raises(TypeError, match="points must be numbers"):
-        read("points", ["a"], device, np.float64, 3)
+        read("points", ["a"], device, wp.vec3d)
 
 
 def test_gradients(rng: np.random.Generator) -> None:
@@ -115,7 +115,13 @@ def test_gradients(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("in_scene", [False, True])
-def test_chunks(in_scene: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "sizes", [(17, 100), pytest.param((1, 16, 32), marks=pytest.mark.long)], ids=str
+)
+def test_chunks(
+    in_scene: bool, sizes: tuple[int, ...], rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """Arrays of numpy larger than a chunk; some rays of each are left to the CPU."""
     host: Any = TREE
     if in_scene:
@@ -123,7 +129,7 @@ def test_chunks(in_scene: bool, rng: np.random.Generator, monkeypatch: pytest.Mo
         host.add_many(TREE, [np.eye(4), np.diag([0.5, 1.0, -2.0, 1.0])])
     there = host.to(DEVICE)
     monkeypatch.setattr(transfers, "CHUNK", 16)
-    for n in (1, 16, 17, 32, 100):
+    for n in sizes:
         o, d = rng.normal(size=(2, n, 3))
         o[::5] *= 1e9
         d[::5] = -o[::5]

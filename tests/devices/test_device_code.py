@@ -15,7 +15,7 @@ import warp as wp
 
 import bvh
 import bvh.warp
-from bvh.devices import point_kernels, rebuilding
+from bvh.devices import calls, rebuilding
 from bvh.devices.stages import chain
 from bvh.devices.stages.marks import CLOSEST, NEAREST
 from tests.oracles.devices import DEVICE, assert_same
@@ -86,7 +86,7 @@ def test_functions_at_a_fan(rng: np.random.Generator) -> None:
 # be able to see, and what functions refuse to run with.
 CONTROL = """
 import warp as wp
-from bvh.devices.exact.arithmetic import is_contracted
+from bvh.devices.exact.floats import is_contracted
 
 @wp.kernel
 def fused(x: wp.array(dtype=wp.vec2d), found: wp.array(dtype=wp.bool)):
@@ -106,7 +106,7 @@ def test_no_operation_is_contracted(tmp_path: Path) -> None:
         sys.path.remove(str(tmp_path))
     plans = (chain.plan_of(chain.SMALL_STACK, False, int(g), True) for g in (CLOSEST, NEAREST))
     stages = [kernel.module for plan in plans for kernel, _ in (*plan.doubles, *plan.sums)]
-    modules: list[Any] = [point_kernels, rebuilding, *stages, control_of_ptx]
+    modules: list[Any] = [calls, rebuilding, *stages, control_of_ptx]
     texts = []
     for number, module in enumerate(modules):
         folder = tmp_path / str(number)

@@ -84,7 +84,7 @@ def test_random_capsules_at_all_scales(seed: int, n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "n"), [(0, 100), *(pytest.param(k, 300, marks=pytest.mark.long) for k in range(2))]
+    ("seed", "n"), [(0, 50), *(pytest.param(k, 300, marks=pytest.mark.long) for k in range(2))]
 )
 def test_lattices(seed: int, n: int) -> None:
     """Touching lines, lines through the seams of cylinder and balls, parallel ones, points."""

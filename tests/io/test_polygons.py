@@ -189,7 +189,7 @@ def test_far_from_the_origin() -> None:
 def test_many_at_once(rng: Rng) -> None:
     """A batch is what each polygon is alone, on any number of threads, in lists or in rows."""
     points = rng.random((400, 3))
-    polygons = [rng.integers(0, 400, rng.integers(0, 9)).tolist() for _ in range(40_000)]
+    polygons = [rng.integers(0, 400, rng.integers(0, 9)).tolist() for _ in range(10_000)]
     faces, owner = cut(points, polygons, 1)
     assert all(map(np.array_equal, cut(points, polygons, 3), (faces, owner)))
     for k in rng.integers(0, len(polygons), 200).tolist():

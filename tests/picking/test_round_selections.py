@@ -115,7 +115,7 @@ def check(rng: np.random.Generator, rounds: int) -> None:
 
 
 def test_random_regions(rng: np.random.Generator) -> None:
-    check(rng, 36)
+    check(rng, 18)
 
 
 @pytest.mark.long

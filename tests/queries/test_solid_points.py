@@ -47,7 +47,7 @@ def check(x: np.ndarray, p: np.ndarray, q: np.ndarray, r: np.ndarray) -> None:
 
 
 # Seeds, and numbers of points.
-SIZES = [(0, 100), *(pytest.param(seed, 300, marks=pytest.mark.long) for seed in range(2))]
+SIZES = [(0, 50), *(pytest.param(seed, 300, marks=pytest.mark.long) for seed in range(2))]
 
 
 @pytest.mark.parametrize(("seed", "n"), SIZES)

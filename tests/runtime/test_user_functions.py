@@ -296,7 +296,7 @@ def test_foliage() -> None:
 @pytest.mark.long
 def test_lidar() -> None:
     """Without loss the returns are the first hits; with it, fewer."""
-    tree = bvh.BVH.from_triangles(*lidar.terrain(16))
+    tree = lidar.terrain(16)
     directions = lidar.pulses(4, 90)
     origin, rng = np.array([0.0, 0.0, 6.0]), np.random.default_rng(0)
     returns = np.full((len(directions), lidar.RETURNS), np.nan)

@@ -75,7 +75,7 @@ def hostile(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
             return pair[:1], pair[1:]
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [25, pytest.param(1000, marks=pytest.mark.long)])
 def test_tetrahedra(count: int, rng: np.random.Generator) -> None:
     """Faces in one plane, or a rounding error apart; sheets; common edges and vertices."""
     assert 0 < sum(check(*hostile(rng)) for _ in range(count)) < count
@@ -116,7 +116,7 @@ def check_voxels(rng: np.random.Generator, count: int) -> None:
             assert (low <= every.min(axis=0)).all() and (high >= every.max(axis=0)).all(), shown
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.long)])
 def test_voxels(count: int, rng: np.random.Generator) -> None:
     """Walls on walls, double walls, edges of four faces, mirrors, normals inward."""
     check_voxels(rng, count)

@@ -30,8 +30,8 @@ def check_command(
     if not max_volume >= 0.0:
         raise ValueError(f"--max-volume must be at least 0, got {max_volume}")
     opened = files.opened_scene(scene, threads)
-    with console.bar("checking") as tell:
-        found = opened.interferences(ignore=pairs, margin=margin, threads=threads, progress=tell)
+    with console.bar("checking") as show:
+        found = opened.interferences(ignore=pairs, margin=margin, threads=threads, progress=show)
     # Unknown relations and volumes (NaN) count as overlaps.
     touching = found.relation == "touching"
     if max_volume > 0.0:
@@ -55,6 +55,7 @@ def check_command(
 
 
 def _pair_of(text: str) -> tuple[int | str, int | str]:
+    """Return the two ids or names in a value of --ignore."""
     ends = [end.strip() for end in text.split(",")]
     if len(ends) != 2:
         raise ValueError(f"--ignore takes two ids or names with a comma between, got {text!r}")

@@ -216,6 +216,7 @@ app.command(name="warmup")(warmup_command)
 _explain()
 
 
+# Its docstring would be the help of `bvh`.
 @app.callback(invoke_without_command=True)
 def _main(version: Annotated[bool, Option("--version", help="Print the version.")] = False) -> None:
     if version:
@@ -223,11 +224,12 @@ def _main(version: Annotated[bool, Option("--version", help="Print the version."
         raise Exit
 
 
+# What `info` shows: figures to print and for JSON, figures for JSON alone, and a text to print.
 Figures = tuple[dict[str, Any], dict[str, Any], str]
 
 
 def _mesh_figures(tree: BVH, read: object) -> Figures:
-    """Return the figures of a mesh and its tree: to print and for JSON, for JSON alone, as text."""
+    """Return the figures of a tree and of the mesh it was read as, None for a saved tree."""
     figures: dict[str, Any] = {}
     surface: dict[str, Any] = {}
     if hasattr(tree, "vertices"):
@@ -310,10 +312,12 @@ def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
 
 
 def _corners(bounds: NDArray[np.float64]) -> dict[str, object]:
+    """Return the figures of bounds (2, 3)."""
     return {"lower": bounds[0].tolist(), "upper": bounds[1].tolist()}
 
 
 def _text(value: object) -> str:
+    """Return a figure as text."""
     if isinstance(value, list):
         return console.numbers(value)
     if isinstance(value, bool):

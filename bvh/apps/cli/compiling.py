@@ -55,6 +55,7 @@ def warmup_command(
 
 
 def _listed(text: str | None) -> list[str]:
+    """Return the names in a text with commas between them; none for None."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
@@ -82,5 +83,6 @@ def fill(processes: int, parts: Sequence[str]) -> None:
 
 
 def compile_one(name: str) -> None:
+    """Compile a part of the package in this process."""
     notice.silence()
     all_recipes()[name]()

@@ -4,7 +4,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +33,15 @@ def warnings_in_a_line() -> Iterator[None]:
     """Print each warning of the package in one line, without its position in the code."""
     shown = warnings.showwarning
 
-    def show(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int,
-        file: TextIO | None = None, line: str | None = None,
-    ) -> None:  # fmt: skip
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        """Print a warning of the package, and pass on others."""
         if issubclass(category, BVHWarning):
             err.print(f"bvh: {one_line(str(message))}")
         else:
-            shown(message, category, filename, lineno, file, line)
+            shown(message, category, *where)
 
     with warnings.catch_warnings():
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 
@@ -64,10 +62,12 @@ def numbers(values: Sequence[float] | NDArray[np.float64], digits: int = 9) -> s
 
 
 def mebibytes(count: int) -> str:
+    """Return a number of bytes as text in MiB."""
     return f"{count / 2**20:.2f} MiB"
 
 
 def rays_in(rays: int, seconds: float) -> str:
+    """Return a number of rays and the time that they took as text."""
     return f"{number_of(rays, 'rays', ',')} in {seconds:.3f} s"
 
 

@@ -17,6 +17,7 @@ from bvh.apps.cli.console import bar
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_folder import INDEX, is_url
 from bvh.io.mesh_files import check_has_faces, is_cloud, read_file
+from bvh.io.mesh_objects import is_graph
 from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
@@ -52,7 +53,10 @@ Memory = Annotated[str | None, Option(
 def opened(
     path: Path, threads: int | None, quality: Quality = "medium", flatten: bool = False
 ) -> tuple[BVH | Scene, object, str]:
-    """Return the tree or scene of a file, its trimesh object (None if saved), and its up axis."""
+    """Return the tree or scene of a file, what it was read as, and its up axis.
+
+    The second is an object of trimesh or a `Surface`; None for a saved tree or scene.
+    """
     read = _read(path)
     source = _made(path, read, threads, quality)
     up = source.up if isinstance(source, Scene) else "z"
@@ -68,7 +72,7 @@ def opened(
 def opened_parts(
     place: str, threads: int | None, flatten: bool = False, memory: str | None = None
 ) -> tuple[BVH | Scene | Parts, object, str]:
-    """Return the result of `opened`, or the parts of a folder or URL."""
+    """Return the result of `opened`, or the parts of a folder or URL, None and "z"."""
     path = Path(place)
     if not (is_url(place) or path.is_dir()):
         if memory is not None:
@@ -86,7 +90,7 @@ def opened_scene(path: Path, threads: int | None) -> Scene:
     """Return the scene in a file; a mesh, cloud or tree is one instance, named after the file."""
     read = _read(path)
     # The mesh itself is added, because it has more attributes than its tree.
-    is_mesh = read is not None and not _is_graph(read) and not is_cloud(read)
+    is_mesh = read is not None and not is_graph(read) and not is_cloud(read)
     source = read if is_mesh else _made(path, read, threads, "medium")
     if isinstance(source, Scene):
         return source
@@ -96,7 +100,7 @@ def opened_scene(path: Path, threads: int | None) -> Scene:
 
 
 def _read(path: Path) -> object:
-    """Return a file, or a generated mesh, as trimesh's object; None for a saved tree or scene."""
+    """Return what a file, or the name of a generated mesh, is read as; None if it was saved."""
     if (path / INDEX).is_file():
         raise ValueError(f"{path} holds parts, which only info, cast and render take")
     # `Path` has removed one of the two slashes of a URL.
@@ -124,10 +128,10 @@ def _generated(name: str) -> object:
 
 
 def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BVH | Scene:
-    """Return the tree or scene of trimesh's object, or the saved one."""
+    """Return the tree or scene of what `_read` returned for a path; it is loaded for None."""
     if read is None:
         return load(path, mmap=True, threads=threads)
-    make: Any = Scene.from_trimesh if _is_graph(read) else BVH.from_mesh
+    make: Any = Scene.from_trimesh if is_graph(read) else BVH.from_mesh
     given: Any = read
     if is_cloud(read):
         make, given = BVH.from_points, given.vertices
@@ -136,11 +140,6 @@ def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BV
     if isinstance(made, Scene) and len(made) == 0:
         raise ValueError(f"{path} holds no triangles")
     return made
-
-
-def _is_graph(read: object) -> bool:
-    """Return whether a file was read as a scene, not as a mesh."""
-    return hasattr(read, "graph") and hasattr(read, "geometry")
 
 
 def check_folder(output: Path) -> None:
@@ -198,11 +197,9 @@ def is_pipe(path: Path | None) -> bool:
 
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     """Write the columns of hits, of polygons also `face_id`, to .npz, .csv or standard output."""
-    names = [field.name for field in fields(hits) if getattr(hits, field.name) is not None]
-    arrays = {name: getattr(hits, name) for name in names}
-    faces = _face_ids(source, hits)
-    if faces is not None:
-        arrays["face_id"] = faces
+    arrays = {field.name: getattr(hits, field.name) for field in fields(hits)}
+    arrays["face_id"] = _face_ids(source, hits)
+    arrays = {name: array for name, array in arrays.items() if array is not None}
     stream = io.BytesIO()
     if path.suffix == ".npz":
         np.savez_compressed(stream, **arrays)
@@ -221,29 +218,28 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
 
 
 def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | None:
-    """Return the source's own face indices of hits, or None where these are `prim_id`."""
-    if isinstance(source, Parts):
-        return None
-    trees = source.leaves.trees if isinstance(source, Scene) else [source]
-    if all(tree.face_ids is None for tree in trees):
-        return None
+    """Return the faces, in the source, of hits; None where these are `prim_id`."""
     if isinstance(source, Scene):
-        return source.face_of(hits.leaf, hits.prim_id)
-    return source.face_of(hits.prim_id)
+        if any(tree.face_ids is not None for tree in source.leaves.trees):
+            return source.face_of(hits.leaf, hits.prim_id)
+    elif isinstance(source, BVH) and source.face_ids is not None:
+        return source.face_of(hits.prim_id)
+    return None
 
 
 def _read_text(data: bytes) -> NDArray[np.float64]:
     """Read numbers with commas or spaces between them, below a line of names if there is one."""
     lines = data.decode("utf-8-sig").splitlines()
     separator = "," if any("," in line for line in lines[:2]) else None
-    named = bool(lines) and not any(map(_is_number, lines[0].split(separator)))
+    has_names = bool(lines) and not any(map(_is_number, lines[0].split(separator)))
     with warnings.catch_warnings():
         # No warning about an empty file, which is rejected later by its shape.
         warnings.simplefilter("ignore", UserWarning)
-        return np.loadtxt(lines[int(named) :], delimiter=separator, ndmin=2)
+        return np.loadtxt(lines[int(has_names) :], delimiter=separator, ndmin=2)
 
 
 def _is_number(text: str) -> bool:
+    """Return whether a text is a number as Python reads it."""
     try:
         float(text)
     except ValueError:

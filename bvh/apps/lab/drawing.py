@@ -1,7 +1,5 @@
 """Scene of the ray lab in the browser: boxes, planes, the ray, its crossings; points to drag."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -57,7 +55,7 @@ def drawn(frame: PageFrame, points: Any) -> Array:
 
 
 def dragged(state: LabState, frame: PageFrame, name: str, place: Array) -> LabState:
-    """Return the state after a point, a corner or "origin" or "tip", was dragged to a place.
+    """Return the state after a point, a corner or "origin" or "tip", was dragged on the page.
 
     Coordinates that did not move stay exact, the others become round numbers. An end of the ray is
     dragged without the other one.
@@ -95,6 +93,7 @@ class LabDrawing:
         )  # fmt: skip
 
     def update(self, state: LabState, frame: PageFrame, planes: bool) -> None:
+        """Draw a state instead of the one before, with the planes of a box if `planes`."""
         closest = nearest(state)
         with self._marks.redrawn(), np.errstate(all="ignore"):
             for index, box in enumerate(state.boxes):
@@ -163,6 +162,7 @@ class LabDrawing:
             self._marks.lines(name, edges_of(corners_of(pair)), PLANE_COLOURS[axis], 1.0)
 
     def _label(self, text: str, point: Array, anchor: str) -> None:
+        """Write a text at a point, its corner `anchor` there."""
         self._marks.label(f"label {anchor} {text[:5]}", text, point, anchor)
 
 

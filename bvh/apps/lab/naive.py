@@ -74,6 +74,7 @@ def unchecked(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 def single(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
+    """Return the answer of `divide` in float32."""
     return divide(*(a.astype(np.float32) for a in (o, d, lower, upper)))  # type: ignore[arg-type]
 
 
@@ -154,5 +155,6 @@ def _flaw(state: LabState, claim: Claim, closest: int | None) -> str:
 
 
 def _arrays(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:
+    """Return the arguments of a naive test: origin, direction, and the corners of a box."""
     lower, upper = state.boxes[index]
     return np.array(state.origin), np.array(state.direction), np.array(lower), np.array(upper)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,20 +34,7 @@ PORT = 8090
 TITLE, EDITED = "bvh lab", "Custom"
 # The camera at first: position and field of view in degrees. It looks at the origin.
 EYE, FOV = (3.3, -7.5, 3.9), 38.0
-# Pages take the colours of the system when they are loaded; on phones answers are open.
-BEGIN = """
-const query = new URLSearchParams(location.search);
-if (matchMedia('(prefers-color-scheme: dark)').matches && !query.has('darkMode'))
-  location.search += (location.search ? '&' : '?') + 'darkMode';
-else if (matchMedia('(max-width: 36em)').matches && !window.bvhOpened) {
-  window.bvhOpened = true;
-  const open = setInterval(() => {
-    const head = [...document.querySelectorAll('.mantine-Paper-root *')].find(
-      each => !each.children.length && each.textContent === 'Answers');
-    if (head) { head.click(); clearInterval(open); }
-  }, 100);
-}
-"""
+BEGIN = files(__package__).joinpath("begin.js").read_text("utf-8")
 HELP = (("Drag an arrow", "move the ray or a corner"), *CAMERA_KEYS)
 # For each choice of what is dragged, the names of its points.
 DRAGS = {
@@ -210,6 +198,7 @@ class RayLab(Page):
         """Call a function when the user changes a control, not when `_show` does."""
 
         def update(_: object) -> None:
+            """Call it, if it was the user."""
             with self._lock:
                 if not self._silent:
                     act()
@@ -223,6 +212,7 @@ class RayLab(Page):
         self._show(state, name)
 
     def _add_box(self) -> None:
+        """Show one box or two, as is chosen."""
         state = replace(self._state, second=self._second.value)
         self._frame = framed(state)
         self._show(state)

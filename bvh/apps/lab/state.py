@@ -155,6 +155,7 @@ class Preset(NamedTuple):
 
 
 def _presets() -> Iterator[Preset]:
+    """Yield the presets in `presets.toml`, whose fields are texts as they are typed."""
     content = files(__package__).joinpath("presets.toml").read_text("utf-8")
     for fields in tomllib.loads(content)["preset"]:
         name, text = fields.pop("name"), fields.pop("text")

@@ -77,6 +77,7 @@ class BoxOverlay:
             session.marks.lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
 
     def _choices(self) -> tuple[str, ...]:
+        """Return what there is to choose: a scene of one leaf has no top level."""
         return (OFF, TREE, TOP) if len(self._session.scene.leaves) > 1 else (OFF, TREE)
 
     def _chosen(self, leaf: int) -> BoxLevels | None:

@@ -101,8 +101,16 @@ class PageFrame:
         return replace(made, eye=self.to_world(origin))
 
 
+class Placing(NamedTuple):
+    """Where a page draws copies of meshes: rotations (quaternions, w first), positions, scales."""
+
+    turns: Floats
+    places: Floats
+    scales: Floats
+
+
 class DrawnMesh(NamedTuple):
-    """A mesh in page coordinates, and a row for each copy: rotations are quaternions, w first.
+    """A mesh and, for each of its copies, a row of `Placing` and a colour.
 
     `key` identifies it among the parts of its scene: the Python id of its tree, which is referenced
     to keep the id unique, and -1 for all leaves that a page can place, or the number of a leaf. It
@@ -116,8 +124,8 @@ class DrawnMesh(NamedTuple):
     maps: Floats
     vertices: NDArray[np.float32]
     faces: NDArray[np.uint32]
-    turns: Floats  # rotations
-    places: Floats  # positions
+    turns: Floats
+    places: Floats
     scales: Floats
     colours: NDArray[np.uint8]
     smooth: bool
@@ -136,15 +144,19 @@ class PageDrawing(NamedTuple):
 def drawing_of(
     scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES, before: PageDrawing | None = None
 ) -> PageDrawing:
-    """Return the drawing of a page, the smallest meshes first; unchanged arrays are reused."""
+    """Return the drawing of a page, the smallest meshes first.
+
+    Unchanged arrays of the drawing `before` are reused. Meshes with which more than `max_faces`
+    would be sent are left out.
+    """
     leaves = scene.leaves
-    drawn_before = {} if before is None else {part.key: part for part in before.parts}
+    old_parts = {} if before is None else {part.key: part for part in before.parts}
     same_frame = before is not None and before.frame is frame
     shown = np.flatnonzero(leaves.masks != 0)
     # The rows of the visible leaves of each tree; the last array, past the end, is empty.
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
-    square, turns, scales, places = _placed(leaves, frame)
+    can_be_placed, placing = _placed(leaves, frame)
     sizes = [len(t) * faces_of_each(t) for t in leaves.trees]
     colours = _colours(leaves)
     parts: list[DrawnMesh] = []
@@ -155,52 +167,63 @@ def drawing_of(
         if not (size and len(rows)):
             continue
         # Leaves that a page can place are copies of one mesh; each other one is a mesh of its own.
-        together, alone = rows[square[rows]], rows[~square[rows]]
-        copies = len(alone) + (len(together) > 0)
-        if sent + size * copies > max_faces or drawn + size * len(rows) > DRAWN_TIMES * max_faces:
-            left_out += size * len(rows)
-            corners = corners_of(tree.bounds[None])[0]
+        together, alone = rows[can_be_placed[rows]], rows[~can_be_placed[rows]]
+        groups = [(-1, together)] if len(together) else []
+        groups += [(row, np.array([row])) for row in alone.tolist()]
+        new, copies = size * len(groups), size * len(rows)
+        if sent + new > max_faces or drawn + copies > DRAWN_TIMES * max_faces:
+            left_out += copies
             maps = leaves.matrices[rows]
+            corners = corners_of(tree.bounds[None])[0]
             boxes.append(corners @ maps[:, :, :3].transpose(0, 2, 1) + maps[:, None, :, 3])
             continue
-        sent, drawn = sent + size * copies, drawn + size * len(rows)
-        arrays, attributes = tree.arrays, scene.attributes(tree)
-        triangles = isinstance(arrays.primitives, Triangles)
-        smooth = (triangles and size >= SMOOTH_FROM) or is_round(tree)
-        groups = [(-1, together)] if len(together) else []
-        for number, group in groups + [(row, np.array([row])) for row in alone.tolist()]:
-            maps, old = leaves.matrices[group], drawn_before.get((id(tree), number))
-            if old is not None and old.arrays is not arrays:
+        sent, drawn = sent + new, drawn + copies
+        for number, group in groups:
+            old = old_parts.get((id(tree), number))
+            if old is not None and old.arrays is not tree.arrays:
                 old = None
-            if old is not None and same_frame and np.array_equal(old.maps, maps):
-                parts.append(old._replace(colours=colours[group]))
-                continue
-            placed = turns[group], places[group], scales[group]
-            if old is not None and number < 0:
-                points, faces, glb = old.vertices, old.faces, old.glb
-            else:
-                corners, faces = surface_of(tree)
-                if number < 0:
-                    points = PageFrame.around(tree.bounds).to_page(corners).astype(np.float32)
-                else:
-                    # A page cannot shear meshes, so the vertices are sent in page coordinates.
-                    world = moved(np.ascontiguousarray(corners), maps[0])
-                    points = frame.to_page(world).astype(np.float32)
-                    placed = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
-                faces = faces if old is None else old.faces
-                # A sheared leaf does not have the normals of the mesh.
-                plain = attributes.material is None
-                glb = None if plain else glb_of(points, faces, attributes, smooth, number < 0)
-            parts.append(DrawnMesh(
-                (id(tree), number), tree, arrays, maps, points, faces, *placed, colours[group],
-                smooth, glb,
-            ))  # fmt: skip
+            maps = leaves.matrices[group]
+            if old is None or not same_frame or not np.array_equal(old.maps, maps):
+                placed = Placing._make(column[group] for column in placing)
+                old = _drawn_mesh(scene, frame, tree, number, maps, placed, old)
+            parts.append(old._replace(colours=colours[group]))
     corners = frame.to_page(np.concatenate(boxes)) if boxes else np.empty((0, 8, 3))
     return PageDrawing(frame, parts, left_out, corners)
 
 
-def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
-    """Return which leaves a page can place, and their rotations, scales and positions there.
+def _drawn_mesh(
+    scene: Scene, frame: PageFrame, tree: BVH, number: int, maps: Floats, placing: Placing,
+    old: DrawnMesh | None,
+) -> DrawnMesh:  # fmt: skip
+    """Return the mesh of leaves of a tree with these maps, without colours.
+
+    `number` is that in `DrawnMesh.key`; `old` is the mesh before, if only maps have changed.
+    """
+    attributes, can_be_placed = scene.attributes(tree), number < 0
+    triangles = isinstance(tree.arrays.primitives, Triangles)
+    many = len(tree) * faces_of_each(tree) >= SMOOTH_FROM
+    smooth = (triangles and many) or is_round(tree)
+    if old is not None and can_be_placed:
+        points, faces, glb = old.vertices, old.faces, old.glb
+    else:
+        corners, faces = surface_of(tree)
+        if can_be_placed:
+            points = PageFrame.around(tree.bounds).to_page(corners).astype(np.float32)
+        else:
+            # A page cannot shear meshes, so the vertices are sent in page coordinates.
+            world = moved(np.ascontiguousarray(corners), maps[0])
+            points = frame.to_page(world).astype(np.float32)
+            placing = Placing(np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3)))
+        faces = faces if old is None else old.faces
+        # A sheared leaf does not have the normals of the mesh.
+        plain = attributes.material is None
+        glb = None if plain else glb_of(points, faces, attributes, smooth, can_be_placed)
+    key, colours = (id(tree), number), np.empty((len(maps), 3), np.uint8)
+    return DrawnMesh(key, tree, tree.arrays, maps, points, faces, *placing, colours, smooth, glb)
+
+
+def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Placing]:
+    """Return which leaves a page can place, and where.
 
     A page can rotate and scale along axes, not shear. Positions are those of a mesh that is centred
     and scaled to size one, so that float32 is precise.
@@ -223,7 +246,8 @@ def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats
     middles = np.array([each.centre for each in frames]).reshape(-1, 3)[leaves.tree_of]
     sizes = np.array([each.scale for each in frames])[leaves.tree_of]
     places = np.einsum("kij,kj->ki", linear, middles) + maps[:, :, 3]
-    return square, turns, scales * (frame.scale / sizes)[:, None], frame.to_page(places)
+    scales = scales * (frame.scale / sizes)[:, None]
+    return square, Placing(turns, frame.to_page(places), scales)
 
 
 def glb_of(
@@ -266,8 +290,8 @@ def glb_of(
     mesh.visual = visual.TextureVisuals(uv=uv, material=look)
     if colours is not None:
         mesh.visual = visual.ColorVisuals(mesh, vertex_colors=colours)
-    with_normals = smooth or stored_normals is not None
-    return bytes(gltf.export_glb(mesh, include_normals=with_normals))  # type: ignore[no-untyped-call]
+    export: Any = gltf.export_glb
+    return bytes(export(mesh, include_normals=smooth or stored_normals is not None))
 
 
 def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np.float32] | None:
@@ -275,20 +299,23 @@ def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np
     if rows is None:
         return None
     with np.errstate(over="ignore"):
-        found = np.asarray(rows, np.float32)
-    finite = np.all(np.isfinite(found), axis=1, keepdims=True)
-    return np.where(finite, found, np.array(other, np.float32))
+        narrow = np.asarray(rows, np.float32)
+    finite = np.all(np.isfinite(narrow), axis=1, keepdims=True)
+    return np.where(finite, narrow, np.array(other, np.float32))
 
 
 def _linear(material: Material, colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return colours times the factor as glTF has them, linear, with full opacity."""
-    found = np.full((len(colours), 4), 255, np.uint8)
-    found[:, :3] = np.round(255.0 * material.light_of(colours) * material.factor)
-    return found
+    linear = np.full((len(colours), 4), 255, np.uint8)
+    linear[:, :3] = np.round(255.0 * material.light_of(colours) * material.factor)
+    return linear
 
 
 def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
-    """Return vertices and finite faces of a tree; vertices that are not finite become 0."""
+    """Return vertices (n, 3) and faces (m, 3) that draw a tree, of shapes their outlines.
+
+    Faces that are not finite are left out, and vertices that are not finite are 0.
+    """
     if tree.kind in THIN:
         points, faces = thickened(tree, _thickness(tree))
     elif is_round(tree):
@@ -306,7 +333,7 @@ def _thickness(tree: BVH) -> float:
 
 
 def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:
-    """Return the triangles of faces, or of the sides of boxes, shape (n, 3, 3)."""
+    """Return triangles (n, 3, 3) that cover the primitives `ids` of a tree as they are drawn."""
     primitives = tree.arrays.primitives
     if tree.kind in THIN:
         # What is marked encloses what is drawn.
@@ -321,7 +348,7 @@ def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:
 
 
 def face_outlines(tree: BVH, ids: NDArray[np.integer]) -> Floats:
-    """Return the sides of faces, or the edges of boxes, as lines (n, 2, 3)."""
+    """Return the sides of the faces `ids` of a tree, or the edges of boxes, as lines (n, 2, 3)."""
     primitives = tree.arrays.primitives
     if not isinstance(primitives, Triangles):
         return edges_of(outlines_of(primitives, ids))

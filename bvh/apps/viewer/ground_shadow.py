@@ -1,7 +1,5 @@
 """Shadow of a scene on the ground below it, cast by our rays, as an image for pages."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from copy import copy
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """HTML export: one file that shows a scene and a pick, without a server."""
 
-from __future__ import annotations
-
 import html
 import io
 import math
@@ -48,19 +46,22 @@ NARROW = """<script>{{
     return get.call(this, name) ?? (name === 'initialCameraPosition' ? position : null);
   }};
 }}</script>"""
+# What viser writes into a page, and what makes it follow the system's colour scheme.
 LIGHT, SYSTEM = "darkMode:false", "darkMode:matchMedia('(prefers-color-scheme: dark)').matches"
+
+# A function of viser's server, the marks of a page, and the drawing of its scene.
+Draw = Callable[[Any, Marks, PageDrawing], list[DrawnMesh]]
 
 
 def write_page(
     path: str | os.PathLike[str], scene: Scene, title: str, up: Floats, max_faces: int,
-    camera: Camera | None = None, pick: Pick | None = None,
-    draw: Callable[[Any, Marks, PageDrawing], list[DrawnMesh]] | None = None, text: str = "",
+    camera: Camera | None = None, pick: Pick | None = None, draw: Draw | None = None,
+    text: str = "",
 ) -> int:  # fmt: skip
     """Write a page of a scene, seen by a world camera; return its size in bytes.
 
-    The page shows the meshes above the shadow that they throw on the ground, and the pick. A
-    function `draw` may draw more on a page, and returns the meshes to show; the caption begins
-    with `text`.
+    The page shows the meshes above the shadow that they throw on the ground, and the pick. `draw`
+    may draw more on the page, and returns the meshes to show; the caption begins with `text`.
     """
     check_page_path(path)
     frame = PageFrame.around(scene.bounds)
@@ -98,13 +99,11 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
 
 def _shown(
     server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
-    pick: Pick | None, draw: Callable[[Any, Marks, PageDrawing], list[DrawnMesh]] | None,
+    pick: Pick | None, draw: Draw | None,
 ) -> str:  # fmt: skip
     """Return a page, as HTML, that shows meshes, their shadow and a pick."""
     frame = drawing.frame
-    eye = frame.to_page(camera.eye)
-    target = eye + camera.forward * float(np.linalg.norm(eye))
-    set_up(server, up, 1.2, eye, target, 2.0 * math.atan(camera.half_height))
+    set_up(server, up, 1.2, *_view_of(camera, frame), 2.0 * math.atan(camera.half_height))
     marks = Marks(server.scene, lambda: frame)
     shadow = ground_shadow(scene, up)
     if shadow is not None:
@@ -118,19 +117,25 @@ def _shown(
     return str(server.get_scene_serializer().as_html())
 
 
+def _view_of(camera: Camera, frame: PageFrame) -> tuple[Floats, Floats]:
+    """Return the eye of a world camera in page coordinates, and a point near the origin ahead."""
+    eye = frame.to_page(camera.eye)
+    return eye, eye + camera.forward * float(np.linalg.norm(eye))
+
+
 def _stepping_back(scene: Scene, camera: Camera, frame: PageFrame) -> str:
-    """Return a script that moves the first camera away where a page is narrow."""
+    """Return a script, as HTML, that moves the first camera away where a page is narrow."""
     if not np.isfinite(scene.bounds).all():
         return ""
     x, _, depth = camera.project(corners_of(scene.bounds[None])[0])
     half = 0.5 * camera.height
     # The width, in heights, that the scene needs.
     width = float(np.abs(x - 0.5 * camera.width).max()) / half if (depth > 0.0).all() else 1.0
-    eye = frame.to_page(camera.eye)
-    target = eye + camera.forward * float(np.linalg.norm(eye))
+    eye, target = _view_of(camera, frame)
     return NARROW.format(eye.tolist(), target.tolist(), min(1.05 * width, 4.0))
 
 
 def _label(pick: Pick) -> str:
+    """Return the text at a pick."""
     name = "" if pick.name is None else f" of {pick.name}"
     return f"face {grouped(pick.prim_id)}{name}, t = {pick.t:.6g}"

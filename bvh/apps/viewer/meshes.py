@@ -26,6 +26,7 @@ class Meshes:
         self._visible = True
 
     def set_visible(self, visible: bool) -> None:
+        """Show or hide all meshes, also those that are added later."""
         self._visible = visible
         for _, handle in self._shown.values():
             handle.visible = visible
@@ -69,7 +70,7 @@ class Meshes:
 
 
 def linear(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return linear colours, which pages expect for copies, unlike for single meshes."""
+    """Return sRGB colours as linear ones, which pages expect for copies, not for single meshes."""
     return np.asarray((255.0 * (colours / 255.0) ** 2.2).round().astype(np.uint8))
 
 

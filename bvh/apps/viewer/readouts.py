@@ -36,7 +36,10 @@ def header(title: str, what: str, notices: Sequence[str]) -> str:
 
 
 def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) -> str:
-    """Return the text for a click, which picked something or None; `seconds` is None before it."""
+    """Return the text for a click, which took `seconds`, None before the first one.
+
+    `pick` is what it hit, or None; `many` is whether there are several instances.
+    """
     if seconds is None:
         return block('<span id="bvh-pick">Click a face to pick it.</span>')
     time = ("Time", "pick-time", _microseconds(seconds))
@@ -66,15 +69,13 @@ def selected(found: Selection | None, seconds: float, drawn: int, count: int = 0
     if found is None:
         hint = "Choose rectangle or lasso and drag, or hold shift."
         return block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
+    text = f'Selected <b id="bvh-selected">{grouped(len(found))}</b> '
     if found.what == "instances":
-        text = (
-            f'Selected <b id="bvh-selected">{grouped(len(found))}</b> of {grouped(count)} instances'
-        )
-        return block(f'<span id="bvh-selection">{text} in {_milliseconds(seconds)}</span>')
+        text += f"of {grouped(count)} instances in {_milliseconds(seconds)}"
+        return block(f'<span id="bvh-selection">{text}</span>')
     instances = len(np.unique(found.instance_id))
-    text = (
-        f'Selected <b id="bvh-selected">{grouped(len(found))}</b> {found.what} of '
-        f'<span id="bvh-selected-instances">{grouped(instances)}</span> '
+    text += (
+        f'{found.what} of <span id="bvh-selected-instances">{grouped(instances)}</span> '
         f"{'instance' if instances == 1 else 'instances'} in {_milliseconds(seconds)}"
     )
     if drawn < len(found):
@@ -94,7 +95,10 @@ def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
 def picture_text(
     size: tuple[int, int], rays: int, casting: float, seconds: float, hottest: float | None
 ) -> str:
-    """Return the times of a picture, and for a cost map its legend."""
+    """Return the times of a picture, of which `casting` was for rays; for a cost map its legend.
+
+    `size` is its width and height; `hottest` the cost of the last colour, None for other pictures.
+    """
     cast = f"{grouped(rays)} cast and shaded in {_milliseconds(casting)}"
     pixels = f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}"
     rows = [("Rays", "rays", cast), ("Picture", "picture", pixels)]
@@ -110,7 +114,10 @@ def picture_text(
 
 
 def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = False) -> str:
-    """Return `distance` and `ends` in a table; without ends a hint, `started` after one click."""
+    """Return a distance and its ends (2, 3) in a table, or a hint if `ends` is None.
+
+    The hint is that after one click if `started`.
+    """
     if ends is None:
         hint = "Click the other one." if started else "Click the first one."
         return block(f'<span id="bvh-measure" style="{_DIM}">{hint}</span>')
@@ -134,13 +141,13 @@ def compiling() -> str:
 
 
 def watching_html() -> str:
-    """Return the HTML that starts the script and marks the text field after it."""
+    """Return the HTML that starts the page's script and comes before the field for the cursor."""
     script = files(__package__).joinpath("pointer.js").read_text("utf-8")
     return f'<span id="bvh-cursor"></span>{tab_title("bvh")}{accessible()}{running(script)}'
 
 
 def cursor_of(text: str) -> tuple[float, float] | None:
-    """Return the position in the text field as shares of the picture, or None."""
+    """Return the position in a text such as "50, 25 %" as shares of the picture, or None."""
     # Shares, because the page reduces its number of pixels when it has much to draw.
     try:
         x, y = (float(part) / 100.0 for part in text.replace("%", "").split(","))
@@ -150,6 +157,7 @@ def cursor_of(text: str) -> tuple[float, float] | None:
 
 
 def numbers(values: np.ndarray, digits: int = 9) -> str:
+    """Return numbers with commas between them."""
     # Adding 0 turns -0.0 into 0.
     return ", ".join(f"{x + 0.0:.{digits}g}" for x in values.tolist())
 
@@ -166,8 +174,10 @@ def table(rows: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _microseconds(seconds: float) -> str:
+    """Return a time as text in µs, or in ms or s from 1 ms on."""
     return f"{seconds * 1e6:.0f} µs" if seconds < 1e-3 else _milliseconds(seconds)
 
 
 def _milliseconds(seconds: float) -> str:
+    """Return a time as text in ms, or in s from 1 s on."""
     return f"{seconds * 1e3:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"

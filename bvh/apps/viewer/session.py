@@ -204,7 +204,7 @@ class Session:
             "escape": lambda _: self._clear(),
             "hide": lambda event: self._hide(int(event["id"])),
             "frame": lambda event: self._frame_instance(int(event["id"])),
-            "dark": lambda event: self._dress(bool(event["value"])),
+            "dark": lambda event: self._set_scheme(bool(event["value"])),
             "narrow": lambda _: self.views.look("Iso"),
         })  # fmt: skip
         with gui.add_folder("View"):
@@ -228,7 +228,7 @@ class Session:
         self._cursor.on_update(lambda _: self._hover())
         self._picture.on_update(lambda _: self._choose_picture())
 
-    def _dress(self, dark: bool) -> None:
+    def _set_scheme(self, dark: bool) -> None:
         """Set the colour scheme of the client's system."""
         self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
 
@@ -278,6 +278,7 @@ class Session:
                 self._list.follow()
 
     def _frame_instance(self, instance_id: int) -> None:
+        """Fit an instance into the view."""
         with self.updated_scene():
             leaves = self.scene.leaves
             boxes = [
@@ -308,6 +309,7 @@ class Session:
         self.marks.arrow("normal", start, NORMAL_SHARE * away * opening * normal)
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
+        """Mark the picked face and its edges, as seen by a camera."""
         corners = self.marks.placed(marked, face_triangles(marked.tree, marked.ids))
         self.marks.surface("face", corners, camera.eye, ORANGE)
         edges = self.marks.placed(marked, face_outlines(marked.tree, marked.ids))
@@ -317,7 +319,7 @@ class Session:
         """Move the marks with their instances; remove marks of removed instances."""
         camera = self.camera()
         if self._picked is not None:
-            now = self.found(self._picked)
+            now = self.refreshed(self._picked)
             if now is not self._picked:
                 # The arrow is not drawn again, as it belongs to the position of the click.
                 self.marks.clear("face", "edges", "normal")
@@ -326,7 +328,7 @@ class Session:
                     self._outline(now, camera)
         self.selecting.follow(camera)
 
-    def found(self, marked: Marked) -> Marked | None:
+    def refreshed(self, marked: Marked) -> Marked | None:
         """Return marked faces as they are now, or `marked` if nothing changed; None if removed."""
         scene, leaves = self.scene, self.scene.leaves
         for leaf in np.flatnonzero(leaves.instance_id == marked.path[0]).tolist():
@@ -368,6 +370,7 @@ class Session:
         self._tracer.choose(None if chosen == MESH else chosen)
 
     def _show_picture(self, pixels: NDArray[np.uint8] | None, text: str) -> None:
+        """Show a picture behind the scene, or none, and HTML about it in the panel."""
         self.client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=90)
         self._picture_text.content = text
 

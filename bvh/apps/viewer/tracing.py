@@ -35,44 +35,32 @@ class Latest:
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._lock = threading.Condition()
-        self._busy = self._wanted = False
+        self._called, self._working = threading.Event(), threading.Lock()
 
     def __call__(self) -> None:
         """Do the work now, or once more at the end of the work in progress."""
-        with self._lock:
-            self._wanted = True
-            if self._busy:
-                return
-            self._busy = True
-        try:
-            while self._begin():
+        self._called.set()
+        # If another thread is at work, it looks for calls again after it has released the lock.
+        while self._called.is_set() and self._working.acquire(blocking=False):
+            try:
+                self._called.clear()
                 self._work()
-        except BaseException:
-            with self._lock:
-                self._busy = False
-                self._lock.notify_all()
-            raise
+            finally:
+                self._working.release()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` until the work is done; return whether it is."""
-        with self._lock:
-            return self._lock.wait_for(lambda: not self._busy, seconds)
-
-    def _begin(self) -> bool:
-        """Return whether there is work to do, and mark it as in progress."""
-        with self._lock:
-            self._busy, self._wanted = self._wanted, False
-            if not self._busy:
-                self._lock.notify_all()
-            return self._busy
+        """Wait at most `seconds` until the work in progress is done; return whether it is."""
+        is_done = self._working.acquire(timeout=seconds)
+        if is_done:
+            self._working.release()
+        return is_done
 
 
 class Tracer:
     """Caster of a page's pictures of a shade, if one is chosen.
 
     `camera` returns the camera of the page; `show` is called with an image (h, w, 3), or None for
-    no image, and HTML about it.
+    no image, and HTML about it. `copy` is the scene that all pages share.
     """
 
     def __init__(
@@ -85,7 +73,9 @@ class Tracer:
         self._fine, self._closed = 0.0, False
         # Number of changes that make a picture in progress outdated.
         self._moves = 0
-        self._seconds_a_pixel = 1e-6
+        # Of the last picture; it sizes the next coarse one.
+        self._seconds_per_pixel = 1e-6
+        # The timer of the next fine picture.
         self._timer: threading.Timer | None = None
         # A copy of the scene for pictures, and the version of the page's copy that it has.
         self._scene, self._version = copy.scene, -1
@@ -143,6 +133,7 @@ class Tracer:
             self._timer.cancel()
 
     def _refine(self) -> None:
+        """Cast the first of two fine pictures; `_cast` goes on with the second."""
         self._fine = FIRST
         self._draw()
 
@@ -151,6 +142,7 @@ class Tracer:
         shade, fine, moves = self.shade, self._fine, self._moves
 
         def check(*_: int) -> None:
+            """End the picture if it is outdated."""
             if self._moves != moves or self._closed:
                 raise _OutdatedError
 
@@ -159,16 +151,14 @@ class Tracer:
         if shade is None:
             self.show(None, "")
             return
-        full = view = self.camera()
+        view = self.camera()
         # While the camera moves, as many pixels as can be cast in time.
-        pixels = (
-            fine * FINEST if fine else min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST)
-        )
-        size = reduced(view.width, view.height, int(pixels))
+        affordable = min(max(MOVING / self._seconds_per_pixel, COARSEST), FINEST)
+        size = reduced(view.width, view.height, int(fine * FINEST if fine else affordable))
         began = notice.clock()
         try:
-            scene, view = self._current(), view.resized(*size)
-            picture = render(scene, view, shade, threads=self.threads, progress=check)
+            scene, small = self._current(), view.resized(*size)
+            picture = render(scene, small, shade, threads=self.threads, progress=check)
         except _OutdatedError:
             return
         except ValueError:
@@ -181,14 +171,14 @@ class Tracer:
                 raise
             return
         seconds = notice.clock() - began
-        self._seconds_a_pixel = seconds / (size[0] * size[1])
+        self._seconds_per_pixel = seconds / (size[0] * size[1])
         # The user may have chosen another shade meanwhile.
         if self.shade == shade:
             text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
             self.show(picture.pixels, text)
         if 0.0 < fine < 1.0 and self._moves == moves:
             self._fine = 1.0
-            if size != reduced(full.width, full.height, FINEST):
+            if size != reduced(view.width, view.height, FINEST):
                 self._cast()
 
     def _current(self) -> Scene:
@@ -201,7 +191,7 @@ class Tracer:
 
 
 def reduced(width: int, height: int, pixels: int) -> tuple[int, int]:
-    """Return the size, scaled down to at most `pixels` pixels."""
+    """Return a width and height, scaled down to at most `pixels` pixels, each at least 1."""
     share = math.sqrt(pixels / (width * height))
     if share >= 1.0:
         return width, height

@@ -22,6 +22,7 @@ from bvh.apps.viewer.session import Session
 from bvh.apps.viewer.tools.views import WIDE, first_view
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
+from bvh.io.mesh_objects import is_graph
 from bvh.picking.results import Pick, Selection
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import Axis, grouped, label, number_of, thread_count, whole_number
@@ -70,7 +71,7 @@ class Viewer(Page):
         self.scene, self._copy = scene, SceneCopy(scene)
         self._title, self._up, self._max_faces, self._threads = title, up, max_faces, threads
         self._sessions: dict[int, Session] = {}
-        self._begin: Callable[[Session], None] | None = None
+        self._on_open: Callable[[Session], None] | None = None
         self._last: Session | None = None
         # Set while there is a page, so that the thread sleeps without one, and at the end.
         self._has_pages = threading.Event()
@@ -135,14 +136,15 @@ class Viewer(Page):
                 self.pick,
             )  # fmt: skip
 
-    def _dress(self, begin: Callable[[Session], None]) -> None:
+    def _on_each_page(self, begin: Callable[[Session], None]) -> None:
         """Call a function with each open page, and with each one that is opened later."""
         with self._copy.lock:
-            self._begin = begin
+            self._on_open = begin
             for session in list(self._sessions.values()):
                 begin(session)
 
-    def _leave(self) -> None:
+    def _stop_threads(self) -> None:
+        """Stop the thread and close all pages."""
         self._has_pages.set()
         self._thread.join(PATIENCE)
         for session in list(self._sessions.values()):
@@ -160,13 +162,14 @@ class Viewer(Page):
             )
             self._sessions[client.client_id] = self._last
             self._has_pages.set()
-            if self._begin is not None:
-                self._begin(self._last)
+            if self._on_open is not None:
+                self._on_open(self._last)
         # If it disconnected before this call, the event for that has passed.
         if client.client_id not in self._server.get_clients():
             self._remove(client)
 
     def _remove(self, client: ClientHandle) -> None:
+        """Close the page of a client that has disconnected."""
         session = self._sessions.pop(client.client_id, None)
         if session is not None:
             session.close()
@@ -175,6 +178,7 @@ class Viewer(Page):
                 self._has_pages.clear()
 
     def _run(self) -> None:
+        """Update the pages after changes, up to 30 times a second, until the viewer is closed."""
         pause = TICK
         while not self._ended.wait(pause):
             self._has_pages.wait()
@@ -224,6 +228,7 @@ class Viewer(Page):
         return drawing
 
     def _head(self, error: Exception | None = None) -> str:
+        """Return the head of the panel, with notices of missing meshes and of an error."""
         notices = []
         if self._drawing.left_out:
             missing, limit = map(grouped, (self._drawing.left_out, self._max_faces))
@@ -312,9 +317,10 @@ def view(
 
 
 def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
+    """Return the scene of a source of `view`, and its title."""
     if isinstance(source, Scene):
         return source, title or "Scene"
-    if hasattr(source, "graph") and hasattr(source, "geometry"):
+    if is_graph(source):
         return Scene.from_trimesh(source), title or "Scene"
     scene = Scene()
     scene.add(source, name=title)

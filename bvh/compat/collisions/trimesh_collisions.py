@@ -11,10 +11,18 @@ import numpy as np
 import trimesh
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.collisions.contact_data import ContactData, DistanceData, Names, Reals
-from bvh.compat.collisions.contact_places import contact_places, depth_in_mesh, depth_of_meshes
+from bvh.compat.collisions.contacts import (
+    ROUND,
+    ContactData,
+    DistanceData,
+    Names,
+    Reals,
+    contact_places,
+    depth_in_mesh,
+    depth_of_meshes,
+    point_inside,
+)
 from bvh.compat.trimesh_points import tree_of
-from bvh.geometry.transforms import moved
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import number_of, reals, thread_count
 from bvh.scene.instance_pairs import find_leaf_pairs
@@ -23,13 +31,10 @@ from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.table import Instance
 
-# Kinds of trees that are taken in addition to meshes.
-ROUND = "spheres", "capsules"
 NO_PAIRS = np.empty(0, np.int64)
-NO_NORMAL = np.full(3, np.nan)
 # A mesh, or a part of it, inside a solid one: ids of the pair, and a vertex that is inside.
 Inside = tuple[int, int, Reals]
-
+# The name of a mesh that is in no manager.
 EXTERNAL = "__external"
 
 
@@ -181,12 +186,13 @@ class CollisionManager:
         return _chosen(distance, names, data, return_names, return_data)
 
     def _id(self, name: Hashable) -> int:
+        """Return the id, in the scene, of the mesh with a name."""
         if name not in self._ids:
             raise ValueError(f"{name} not in collision manager!")
         return self._ids[name]
 
     def _only(self, name: Hashable) -> CollisionManager:
-        """Return a manager of the mesh with a name alone."""
+        """Return a manager that has only the mesh with a name, as it is now."""
         result, number = CollisionManager(), self._id(name)
         one = self._scene[number]
         copied = result._scene.add(one.child, one.transform)
@@ -195,10 +201,12 @@ class CollisionManager:
         return result
 
     def _views(self, other: CollisionManager) -> tuple[SceneView, SceneView]:
+        """Return the views of both scenes: the same one for the same manager."""
         view = self._scene.view()
         return view, view if other is self else other._scene.view()
 
-    def _pair(self, other: CollisionManager, first: int, second: int) -> Names:
+    def _names_of(self, other: CollisionManager, first: int, second: int) -> Names:
+        """Return the names of a mesh of this manager and one of another, by their ids."""
         return self._names[first], other._names[second]
 
     def _colliding(
@@ -214,42 +222,44 @@ class CollisionManager:
         touching = find_touching(view, content, NO_PAIRS, threads, None, any_one)
         inside = [] if any_one and len(touching) else self._inside(other, touching, any_one)
         pairs = [*map(tuple, touching.tolist()), *(one[:2] for one in inside)]
-        names = {self._pair(other, *pair) for pair in pairs}
+        names = {self._names_of(other, *pair) for pair in pairs}
         data = self._contacts(other) if detailed and len(touching) else []
         for first, second, point in inside if detailed else ():
-            pair = self._pair(other, first, second)
+            both = self._names_of(other, first, second)
             depth = self._depth(other, first, second)
-            data.append(ContactData(pair, (-1, -1), NO_NORMAL, point, depth))
+            data.append(ContactData(both, (-1, -1), np.full(3, np.nan), point, depth))
         return len(pairs) > 0, names, data
 
     def _contacts(self, other: CollisionManager) -> list[ContactData]:
-        """Return all pairs of faces that touch."""
+        """Return a contact for each pair of faces that touch."""
         view, content = self._views(other)
 
-        # In one manager each pair of leaves once, and none with itself.
         def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
+            """Return which leaves to compare: in one manager each pair once, none with itself."""
             return first < second if content is view else np.ones(len(first), np.bool_)
 
-        result = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
-        points, normals, known, rounds = contact_places(view, content, result)
-        depths: dict[Any, Callable[[], float]] = {}
-        found: list[ContactData] = []
-        owners, faces = map(tuple, result.instance_id.tolist()), map(tuple, result.prim_id.tolist())
+        pairs = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
+        points, normals, depths, rounds = contact_places(view, content, pairs)
+        # Functions that measure depths, shared by the contacts of two meshes.
+        shared: dict[Any, Callable[[], float]] = {}
+        contacts: list[ContactData] = []
+        owners, faces = map(tuple, pairs.instance_id.tolist()), map(tuple, pairs.prim_id.tolist())
         for k, ((first, second), prims) in enumerate(zip(owners, faces, strict=True)):
             key = first, second, (prims if rounds[k] else None)
-            if key not in depths:
-                depths[key] = self._depth(other, *key, float(known[k]))
-            names = self._pair(other, first, second)
-            found.append(ContactData(names, prims, normals[k], points[k], depths[key]))
-        return found
+            if key not in shared:
+                shared[key] = self._depth(other, *key, float(depths[k]))
+            names = self._names_of(other, first, second)
+            contacts.append(ContactData(names, prims, normals[k], points[k], shared[key]))
+        return contacts
 
     def _depth(
         self, other: CollisionManager, first: int, second: int,
-        prims: tuple[int, int] | None = None, known: float = np.nan,
+        prims: tuple[int, int] | None = None, known_depth: float = np.nan,
     ) -> Callable[[], float]:  # fmt: skip
-        """Return a function that measures how deep two objects, as they are now, penetrate.
+        """Return a function for the depth in which two objects, as they are now, penetrate.
 
         Of a sphere or capsule and a mesh, only the shape among `prims` counts, if these are given.
+        The depth is `known_depth` unless that is NaN.
         """
         solids = self._scene[first], other._scene[second]
         placed = [(solid.child, np.array(solid.transform)) for solid in solids]
@@ -257,8 +267,9 @@ class CollisionManager:
 
         @cache
         def depth() -> float:
-            if not np.isnan(known):
-                return known
+            """Measure the depth at the first call."""
+            if not np.isnan(known_depth):
+                return known_depth
             if not any(rounds):
                 return depth_of_meshes(placed)
             k = rounds.index(True)
@@ -279,9 +290,9 @@ class CollisionManager:
             return []
         view, content = self._views(other)
         pairs = candidates(view, content, ignored, 0.0, thread_count(None)).owners
-        touch, result = set(map(tuple, touching.tolist())), list[Inside]()
+        left_out, result = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
-            if (first, second) in touch:
+            if (first, second) in left_out:
                 continue
             point = self._inner_point(other, first, second)
             if point is not None:
@@ -291,37 +302,25 @@ class CollisionManager:
         return result
 
     def _inner_point(self, other: CollisionManager, first: int, second: int) -> Reals | None:
-        """Return a vertex of one of two meshes that is inside the other, if that is solid."""
+        """Return a point of one of two meshes that is inside the other, if that is solid."""
         sides = [(self, first), (other, second)]
-        for (manager, number), (their, inner) in (sides, sides[::-1]):
-            if number not in manager._solid:
-                continue
-            solid, one = manager._scene[number], their._scene[inner]
-            if one.child.kind in ROUND:
-                # The lowest points of shapes, which are on their surfaces.
-                row = one.child.arrays.primitives.points
-                ends = np.where(row[:, [8]] < row[:, [-2]], row[:, 6:9], row[:, -4:-1])
-                used = ends - [0.0, 0.0, 1.0] * row[:, -1:]
-            else:
-                used = one.child.vertices[np.unique(one.child.faces)]
-            # No face meets the solid's: a connected mesh is inside if one vertex is.
-            used = used[np.isfinite(used).all(axis=1)]
-            used = used[:1] if inner in their._solid else used
-            points = moved(used, one.transform[:3])
-            alone = Scene()
-            alone.add(solid.child, solid.transform)
-            low, high = alone.bounds
-            points = points[((low <= points) & (points <= high)).all(axis=1)]
-            points = points[alone.contains(points)] if len(points) else points
-            if len(points):
-                return np.asarray(points[0])
+        for (manager, number), (inner_manager, inner) in (sides, sides[::-1]):
+            if number in manager._solid:
+                connected = inner in inner_manager._solid
+                solid, one = manager._scene[number], inner_manager._scene[inner]
+                point = point_inside(solid, one, connected)
+                if point is not None:
+                    return point
         return None
 
     def _nearest(
         self, other: CollisionManager, excluded: int | None = None
     ) -> tuple[float, Names, DistanceData | None]:
-        """Return the distance of the nearest meshes, their names, and where they are nearest."""
-        # The mesh with the id `excluded` is not compared with the only one of the other manager.
+        """Return the distance of the nearest meshes, their names, and where they are nearest.
+
+        The mesh with the id `excluded` is not compared with the only one of the other manager.
+        Without a pair the result is inf, (None, None) and None.
+        """
         view, content = self._views(other)
         # A pair to ignore is the first id times 2**32, plus the second, which is 0 here.
         ignored = NO_PAIRS if excluded is None else np.array([excluded << 32])
@@ -331,11 +330,11 @@ class CollisionManager:
         if result.distance[0] > 0.0:
             inside = self._inside(other, np.empty((0, 2), np.int32), True, ignored)
             for first, second, point in inside:
-                names, points = self._pair(other, first, second), np.stack([point, point])
+                names, points = self._names_of(other, first, second), np.stack([point, point])
                 return 0.0, names, DistanceData(names, (-1, -1), points, 0.0)
-        names = self._pair(other, *result.instance_id[0].tolist())
-        distance, (face, face2) = float(result.distance[0]), result.prim_id[0].tolist()
-        return distance, names, DistanceData(names, (face, face2), result.position[0], distance)
+        names = self._names_of(other, *result.instance_id[0].tolist())
+        distance, (one, two) = float(result.distance[0]), result.prim_id[0].tolist()
+        return distance, names, DistanceData(names, (one, two), result.position[0], distance)
 
 
 def scene_to_collision(scene: trimesh.Scene) -> tuple[CollisionManager, dict[Hashable, Instance]]:
@@ -359,6 +358,7 @@ def scene_to_collision(scene: trimesh.Scene) -> tuple[CollisionManager, dict[Has
 
 
 def _matrix(transform: ArrayLike | None) -> NDArray[np.float64]:
+    """Return a checked transform (4, 4), the identity for None."""
     matrix = np.eye(4) if transform is None else reals("transform", transform)
     if matrix.shape != (4, 4):
         raise ValueError(f"transform must be (4,4)! It has shape {matrix.shape}")
@@ -366,13 +366,14 @@ def _matrix(transform: ArrayLike | None) -> NDArray[np.float64]:
 
 
 def _one(mesh: trimesh.Trimesh, transform: ArrayLike | None) -> CollisionManager:
+    """Return a manager of a mesh that is in no other one."""
     manager = CollisionManager()
     manager.add_object(EXTERNAL, mesh, transform)
     return manager
 
 
 def _managed(manager: CollisionManager) -> CollisionManager:
-    """Return a manager to compare another with, which may be the same: all pairs count then."""
+    """Return a copy of a manager, so that all pairs count if it is compared with itself."""
     if not isinstance(manager, CollisionManager):
         raise TypeError(f"other_manager must be a CollisionManager, got {type(manager).__name__}")
     result = copy.copy(manager)
@@ -381,6 +382,7 @@ def _managed(manager: CollisionManager) -> CollisionManager:
 
 
 def _alphabetical(names: Names) -> Names:
+    """Return two names in alphabetical order."""
     return tuple(sorted(names))  # type: ignore[return-value, type-var]
 
 

@@ -1,7 +1,5 @@
 """`TriangleMesh` and `ElementMesh`, which add triangles, tetrahedra and hexahedra to a scene."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

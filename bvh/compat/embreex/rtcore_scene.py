@@ -1,7 +1,5 @@
 """`EmbreeScene`: meshes under one tree, and queries of rays with embreex's arguments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

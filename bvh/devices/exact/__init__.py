@@ -4,7 +4,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `arithmetic.py` | Floating-point functions |
+| `floats.py` | Floating-point functions |
 | `volumes.py` | Exact volumes of three vectors, by expansions |
 | `triangles.py` | The exact intersection of a ray with a triangle: sides, and quotients of volumes |
 | `measures.py` | t, u and v of hits: by double-doubles, by a point nearby, by exact sums |

@@ -18,29 +18,10 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import (
-    ZERO,
-    difference,
-    f8,
-    largest,
-    round_quotient,
-    sized_cross,
-    sized_dot,
-    two_product,
-    two_sum,
-)
-from bvh.devices.exact.triangles import (
-    NONE,
-    Volumes,
-    exact_quotient,
-    is_sided,
-    scaled_quotient,
-    shifted,
-    unit_of,
-    volumes_for_details,
-    weights_of,
-)
-from bvh.devices.exact.volumes import exact_volume, is_moderate
+from bvh.devices.exact import floats, triangles
+from bvh.devices.exact.floats import ZERO, dd3, f8
+from bvh.devices.exact.triangles import Volumes, is_sided, scaled_quotient
+from bvh.devices.exact.volumes import exact_sum, is_moderate
 
 TERM_SHARE = f8(2.0**-46)
 
@@ -57,48 +38,38 @@ class Measures:
 
 
 @wp.func
-def _sum_of(v: wp.vec3d):
-    return wp.abs(v[0]) + wp.abs(v[1]) + wp.abs(v[2])
-
-
-@wp.func
-def _shifted(
-    a: wp.vec3d, a_low: wp.vec3d, s: wp.float64, x: wp.vec3d, x_low: wp.vec3d, t: wp.float64,
-    y: wp.vec3d, y_low: wp.vec3d,
-):  # fmt: skip
-    """Return (high, low, largest term) of a + s x + t y, whose large terms cancel."""
-    high, low, most = wp.vec3d(), wp.vec3d(), wp.float64(0.0)
+def _shifted(a: dd3, s: wp.float64, x: dd3, t: wp.float64, y: dd3):
+    """Return (a + s x + t y, the largest of its terms), whose large terms cancel."""
+    total, most = dd3(), wp.float64(0.0)
     for axis in range(3):
-        p, e = two_product(s, x[axis])
-        q, f = two_product(t, y[axis])
-        p_low, e_low = two_product(s, x_low[axis])
-        q_low, f_low = two_product(t, y_low[axis])
-        z, r1 = two_sum(a[axis], p)
-        z, r2 = two_sum(z, q)
-        w, g1 = two_sum(r1, r2)
-        w, g2 = two_sum(w, a_low[axis])
-        w, g3 = two_sum(w, e)
-        w, g4 = two_sum(w, f)
-        w, g5 = two_sum(w, p_low)
-        w, g6 = two_sum(w, q_low)
+        p, e = floats.two_product(s, x[axis, 0])
+        q, f = floats.two_product(t, y[axis, 0])
+        p_low, e_low = floats.two_product(s, x[axis, 1])
+        q_low, f_low = floats.two_product(t, y[axis, 1])
+        z, r1 = floats.two_sum(a[axis, 0], p)
+        z, r2 = floats.two_sum(z, q)
+        w, g1 = floats.two_sum(r1, r2)
+        w, g2 = floats.two_sum(w, a[axis, 1])
+        w, g3 = floats.two_sum(w, e)
+        w, g4 = floats.two_sum(w, f)
+        w, g5 = floats.two_sum(w, p_low)
+        w, g6 = floats.two_sum(w, q_low)
         rest = ((g1 + g2) + (g3 + g4)) + ((g5 + g6) + (e_low + f_low))
-        z, w = two_sum(z, w)
-        z, w = two_sum(z, w + rest)
-        high[axis] = z
-        low[axis] = w
-        most = wp.max(most, wp.max(wp.abs(a[axis]), wp.max(wp.abs(p), wp.abs(q))))
-    return high, low, most
+        z, w = floats.two_sum(z, w)
+        z, w = floats.two_sum(z, w + rest)
+        total[axis] = wp.vec2d(z, w)
+        most = wp.max(most, wp.max(wp.abs(a[axis, 0]), wp.max(wp.abs(p), wp.abs(q))))
+    return total, most
 
 
 @wp.func
-def _weight(x: Volumes, q: wp.vec3d, q_low: wp.vec3d, s: wp.float64, tau: wp.float64):
+def _weight(x: Volumes, q: dd3, s: wp.float64, tau: wp.float64):
     """Return (decided, (r x a) . q over the total); s is the other weight."""
-    b, b_low, most = _shifted(x.a, x.a_low, s, q, q_low, -tau, x.r, wp.vec3d())
-    m, m_low, sizes = sized_cross(x.r, wp.vec3d(), b, b_low)
-    value, size = sized_dot(m, m_low, sizes, q, q_low)
-    size += TERM_SHARE * (most * _sum_of(x.r) * _sum_of(q))
-    decided, w = round_quotient(value, size, x.total, x.total_size)
-    return decided, w
+    b, most = _shifted(x.a, s, q, -tau, x.r)
+    m, sizes = floats.sized_cross(x.r, b)
+    value, size = floats.sized_dot(m, sizes, q)
+    size += TERM_SHARE * (most * floats.sum_of(floats.high(x.r)) * floats.sum_of(floats.high(q)))
+    return floats.round_quotient(value, size, x.total, x.total_size)
 
 
 @wp.func
@@ -108,52 +79,53 @@ def _time(x: Volumes, o: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
     if not is_sided(x):
         return decided, t
     # The origin is a vertex; or each component of a or of the normal is 0, as on faces along axes.
-    at_vertex = largest(o - v0) == ZERO or largest(o - v1) == ZERO or largest(o - v2) == ZERO
+    at_vertex = o == v0 or o == v1 or o == v2
     in_plane = x.along_size == ZERO and is_moderate(x.a) and is_moderate(x.p) and is_moderate(x.q)
     if at_vertex or in_plane:
         decided = True
     else:
         u, v = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
-        b, b_low, most = _shifted(x.a, x.a_low, u, x.p, x.p_low, v, x.q, x.q_low)
-        value, size = sized_dot(x.n, x.n_low, x.sizes, b, b_low)
-        size += TERM_SHARE * (most * _sum_of(x.sizes))
+        b, most = _shifted(x.a, u, x.p, v, x.q)
+        value, size = floats.sized_dot(x.n, x.sizes, b)
+        size += TERM_SHARE * (most * floats.sum_of(x.sizes))
         decided, t = scaled_quotient(value, size, x.total, x.total_size, x.shift)
     return decided, t
 
 
 @wp.func
 def _by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, volumes: int):
-    """Return (side, decided, t, decided, u, decided, v) by exact volumes: two for t, four for all.
+    """Return (is_front, decided, (t, u, v)) of a hit, by exact volumes: two for t, four for all.
 
-    The side is whether the hit is from the front.
+    What is decided of t, u and v has its bit.
     """
-    front, t_sure, u_sure, v_sure = bool(False), bool(False), bool(False), bool(False)
-    t, u, v = wp.float64(0.0), wp.float64(0.0), wp.float64(0.0)
+    front, decided, found = bool(False), int(0), wp.vec3d()
     total_sure, total = bool(False), wp.vec2d()
-    unit, shift = unit_of(d)
+    unit, shift = triangles.unit_of(d)
     # Of the normal with d and with v0 - o; of d x (v0 - o) with v0 - v2 and with v1 - v0. A loop,
     # as compilers take long for a volume.
     for which in range(volumes):
         normal, of_u = which < 2, which == 2
-        a, a_low = difference(wp.where(normal, v1, v0), wp.where(normal, v0, o), NONE)
+        a = floats.difference(wp.where(normal, v1, v0), wp.where(normal, v0, o), 0)
         to = wp.where(normal, v2, wp.where(of_u, v0, v1))
-        b, b_low = difference(to, wp.where(of_u, v2, v0), NONE)
-        c, c_low = unit, wp.vec3d()
+        b = floats.difference(to, wp.where(of_u, v2, v0), 0)
+        c = unit
         if which == 1:
-            c, c_low = difference(v0, o, NONE)
-        sure, value = exact_volume(a, a_low, b, b_low, c, c_low)
-        decided, w = exact_quotient(sure, value, total_sure, total)
+            c = floats.difference(v0, o, 0)
+        sure, value, _ = exact_sum(a, b, c, False)
         if which == 0:
             total_sure = sure and value[0] != ZERO
             total = value
             front = value[0] < ZERO
-        if which == 1:
-            t_sure, t = shifted(decided, w, shift)
-        if which == 2:
-            u_sure, u = decided, w
-        if which == 3:
-            v_sure, v = decided, w
-    return front, t_sure, t, u_sure, u, v_sure, v
+        else:
+            rounded, w = floats.round_quotient(value, wp.abs(value[0]), total, wp.abs(total[0]))
+            if which == 1:
+                rounded = rounded and triangles.is_normal(floats.exponent(w) - shift)
+                w = floats.scale_by(w, -shift)
+            is_zero = value[0] == ZERO
+            found[which - 1] = wp.where(is_zero, ZERO, w)
+            if sure and total_sure and (rounded or is_zero):
+                decided += 1 << (which - 1)
+    return front, decided, found
 
 
 def _by(near: bool, sums: bool) -> tuple[Any, Any]:
@@ -170,15 +142,20 @@ def _by(near: bool, sums: bool) -> tuple[Any, Any]:
                 decided, t = _time(x, o, v0, v1, v2)
         if sums:
             if not decided:
-                _front, decided, t, _u_sure, _u, _v_sure, _v = _by_sums(o, d, v0, v1, v2, 2)
+                _front, exact, found = _by_sums(o, d, v0, v1, v2, 2)
+                decided = exact == 1
+                t = found[0]
         return decided, t
 
     @wp.func
     def measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
         """Return the measures of a hit, as `exact_details` has them."""
-        x = volumes_for_details(o, d, v0, v1, v2)
+        # Scaled by the ray and the triangle alone, so that t, u and v are the same in any tree.
+        reach = wp.max(floats.largest(v0), wp.max(floats.largest(v1), floats.largest(v2)))
+        _scaled, _floor, e, k = triangles.scaled_ray(o, d, reach)
+        x = triangles.volumes_of(o, d, e, k, v0, v1, v2)
         t_sure, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
-        u_sure, u, v_sure, v = weights_of(x)
+        u_sure, u, v_sure, v = triangles.weights_of(x)
         front = x.total[0] < ZERO
         if near:
             if not t_sure:
@@ -187,16 +164,16 @@ def _by(near: bool, sums: bool) -> tuple[Any, Any]:
                 tau = x.along[0] / x.total[0]
                 first, second = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
                 if not u_sure:
-                    u_sure, w = _weight(x, x.q, x.q_low, second, tau)
+                    u_sure, w = _weight(x, x.q, second, tau)
                     u = -w
                 if not v_sure:
-                    v_sure, v = _weight(x, x.p, x.p_low, first, tau)
+                    v_sure, v = _weight(x, x.p, first, tau)
         if sums:
             if x.in_range and not (t_sure and u_sure and v_sure):
-                front, sure_t, t2, sure_u, u2, sure_v, w = _by_sums(o, d, v0, v1, v2, 4)
-                t, t_sure = wp.where(t_sure, t, t2), t_sure or sure_t
-                u, u_sure = wp.where(u_sure, u, u2), u_sure or sure_u
-                v, v_sure = wp.where(v_sure, v, w), v_sure or sure_v
+                front, exact, found = _by_sums(o, d, v0, v1, v2, 4)
+                t, t_sure = wp.where(t_sure, t, found[0]), t_sure or (exact & 1) != 0
+                u, u_sure = wp.where(u_sure, u, found[1]), u_sure or (exact & 2) != 0
+                v, v_sure = wp.where(v_sure, v, found[2]), v_sure or (exact & 4) != 0
         sure = x.in_range and t_sure and u_sure and v_sure
         return Measures(t, u, v, front, sure)  # type: ignore[call-arg]
 

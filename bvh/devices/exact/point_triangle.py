@@ -9,29 +9,8 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import (
-    LARGEST,
-    ONE,
-    SMALLEST,
-    TWO,
-    ZERO,
-    cross,
-    cross_size,
-    dd_cross,
-    dd_div,
-    dd_dot,
-    dd_mul,
-    difference,
-    dot,
-    dot_size,
-    exponent,
-    f8,
-    i8,
-    largest,
-    power_of_two,
-    scale_by,
-    two_product,
-)
+from bvh.devices.exact import floats
+from bvh.devices.exact.floats import LARGEST, ONE, SMALLEST, TWO, ZERO, dd3, f8
 from bvh.devices.exact.volumes import LOWEST, exact_sum
 from bvh.geometry import point_triangle
 from bvh.geometry.arithmetic import feature_distances
@@ -43,8 +22,7 @@ DOUBT, FLAT, NEAR = (
 )
 UNLIKE, SLENDER = f8(point_triangle.UNLIKE), f8(point_triangle.SLENDER)
 SIDE_ERROR = f8(point_triangle.SIDE_ERROR)
-NONE, HALF_SCALE, TWICE = i8(0), f8(0.25), i8(2)
-MOST, LEAST_EXPONENT, THRICE = i8(1022), i8(-1022), i8(3)
+QUARTER = f8(0.25)
 
 
 @wp.struct
@@ -52,7 +30,7 @@ class Measured:
     """A distance, times 2**exponent, and the weights of the nearest point, if they are `sure`."""
 
     distance: wp.float64
-    exponent: wp.int64
+    exponent: int
     u: wp.float64
     v: wp.float64
     sure: wp.bool
@@ -64,115 +42,87 @@ def _root_of(x: wp.vec2d):
     r = wp.sqrt(x[0])
     if r == ZERO:
         return r
-    p, e = two_product(r, r)
+    p, e = floats.two_product(r, r)
     return r + (((x[0] - p) - e) + x[1]) / (TWO * r)
 
 
 @wp.func
-def _square_of(v: wp.vec3d, low: wp.vec3d):
-    """Return (square, e) with |v + low|**2 = 2**(2 e) square; `square` is a double-double."""
+def _square_of(v: dd3):
+    """Return (square, e) with |v|**2 = 2**(2 e) square; `square` is a double-double."""
     # The vector is divided by 2**e, e the exponent of its largest component, against overflow.
-    e = exponent(largest(v))
-    s = power_of_two(-e)
-    w, w_low = v * s, low * s
-    return dd_dot(w, w_low, w, w_low), e
+    e = floats.exponent(floats.largest(floats.high(v)))
+    w = v * floats.power_of_two(-e)
+    return floats.dd_dot(w, w), e
 
 
 @wp.func
 def _off(p: wp.vec3d, q: wp.vec3d):
-    """Return (v, low, e): p - q is (v + low) * 2**e, v about 1 or 0, as `offset` on CPUs."""
-    v, low = difference(p, q, NONE)
-    e = i8(0)
-    if not largest(v) < GREAT:
-        v, low = difference(p * HALF_SCALE, q * HALF_SCALE, NONE)
-        e = i8(2)
-    k = wp.min(wp.max(exponent(largest(v)), LEAST_EXPONENT), MOST)
-    s = power_of_two(-k)
-    return v * s, low * s, e + k
+    """Return (v, e): p - q is v * 2**e, v about 1 or 0, as `offset` on CPUs."""
+    v, e = floats.difference(p, q, 0), int(0)
+    if not floats.largest(floats.high(v)) < GREAT:
+        v, e = floats.difference(p * QUARTER, q * QUARTER, 0), 2
+    k = floats.exponent(floats.largest(floats.high(v)))
+    k = wp.min(wp.max(k, -1022), 1022)
+    return v * floats.power_of_two(-k), e + k
 
 
 @wp.func
 def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
-    """Return (decided, high, low, e): (p - a) x (b - a) is 2**e times that (see `exact_cross`)."""
-    v, v_low = difference(p, a, NONE)
-    w, w_low = difference(b, a, NONE)
-    high, low, shifts = wp.vec3d(), wp.vec3d(), wp.vec3l()
-    sure, axes, most = bool(True), int(3), wp.int64(LOWEST)
+    """Return (decided, v, e): (p - a) x (b - a) is v * 2**e (see `exact_cross` of CPUs)."""
+    v, w = floats.difference(p, a, 0), floats.difference(b, a, 0)
+    cross, shifts = dd3(), wp.vec3i()
+    sure, axes, most = bool(True), int(3), int(LOWEST)
     for axis in range(axes):
-        along = wp.vec3d()
-        along[axis] = ONE
-        fits, value, e = exact_sum(v, v_low, w, w_low, along, wp.vec3d(), True)
-        high[axis] = value[0]
-        low[axis] = value[1]
+        along = dd3()
+        along[axis, 0] = ONE
+        fits, value, e = exact_sum(v, w, along, True)
+        cross[axis] = value
         shifts[axis] = e
         most = wp.max(most, e)
         sure = sure and fits
     for axis in range(axes):
-        s = power_of_two(shifts[axis] - most)
-        high[axis] = high[axis] * s
-        low[axis] = low[axis] * s
-    return sure, high, low, most
+        cross[axis] = cross[axis] * floats.power_of_two(shifts[axis] - most)
+    return sure, cross, most
 
 
 @wp.func
-def _to_corner(p: wp.vec3d, corner: wp.vec3d, k: wp.int64):
-    """Return the distance to a corner, by differences that are multiplied by 2**k."""
-    nearest = Measured()
-    v, low = difference(p, corner, k)
-    square, scale = _square_of(v, low)
-    nearest.distance = _root_of(square)
-    nearest.exponent = scale - k
-    nearest.sure = True
-    return nearest
+def _sign_beyond(value: wp.float64, error: wp.float64):
+    """Return the sign of a value, or 0 where its error could have changed it."""
+    return wp.where(wp.abs(value) > error, floats.sign_of(value), 0)
 
 
 @wp.func
-def _double_area(v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64):
-    """Return (high, low, sizes) of the normal of a face, multiplied by 2**(2 k)."""
-    ab, ab_low = difference(v1, v0, k)
-    ac, ac_low = difference(v2, v0, k)
-    n, n_low = dd_cross(ab, ab_low, ac, ac_low)
-    return n, n_low, cross_size(ab, ac)
-
-
-@wp.func
-def _side_of_edge(
-    n: wp.vec3d, n_low: wp.vec3d, e: wp.vec3d, e_low: wp.vec3d, a: wp.vec3d, a_low: wp.vec3d
-):  # fmt: skip
-    """Return (sign, value) of n . (e x a); sign 0 if double-doubles do not decide it."""
-    size = dot_size(n, cross_size(e, a))
-    c, c_low = dd_cross(e, e_low, a, a_low)
-    exact = dd_dot(n, n_low, c, c_low)[0]
-    side = int(0)
-    if wp.abs(exact) > DOUBT * size:
-        side = wp.where(exact > ZERO, 1, -1)
-    return side, exact
+def _side_of_edge(n: dd3, p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, k: int):
+    """Return (sign, value) of n . ((b-a) x (p-a)) times 2**(2 k); sign 0 if it is unsure."""
+    e, off = floats.difference(b, a, k), floats.difference(p, a, k)
+    value = floats.dd_dot(n, floats.dd_cross(e, off))[0]
+    size = floats.dot_size(floats.high(n), floats.cross_size(floats.high(e), floats.high(off)))
+    return _sign_beyond(value, DOUBT * size), value
 
 
 @wp.func
 def _sure_side(n: wp.vec3d, sizes: wp.vec3d, e: wp.vec3d, a: wp.vec3d):
-    """Return (sign, value) of n . (e x a); sign 0 if doubles do not decide it."""
-    value = dot(n, cross(e, a))
-    side = int(0)
-    if wp.abs(value) > SIDE_ERROR * dot_size(sizes, cross_size(e, a)):
-        side = wp.where(value > ZERO, 1, -1)
-    return side, value
+    """Return (sign, value) of n . (e x a), by doubles; sign 0 if it is unsure."""
+    value = wp.dot(n, wp.cross(e, a))
+    return _sign_beyond(value, SIDE_ERROR * floats.dot_size(sizes, floats.cross_size(e, a))), value
 
 
 @wp.func
 def _sure_corner(off: wp.vec3d, e: wp.vec3d, f: wp.vec3d):
     """Return whether a point, `off` from the corner of edges e and f, is surely beyond it."""
-    margin = SIDE_ERROR * largest(off)
-    return dot(e, off) < -margin * largest(e) and dot(f, off) < -margin * largest(f)
+    margin = SIDE_ERROR * floats.largest(off)
+    beyond = wp.dot(e, off) < -margin * floats.largest(e)
+    return beyond and wp.dot(f, off) < -margin * floats.largest(f)
 
 
 @wp.func
-def _has_below(v: wp.vec3d, least: wp.float64):
-    """Return whether a component is not 0, but smaller than `least`."""
+def _has_below(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, least: wp.float64):
+    """Return whether a component of three vectors is not 0, but smaller than `least`."""
     below = bool(False)
     for i in range(3):
-        x = wp.abs(v[i])
-        below = below or (x > ZERO and x < least)
+        x, y, z = wp.abs(a[i]), wp.abs(b[i]), wp.abs(c[i])
+        below = below or (x > ZERO and x < least) or (y > ZERO and y < least)
+        below = below or (z > ZERO and z < least)
     return below
 
 
@@ -180,44 +130,6 @@ def _has_below(v: wp.vec3d, least: wp.float64):
 def _chosen(i: int, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d):
     """Return one of three points, by its number."""
     return wp.where(i == 0, a, wp.where(i == 1, b, c))
-
-
-@wp.func
-def _close_sides(
-    p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: wp.vec3d,
-    n_low: wp.vec3d, n_size: wp.vec3d,
-):  # fmt: skip
-    """Return the sides of three edges that p is on, and the weights of the vertices."""
-    # The signs are 0, and so are weights, where double-doubles do not decide.
-    s0, s1, s2, w0, w1, w2 = int(0), int(0), int(0), f8(0.0), f8(0.0), f8(0.0)
-    if largest(n) > FLAT * largest(n_size):
-        a, a_low = difference(p, v0, k)
-        b, b_low = difference(p, v1, k)
-        c, c_low = difference(p, v2, k)
-        e, e_low = difference(v1, v0, k)
-        s0, w2 = _side_of_edge(n, n_low, e, e_low, a, a_low)
-        f, f_low = difference(v2, v1, k)
-        s1, w0 = _side_of_edge(n, n_low, f, f_low, b, b_low)
-        g, g_low = difference(v0, v2, k)
-        s2, w1 = _side_of_edge(n, n_low, g, g_low, c, c_low)
-    return s0, s1, s2, w0, w1, w2
-
-
-@wp.func
-def _with_weights(nearest: Measured, u: wp.float64, v: wp.float64):
-    nearest.u = u
-    nearest.v = v
-    return nearest
-
-
-@wp.func
-def _nearer(best: Measured, other: Measured, u: wp.float64, v: wp.float64):
-    """Return the nearer of two, the first of equal ones; u and v are the weights of `other`."""
-    if scale_by(other.distance, other.exponent - best.exponent) < best.distance:
-        other.sure = other.sure and best.sure
-        return _with_weights(other, u, v)
-    best.sure = best.sure and other.sure
-    return best
 
 
 def _nearest_on(by_sums: bool) -> Any:
@@ -228,69 +140,67 @@ def _nearest_on(by_sums: bool) -> Any:
         """Return the distance to an edge; `u` is the weight of b at the nearest point."""
         nearest = Measured()
         nearest.sure = True
-        pa, pa_low, i = _off(p, a)
-        pb, pb_low, j = _off(p, b)
-        e, e_low, k = _off(b, a)
-        at_a, at_b = dot(pa, e), dot(pb, e)
+        pa, i = _off(p, a)
+        pb, j = _off(p, b)
+        e, k = _off(b, a)
+        edge = floats.high(e)
+        at_a, at_b = wp.dot(floats.high(pa), edge), wp.dot(floats.high(pb), edge)
         if at_a <= ZERO or at_b >= ZERO:
-            near, low, shift = pa, pa_low, i
-            nearest.u = ZERO
+            near, shift = pa, i
             if at_a > ZERO:
-                near, low, shift = pb, pb_low, j
+                near, shift = pb, j
                 nearest.u = ONE
-            square, scale = _square_of(near, low)
+            square, scale = _square_of(near)
             nearest.distance = _root_of(square)
             nearest.exponent = scale + shift
             return nearest
-        nearest.u = wp.min(scale_by(at_a / dot(e, e), i - k), ONE)
-        across, low = dd_cross(pa, pa_low, e, e_low)
-        shift = i + k
-        if largest(across) < KEPT * largest(cross_size(pa, e)) + UNDERFLOW:
+        nearest.u = wp.min(floats.scale_by(at_a / wp.dot(edge, edge), i - k), ONE)
+        across, shift = floats.dd_cross(pa, e), i + k
+        size = floats.largest(floats.cross_size(floats.high(pa), edge))
+        if floats.largest(floats.high(across)) < KEPT * size + UNDERFLOW:
             # A point on the line, or next to it.
             nearest.sure = by_sums
             if by_sums:
-                fits, across, low, shift = _exact_cross(p, a, b)
+                fits, across, shift = _exact_cross(p, a, b)
                 nearest.sure = fits
-                if largest(across) == ZERO:
+                if floats.largest(floats.high(across)) == ZERO:
                     return nearest
-        square, scale = _square_of(across, low)
-        length, e_scale = _square_of(e, e_low)
-        nearest.distance = _root_of(dd_div(square, length))
+        square, scale = _square_of(across)
+        length, e_scale = _square_of(e)
+        nearest.distance = _root_of(floats.dd_div(square, length))
         nearest.exponent = scale - e_scale + shift - k
         return nearest
 
     @wp.func
     def _to_plane(
-        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, n: wp.vec3d,
-        n_low: wp.vec3d, n_size: wp.vec3d,
+        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: int, n: dd3,
+        n_size: wp.vec3d,
     ):  # fmt: skip
-        """Return the distance to the plane of a face, whose normal is that of `_double_area`."""
+        """Return the distance to the plane of a face; its normal n is multiplied by 2**(2 k)."""
         nearest = Measured()
-        a, a_low = difference(p, v0, k)
-        volume = dd_dot(n, n_low, a, a_low)
-        e, f = -THRICE * k, -TWICE * k
-        nearest.sure = not (largest(n) < KEPT * largest(n_size))
-        if wp.abs(volume[0]) < KEPT * dot_size(n_size, a):
+        a = floats.difference(p, v0, k)
+        volume = floats.dd_dot(n, a)
+        e, f = -3 * k, -2 * k
+        nearest.sure = not (floats.largest(floats.high(n)) < KEPT * floats.largest(n_size))
+        if wp.abs(volume[0]) < KEPT * floats.dot_size(n_size, floats.high(a)):
             # A point in the plane, or next to it.
             fits = by_sums
             if by_sums:
-                b, b_low = difference(v1, v0, NONE)
-                c, c_low = difference(v2, v0, NONE)
-                a, a_low = difference(p, v0, NONE)
-                fits, volume, e = exact_sum(b, b_low, c, c_low, a, a_low, True)
+                b, c = floats.difference(v1, v0, 0), floats.difference(v2, v0, 0)
+                fits, volume, e = exact_sum(b, c, floats.difference(p, v0, 0), True)
             nearest.sure = nearest.sure and fits
         if volume[0] == ZERO:
             return nearest
-        shift = exponent(wp.abs(volume[0]))
-        volume = volume * power_of_two(-shift)
-        square, scale = _square_of(n, n_low)
-        nearest.distance = _root_of(dd_div(dd_mul(volume, volume), square))
+        shift = floats.exponent(wp.abs(volume[0]))
+        volume = volume * floats.power_of_two(-shift)
+        square, scale = _square_of(n)
+        nearest.distance = _root_of(floats.dd_div(floats.dd_mul(volume, volume), square))
         nearest.exponent = shift + e - scale - f
         return nearest
 
     @wp.func
     def _by_region(
-        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: wp.int64, s: wp.float64
+        p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: int, s: wp.float64
     ):  # fmt: skip
         """Return the nearest point, by the Voronoi region of the triangle that p is in.
 
@@ -299,56 +209,66 @@ def _nearest_on(by_sums: bool) -> Any:
         """
         a, b, c = (p - v0) * s, (p - v1) * s, (p - v2) * s
         ab, bc, ca = (v1 - v0) * s, (v2 - v1) * s, (v0 - v2) * s
-        # Of a sure corner, its number.
-        corner, u, v = int(-1), wp.float64(0.0), wp.float64(0.0)
-        if _sure_corner(a, ab, -ca):
-            corner = 0
-        elif _sure_corner(b, bc, -ab):
-            corner = 1
-            u = ONE
-        elif _sure_corner(c, ca, -bc):
-            corner = 2
-            v = ONE
+        # A point is surely beyond one corner at most.
+        corner = wp.where(_sure_corner(a, ab, -ca), 0, -1)
+        corner = wp.where(_sure_corner(b, bc, -ab), 1, corner)
+        corner = wp.where(_sure_corner(c, ca, -bc), 2, corner)
         if corner >= 0:
-            return _with_weights(_to_corner(p, _chosen(corner, v0, v1, v2), k), u, v)
-        n, sizes = cross(ab, -ca), cross_size(ab, -ca)
+            square, scale = _square_of(floats.difference(p, _chosen(corner, v0, v1, v2), k))
+            u, v = wp.where(corner == 1, ONE, ZERO), wp.where(corner == 2, ONE, ZERO)
+            return Measured(_root_of(square), scale - k, u, v, True)  # type: ignore[call-arg]
+        n, sizes = wp.cross(ab, -ca), floats.cross_size(ab, -ca)
         s0, w2 = _sure_side(n, sizes, ab, a)
         s1, w0 = _sure_side(n, sizes, bc, b)
         s2, w1 = _sure_side(n, sizes, ca, c)
         total = w0 + w1 + w2
-        in_face = s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * dot_size(sizes, sizes)
+        in_face = s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * floats.dot_size(sizes, sizes)
         # Beyond one edge and between its ends: it has the nearest point. Otherwise a bit for each
         # edge that may have it.
         edges, at_border = int(0), bool(False)
-        if s0 < 0 and dot(ab, a) > ZERO and dot(-ab, b) > ZERO:
+        if s0 < 0 and wp.dot(ab, a) > ZERO and wp.dot(-ab, b) > ZERO:
             edges = 1
-        elif s1 < 0 and dot(bc, b) > ZERO and dot(-bc, c) > ZERO:
+        elif s1 < 0 and wp.dot(bc, b) > ZERO and wp.dot(-bc, c) > ZERO:
             edges = 2
-        elif s2 < 0 and dot(ca, c) > ZERO and dot(-ca, a) > ZERO:
+        elif s2 < 0 and wp.dot(ca, c) > ZERO and wp.dot(-ca, a) > ZERO:
             edges = 4
         if in_face or edges == 0:
-            n, n_low, sizes = _double_area(v0, v1, v2, k)
+            # The normal by double-doubles, and the sizes of its terms, times 2**(2 k).
+            e, f = floats.difference(v1, v0, k), floats.difference(v2, v0, k)
+            area, areas = floats.dd_cross(e, f), floats.cross_size(floats.high(e), floats.high(f))
             if not in_face:
-                s0, s1, s2, w0, w1, w2 = _close_sides(p, v0, v1, v2, k, n, n_low, sizes)
+                # Flat faces are treated as their edges: no side is decided.
+                s0, s1, s2 = 0, 0, 0
+                if floats.largest(floats.high(area)) > FLAT * floats.largest(areas):
+                    s0, w2 = _side_of_edge(area, p, v0, v1, k)
+                    s1, w0 = _side_of_edge(area, p, v1, v2, k)
+                    s2, w1 = _side_of_edge(area, p, v2, v0, k)
                 total = w0 + w1 + w2
                 in_face = s0 > 0 and s1 > 0 and s2 > 0
                 at_border = s0 * s1 * s2 == 0
                 edges = wp.where(s0 <= 0, 1, 0) + wp.where(s1 <= 0, 2, 0) + wp.where(s2 <= 0, 4, 0)
             if in_face:
-                nearest = _to_plane(p, v0, v1, v2, k, n, n_low, sizes)
-                return _with_weights(nearest, w1 / total, w2 / total)
+                nearest = _to_plane(p, v0, v1, v2, k, area, areas)
+                nearest.u = w1 / total
+                nearest.v = w2 / total
+                return nearest
         best, sides = Measured(), int(3)
         best.distance = f8(wp.inf)
         best.sure = True
-        # One call, as each is a copy of all that it does.
+        # One call for all edges, as each is a copy of all that it does.
         for j in range(sides):
             if (edges >> j) % 2 == 1:
                 other = _to_edge(p, _chosen(j, v0, v1, v2), _chosen((j + 1) % 3, v0, v1, v2))
-                u = wp.where(j == 0, other.u, wp.where(j == 1, ONE - other.u, ZERO))
-                v = wp.where(j == 0, ZERO, wp.where(j == 1, other.u, ONE - other.u))
-                best = _nearer(best, other, u, v)
+                sure, t = best.sure and other.sure, other.u
+                # The first of edges that are as near.
+                shift = other.exponent - best.exponent
+                if floats.scale_by(other.distance, shift) < best.distance:
+                    best = other
+                    best.u = wp.where(j == 0, t, wp.where(j == 1, ONE - t, ZERO))
+                    best.v = wp.where(j == 0, ZERO, wp.where(j == 1, t, ONE - t))
+                best.sure = sure
         at_border = at_border and best.distance > ZERO
-        if at_border and scale_by(best.distance, best.exponent + k) < NEAR:
+        if at_border and floats.scale_by(best.distance, best.exponent + k) < NEAR:
             best.sure = False
         return best
 
@@ -357,20 +277,19 @@ def _nearest_on(by_sums: bool) -> Any:
         """Return the nearest point (1-u-v) v0 + u v1 + v v2, its distance as a double."""
         nearest = Measured()
         a, b, c = p - v0, p - v1, p - v2
-        ab, bc, ca = v1 - v0, v2 - v1, v0 - v2
-        size = wp.max(largest(a), wp.max(largest(b), largest(c)))
+        size = wp.max(floats.largest(a), wp.max(floats.largest(b), floats.largest(c)))
         if size == ZERO:
             nearest.sure = True
             return nearest
+        # Numbers whose products could over- or underflow are left to the CPU.
         least = size * UNLIKE
-        unlike = _has_below(a, least) or _has_below(b, least) or _has_below(c, least)
-        unlike = unlike or _has_below(ab, least) or _has_below(bc, least) or _has_below(ca, least)
+        unlike = _has_below(a, b, c, least) or _has_below(v1 - v0, v2 - v1, v0 - v2, least)
         if size < GREAT and not unlike:
-            k = wp.min(-exponent(size), MOST)
-            nearest = _by_region(p, v0, v1, v2, k, power_of_two(k))
+            k = wp.min(-floats.exponent(size), 1022)
+            nearest = _by_region(p, v0, v1, v2, k, floats.power_of_two(k))
             d = nearest.distance
             if d > ZERO:
-                d = wp.min(wp.max(scale_by(d, nearest.exponent), SMALLEST), LARGEST)
+                d = wp.min(wp.max(floats.scale_by(d, nearest.exponent), SMALLEST), LARGEST)
             nearest.distance = wp.where(d > ZERO, d, ZERO)
         return nearest
 

@@ -11,37 +11,13 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import (
-    DD_ERROR,
-    INF,
-    ONE,
-    TWO,
-    ZERO,
-    cross,
-    cross_size,
-    difference,
-    dot,
-    dot_size,
-    exponent,
-    f8,
-    i8,
-    largest,
-    power_of_two,
-    round_quotient,
-    scale_by,
-    sign_of,
-    sized_cross,
-    sized_dot,
-)
-from bvh.devices.exact.volumes import exact_volume
+from bvh.devices.exact import floats
+from bvh.devices.exact.floats import DD_ERROR, INF, ONE, TWO, ZERO, dd3, f8
+from bvh.devices.exact.volumes import exact_sum
 from bvh.geometry.arithmetic import edge_sides
 
-SIDE_ERROR, REACH = f8(edge_sides.SIDE_ERROR), i8(edge_sides.REACH)
-NONE = i8(0)
-# Exponents of `scaled_ray`.
-MOST_EXPONENT, FLOOR_EXPONENT, TWICE = i8(1022), i8(1064), i8(2)
-# Exponents of quotients that are normal doubles, and bounds of the filters of weights.
-NORMAL_LOW, NORMAL_HIGH = i8(-1020), i8(1020)
+SIDE_ERROR, REACH = f8(edge_sides.SIDE_ERROR), edge_sides.REACH
+# Bounds of the filters of weights.
 WEIGHT_SHARE, WEIGHT_FLOOR = f8(2.0**54 * 2.0**-100), f8(2.0**-700)
 
 
@@ -51,75 +27,61 @@ def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
 
     The floor is inf if the ray is too large or too small for filters.
     """
-    e = exponent(wp.max(largest(o), reach))
-    k = wp.min(exponent(largest(d)), MOST_EXPONENT)
+    e = floats.exponent(wp.max(floats.largest(o), reach))
+    k = wp.min(floats.exponent(floats.largest(d)), 1022)
     scaled = d
     floor = INF
     if e >= -REACH and e <= REACH:
-        s, q = power_of_two(-k), power_of_two(-TWICE * e)
-        scaled = wp.vec3d((d[0] * s) * q, (d[1] * s) * q, (d[2] * s) * q)
-        floor = power_of_two(TWICE * wp.abs(e) - FLOOR_EXPONENT)
+        scaled = (d * floats.power_of_two(-k)) * floats.power_of_two(-2 * e)
+        floor = floats.power_of_two(2 * wp.abs(e) - 1064)
     return scaled, floor, e, k
 
 
 @wp.func
 def unit_of(d: wp.vec3d):
     """Return (d', k) with d = 2**k d' and d' of size about 1, so that its volumes are exact."""
-    k = wp.min(wp.max(exponent(largest(d)), -MOST_EXPONENT), MOST_EXPONENT)
-    return d * power_of_two(-k), k
-
-
-@wp.func
-def close_edge_side(
-    o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
-):  # fmt: skip
-    """Return (decided, sign of d . ((a-o) x (b-o))), by doubles, then by double-doubles."""
-    p, q = a - o, b - a
-    value = dot(d_scaled, cross(p, q))
-    decided = wp.abs(value) > SIDE_ERROR * dot_size(d_scaled, cross_size(p, q)) + floor
-    if not decided:
-        p, p_low = difference(a, o, NONE)
-        q, q_low = difference(b, a, NONE)
-        m, m_low, sizes = sized_cross(d_scaled, wp.vec3d(), p, p_low)
-        close, size = sized_dot(m, m_low, sizes, q, q_low)
-        value = close[0]
-        decided = wp.abs(value) > TWO * DD_ERROR * size + floor
-    return decided, sign_of(value)
-
-
-@wp.func
-def edge_side(
-    o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
-):  # fmt: skip
-    """Return (decided, sign of d . ((a-o) x (b-o))), at last by the exact volume."""
-    decided, side = close_edge_side(o, d, d_scaled, floor, a, b)
-    if not decided:
-        p, p_low = difference(a, o, NONE)
-        q, q_low = difference(b, a, NONE)
-        unit, _ = unit_of(d)
-        decided, volume = exact_volume(p, p_low, q, q_low, unit, wp.vec3d())
-        side = sign_of(volume[0])
-    return decided, side
+    k = wp.min(wp.max(floats.exponent(floats.largest(d)), -1022), 1022)
+    return floats.unrounded(d * floats.power_of_two(-k)), k
 
 
 @wp.func
 def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     """Return (decided, side) of an edge on the ray when that is moved (see `tree.edge_rule`)."""
-    q, q_low = difference(b, a, NONE)
     unit, _ = unit_of(d)
     sure, side, axes = bool(True), int(0), int(3)
     for axis in range(axes):
         if sure and side == 0:
-            along = wp.vec3d()
-            along[axis] = ONE
-            decided, value = exact_volume(unit, wp.vec3d(), q, q_low, along, wp.vec3d())
+            along = dd3()
+            along[axis, 0] = ONE
+            decided, value, _ = exact_sum(unit, floats.difference(b, a, 0), along, False)
             sure = decided
-            side = sign_of(value[0])
+            side = floats.sign_of(value[0])
     return sure, side
 
 
-def _triangle_side(edge_side: Any, by_rule: bool) -> Any:
-    """Return a function of triangles from one of edges; `by_rule`, it knows the edge rule."""
+def _triangle_side(by_sums: bool) -> Any:
+    """Return a function of rays and triangles; with `by_sums` it knows the edge rule, too."""
+
+    @wp.func
+    def edge_side(
+        o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
+    ):  # fmt: skip
+        """Return (decided, sign of d . ((a-o) x (b-o))): by doubles, double-doubles, exact sums."""
+        value = wp.dot(d_scaled, wp.cross(a - o, b - a))
+        size = floats.dot_size(d_scaled, floats.cross_size(a - o, b - a))
+        decided = wp.abs(value) > SIDE_ERROR * size + floor
+        if not decided:
+            p, q = floats.difference(a, o, 0), floats.difference(b, a, 0)
+            m, sizes = floats.sized_cross(floats.unrounded(d_scaled), p)
+            close, close_size = floats.sized_dot(m, sizes, q)
+            value = close[0]
+            decided = wp.abs(value) > TWO * DD_ERROR * close_size + floor
+            if by_sums:
+                if not decided:
+                    unit, _ = unit_of(d)
+                    decided, close, _ = exact_sum(p, q, unit, False)
+                    value = close[0]
+        return decided, floats.sign_of(value)
 
     @wp.func
     def triangle_side(
@@ -140,7 +102,7 @@ def _triangle_side(edge_side: Any, by_rule: bool) -> Any:
                 decided, side = edge_side(o, d, d_scaled, floor, a, b)
                 positive = positive or (decided and side > 0)
                 negative = negative or (decided and side < 0)
-                if by_rule:
+                if by_sums:
                     if once != 0 and decided and side == 0:
                         decided, side = _moved_side(d, a, b)
                 sure = sure and decided
@@ -158,7 +120,7 @@ def _triangle_side(edge_side: Any, by_rule: bool) -> Any:
     return triangle_side
 
 
-triangle_side, close_side = _triangle_side(edge_side, True), _triangle_side(close_edge_side, False)
+close_side, triangle_side = _triangle_side(False), _triangle_side(True)
 
 
 @wp.struct
@@ -169,16 +131,12 @@ class Volumes:
     direction, scaled by 2**-k. With n = p x q, t is (n . a) / (n . r) * 2**`shift`.
     """
 
-    a: wp.vec3d
-    a_low: wp.vec3d
-    p: wp.vec3d
-    p_low: wp.vec3d
-    q: wp.vec3d
-    q_low: wp.vec3d
-    r: wp.vec3d
-    n: wp.vec3d
-    n_low: wp.vec3d
-    sizes: wp.vec3d
+    a: dd3
+    p: dd3
+    q: dd3
+    r: dd3
+    n: dd3
+    sizes: wp.vec3d  # of n
     along: wp.vec2d  # n . a
     along_size: wp.float64
     total: wp.vec2d  # n . r
@@ -187,41 +145,44 @@ class Volumes:
     u_size: wp.float64
     of_v: wp.vec2d  # (r x a) . p
     v_size: wp.float64
-    shift: wp.int64
+    shift: int
     in_range: wp.bool  # whether sizes are those that filters serve
 
 
 @wp.func
 def volumes_of(
-    o: wp.vec3d, d: wp.vec3d, e: wp.int64, k: wp.int64, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
+    o: wp.vec3d, d: wp.vec3d, e: int, k: int, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
 ):  # fmt: skip
     """Return the volumes of a ray and a triangle; e and k are of `scaled_ray`."""
-    none = wp.vec3d()
-    a, a_low = difference(v0, o, -e)
-    p, p_low = difference(v1, v0, -e)
-    q, q_low = difference(v2, v0, -e)
-    r = d * power_of_two(-k)
-    n, n_low, sizes = sized_cross(p, p_low, q, q_low)
-    m, m_low, m_sizes = sized_cross(r, none, a, a_low)
-    along, along_size = sized_dot(n, n_low, sizes, a, a_low)
-    total, total_size = sized_dot(n, n_low, sizes, r, none)
-    of_u, u_size = sized_dot(m, m_low, m_sizes, q, q_low)
-    of_v, v_size = sized_dot(m, m_low, m_sizes, p, p_low)
+    a = floats.difference(v0, o, -e)
+    p, q = floats.difference(v1, v0, -e), floats.difference(v2, v0, -e)
+    r = floats.unrounded(d * floats.power_of_two(-k))
+    n, sizes = floats.sized_cross(p, q)
+    m, m_sizes = floats.sized_cross(r, a)
+    along, along_size = floats.sized_dot(n, sizes, a)
+    total, total_size = floats.sized_dot(n, sizes, r)
+    of_u, u_size = floats.sized_dot(m, m_sizes, q)
+    of_v, v_size = floats.sized_dot(m, m_sizes, p)
     in_range = e >= -REACH and e <= REACH and total_size > ZERO
     return Volumes(  # type: ignore[call-arg]
-        a, a_low, p, p_low, q, q_low, r, n, n_low, sizes, along, along_size, total, total_size,
+        a, p, q, r, n, sizes, along, along_size, total, total_size,
         -of_u, u_size, of_v, v_size, e - k, in_range,
     )  # fmt: skip
 
 
 @wp.func
+def is_normal(k: int):
+    """Return whether a quotient of this exponent is a normal double."""
+    return k > -1020 and k < 1020
+
+
+@wp.func
 def scaled_quotient(
-    n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64, e: wp.int64
+    n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64, e: int
 ):  # fmt: skip
     """Return (decided, n / d * 2**e), correctly rounded if decided: a normal double."""
-    decided, t = round_quotient(n, n_size, d, d_size)
-    f = exponent(t) + e
-    return decided and f > NORMAL_LOW and f < NORMAL_HIGH, scale_by(t, e)
+    decided, t = floats.round_quotient(n, n_size, d, d_size)
+    return decided and is_normal(floats.exponent(t) + e), floats.scale_by(t, e)
 
 
 @wp.func
@@ -243,35 +204,10 @@ def weights_of(x: Volumes):
     u_sure, v_sure = wp.bool(sure), wp.bool(sure)
     if x.in_range and not sure:
         # As `details_at_edge`: both are rounded correctly.
-        decided, w = round_quotient(x.of_u, x.u_size, x.total, x.total_size)
+        decided, w = floats.round_quotient(x.of_u, x.u_size, x.total, x.total_size)
         u_sure = decided and is_sided(x)
         u = w
-        decided, w = round_quotient(x.of_v, x.v_size, x.total, x.total_size)
+        decided, w = floats.round_quotient(x.of_v, x.v_size, x.total, x.total_size)
         v_sure = decided and is_sided(x)
         v = w
     return u_sure, u, v_sure, v
-
-
-@wp.func
-def exact_quotient(sure: bool, value: wp.vec2d, total_sure: bool, total: wp.vec2d):
-    """Return (decided, quotient) of two exact volumes, correctly rounded."""
-    decided, t = round_quotient(value, wp.abs(value[0]), total, wp.abs(total[0]))
-    if sure and total_sure and value[0] == ZERO:
-        return True, f8(0.0)
-    return sure and total_sure and decided, t
-
-
-@wp.func
-def shifted(decided: bool, t: wp.float64, shift: wp.int64):
-    """Return (decided, t * 2**-shift): 0 or a normal double if decided."""
-    f = exponent(t) - shift
-    decided = decided and ((f > NORMAL_LOW and f < NORMAL_HIGH) or t == ZERO)
-    return decided, scale_by(t, -shift)
-
-
-@wp.func
-def volumes_for_details(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return the volumes of a ray and a triangle, scaled by these alone, as `exact_details` has."""
-    reach = wp.max(largest(v0), wp.max(largest(v1), largest(v2)))
-    _scaled, _floor, e, k = scaled_ray(o, d, reach)
-    return volumes_of(o, d, e, k, v0, v1, v2)

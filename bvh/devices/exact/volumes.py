@@ -9,25 +9,16 @@ Shewchuk 1997, "Adaptive precision floating-point arithmetic", section 2.
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import (
-    ONE,
-    ZERO,
-    exponent,
-    f8,
-    fast_two_sum,
-    i8,
-    power_of_two,
-    two_product,
-    two_sum,
-)
+from bvh.devices.exact import floats
+from bvh.devices.exact.floats import ONE, ZERO, dd3, f8
 from bvh.geometry.arithmetic import exact_sums
 
 # Six terms of a determinant, eight products of a term's high and low parts, four doubles a product.
 # Steps that take limbs off add a few.
-PRODUCTS = wp.constant(6 * 8 * 4)
+PRODUCTS = 6 * 8 * 4
 COMPONENTS = 6 * 8 * 4 + 8
 LIMB = f8(2.0**32)
-LOWEST = i8(-exact_sums.BASE)
+LOWEST = -exact_sums.BASE
 Expansion = wp.types.vector(length=COMPONENTS, dtype=wp.float64)
 
 # Numbers of other sizes are left to the CPU: of these no product of three overflows, and none loses
@@ -36,37 +27,28 @@ LEAST, MOST = f8(2.0**-280), f8(2.0**280)
 
 
 @wp.func
-def is_moderate(v: wp.vec3d):
-    """Return whether every component is zero, or a number whose products are exact."""
+def is_moderate(v: dd3):
+    """Return whether every part is zero, or a number whose products are exact."""
     fits = bool(True)
     for i in range(3):
-        x = wp.abs(v[i])
-        fits = fits and (x == ZERO or (x > LEAST and x < MOST))
+        for k in range(2):
+            x = wp.abs(v[i, k])
+            fits = fits and (x == ZERO or (x > LEAST and x < MOST))
     return fits
 
 
 @wp.func
-def _part(v: wp.vec3d, low: wp.vec3d, i: int, is_low: int):
-    """Return the high or the low part of a component of a vector of double-doubles."""
-    return wp.where(is_low != 0, low[i], v[i])
-
-
-@wp.func
-def exact_sum(
-    p: wp.vec3d, p_low: wp.vec3d, q: wp.vec3d, q_low: wp.vec3d, r: wp.vec3d, r_low: wp.vec3d,
-    cut: bool,
-):  # fmt: skip
+def exact_sum(p: dd3, q: dd3, r: dd3, cut: bool):
     """Return (decided, double-double, exponent) of the volume r . (p x q); its sign is exact.
 
     The value is good to 2**-103 of itself, and the exponent 0. With `cut` both are, bit for bit,
     those of `exact_sums.leading`: the three highest limbs of 32 bits, from a multiple of 2**32 on.
     """
     # All is in one function: passing an expansion copies it, which takes longer than the sum.
-    fits = is_moderate(p) and is_moderate(p_low) and is_moderate(q) and is_moderate(q_low)
-    fits = fits and is_moderate(r) and is_moderate(r_low)
+    fits = is_moderate(p) and is_moderate(q) and is_moderate(r)
     e = Expansion()
-    n, k, limb, sign = int(0), int(0), wp.int64(0), wp.float64(1.0)
-    high, low, part = wp.float64(0.0), wp.float64(0.0), wp.float64(0.0)
+    n, k, limb, sign = int(0), int(0), int(0), wp.float64(1.0)
+    total, part = wp.vec2d(), wp.float64(0.0)
     limbs = wp.vec3d()
     # Three times two steps that take limbs off follow the products of 48 terms, four numbers each.
     last = wp.where(fits, wp.where(cut, PRODUCTS + 6, PRODUCTS), 0)
@@ -77,32 +59,32 @@ def exact_sum(
             # parts. The exact product of three doubles is the sum of four.
             term, number = step // 4, step % 4
             i, odd, parts = term % 3, (term // 3) % 2, term // 6
-            a = _part(p, p_low, (i + 1 + odd) % 3, parts & 1)
-            b = _part(q, q_low, (i + 2 - odd) % 3, parts & 2)
-            c = _part(r, r_low, i, parts & 4)
+            a = p[(i + 1 + odd) % 3, parts & 1]
+            b = q[(i + 2 - odd) % 3, (parts >> 1) & 1]
+            c = r[i, (parts >> 2) & 1]
             c = wp.where(odd != 0, -c, c)
-            product, rest = two_product(a, b)
+            product, rest = floats.two_product(a, b)
             product = wp.where(number < 2, rest, product)
-            product, rest = two_product(product, c)
+            product, rest = floats.two_product(product, c)
             x = wp.where(number % 2 == 0, rest, product)
         else:
             if step == PRODUCTS:
-                sign = wp.where(high < ZERO, -ONE, ONE)
+                sign = wp.where(total[0] < ZERO, -ONE, ONE)
                 for i in range(n):
                     e[i] = sign * e[i]
-                high = sign * high
+                total = sign * total
                 # The highest bit of the sum, which may have been rounded up to a power of two.
-                top = exponent(high)
-                if sign * low < ZERO and high == power_of_two(top):
-                    top -= i8(1)
-                limb = top >> i8(5)
-            unit = power_of_two((limb - i8(k)) << i8(5))
+                top = floats.exponent(total[0])
+                if total[1] < ZERO and total[0] == floats.power_of_two(top):
+                    top -= 1
+                limb = top >> 5
+            unit = floats.power_of_two((limb - k) << 5)
             if step % 2 == 0:
-                part = wp.floor(high / unit)
+                part = wp.floor(total[0] / unit)
                 x = -part * unit
             else:
                 # A negative rest: the limb was rounded up, so it is lowered by one.
-                if high < ZERO:
+                if total[0] < ZERO:
                     part -= ONE
                     x = unit
                 limbs[k] = part
@@ -111,7 +93,7 @@ def exact_sum(
         if x != ZERO:
             count = int(0)
             for i in range(n):
-                s, rest = two_sum(x, e[i])
+                s, rest = floats.two_sum(x, e[i])
                 x = s
                 if rest != ZERO:
                     e[count] = rest
@@ -122,28 +104,19 @@ def exact_sum(
             n = count
         if step >= PRODUCTS - 1:
             # From the largest component down, until the sum is not a double; then add the others.
-            high, low = wp.float64(0.0), wp.float64(0.0)
+            total = wp.vec2d()
             i = n - 1
-            while i >= 0 and low == ZERO:
-                high, low = fast_two_sum(high, e[i])
+            while i >= 0 and total[1] == ZERO:
+                total = floats.fast_two_sum(total[0], e[i])
                 i -= 1
             rest = wp.float64(0.0)
             for j in range(i + 1):
                 rest += e[j]
-            high, low = fast_two_sum(high, low + rest)
+            total = floats.fast_two_sum(total[0], total[1] + rest)
     if not cut:
-        return fits, wp.vec2d(high, low), i8(0)
+        return fits, total, 0
     if limbs[0] == ZERO:
         return fits, wp.vec2d(), LOWEST
-    high, low = fast_two_sum(sign * LIMB * limbs[0], sign * limbs[1])
-    high, low = fast_two_sum(high, low + (sign / LIMB) * limbs[2])
-    return fits, wp.vec2d(high, low), (limb - i8(1)) << i8(5)
-
-
-@wp.func
-def exact_volume(
-    p: wp.vec3d, p_low: wp.vec3d, q: wp.vec3d, q_low: wp.vec3d, r: wp.vec3d, r_low: wp.vec3d
-):  # fmt: skip
-    """Return (decided, double-double) of the volume r . (p x q), with its exact sign."""
-    fits, value, _ = exact_sum(p, p_low, q, q_low, r, r_low, False)
-    return fits, value
+    total = floats.fast_two_sum(sign * LIMB * limbs[0], sign * limbs[1])
+    total = floats.fast_two_sum(total[0], total[1] + (sign / LIMB) * limbs[2])
+    return fits, total, (limb - 1) << 5

@@ -46,20 +46,20 @@ class Plan(NamedTuple):
 @functools.cache
 def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
     """Return the kernels of a query; a function, as what nobody calls needs no code."""
-    if goal == int(marks.NEAREST):
+    if goal == marks.NEAREST:
         close, exact = map(closest_function, (close_on_triangle, nearest_on_triangle))
         search = search_kernel(nearest_function(min(size, STACK)))
         if not every:
             return Plan(search, (), (stage_of(exact, 255, marks.DECIDE),))
         first = stage_of(close, 168, marks.DECIDE, marks.DECIDE_BY_SUMS)
         return Plan(search, (first,), (stage_of(exact, 255, marks.DECIDE_BY_SUMS),))
-    each = goal in (int(marks.COUNT), int(marks.LIST))
+    each = goal in (marks.COUNT, marks.LIST)
     of_all, sums = in_scene or each, by_sums(marks.DECIDE, marks.ALL_RAYS, True)
     doubles: Kernels = ()
     if every:
-        doubles = by_doubles(of_all, goal == int(marks.LIST))
+        doubles = by_doubles(of_all, goal == marks.LIST)
         sums = by_sums(marks.DECIDE_BY_SUMS, marks.MEASURE_BY_SUMS, of_all)
-    if goal == int(marks.COUNT):
+    if goal == marks.COUNT:
         # Nothing is measured.
         doubles, sums = doubles[:2], sums[:1]
     return Plan(search_kernel(search_function(size, in_scene, each)), doubles, sums)
@@ -96,7 +96,7 @@ class Stages:
         """Run all stages for all rays, or for some `rows`; return which of them are left."""
         work, (target, rays, query, columns) = self.work, given
         left: dict[int, list[Any]] = {queue: [np.empty(0, np.int32)] for queue in FINAL}
-        self._hold(min(count, self.chunk), bool(target.is_scene), query.goal == int(marks.NEAREST))
+        self._reserve(min(count, self.chunk), bool(target.is_scene), query.goal == marks.NEAREST)
         work.rows = rows
         for start in range(0, count, self.chunk):
             work.start, work.count = start, min(self.chunk, count - start)
@@ -119,7 +119,7 @@ class Stages:
             crowded = crowded[self.wider._run_plan(plan, given, len(crowded), some)]
         return np.concatenate([undecided, crowded])
 
-    def _hold(self, count: int, in_scene: bool, of_points: bool) -> None:
+    def _reserve(self, count: int, in_scene: bool, of_points: bool) -> None:
         """Make the arrays of `work` large enough for chunks of `count` rays or points."""
         wide = (self.kept, count)
         shapes: dict[str, Any] = {

@@ -14,33 +14,14 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, ONE, i8, nan
-from bvh.devices.exact.measures import (
-    Measures,
-    close_distance,
-    close_measures,
-    exact_distance,
-    exact_measures,
-    near_distance,
-    near_measures,
-)
-from bvh.devices.exact.triangles import close_side, scaled_ray, triangle_side, volumes_of
+from bvh.devices.exact import measures, triangles
+from bvh.devices.exact.floats import INF, ONE, ONE4, OPTIONS, i8, nan
 from bvh.devices.layout import Target
 from bvh.devices.stages import marks
 from bvh.devices.stages.moved import corners_of, face_of
-from bvh.devices.stages.work import (
-    OPTIONS,
-    Columns,
-    DeviceRays,
-    RayQuery,
-    Work,
-    put,
-    ray_of,
-    row_at,
-)
+from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work, put, ray_of, row_at
 
-ONE4 = wp.float32(1.0)
-I0, I1 = i8(0), i8(1)
+I1 = i8(1)
 
 
 @wp.func
@@ -56,31 +37,31 @@ def _insert(
     columns: Columns, i: int, filled: int, t: wp.float64, leaf: wp.int32, prim: wp.int32
 ):  # fmt: skip
     """Insert a hit of ray i into its sorted list; if that is full, the last drops out."""
-    first = columns.offsets[i]
-    at = first + wp.int64(filled)
-    full = at >= columns.offsets[i + 1]
-    if full:
-        at = columns.offsets[i + 1]
-    shifting = at > first
+    first, end = columns.offsets[i], columns.offsets[i + 1]
+    k = first + wp.int64(filled)
+    if k >= end:
+        k = end - I1
+        if not _comes_before(t, leaf, prim, columns.t[k], columns.leaf[k], columns.prim_id[k]):
+            return
+    shifting = k > first
     while shifting:
-        k = at - I1
-        shifting = _comes_before(t, leaf, prim, columns.t[k], columns.leaf[k], columns.prim_id[k])
+        j = k - I1
+        shifting = _comes_before(t, leaf, prim, columns.t[j], columns.leaf[j], columns.prim_id[j])
         if shifting:
-            if not full:
-                columns.t[at] = columns.t[k]
-                columns.leaf[at] = columns.leaf[k]
-                columns.prim_id[at] = columns.prim_id[k]
-            full = False
-            at = k
-            shifting = at > first
-    if not full:
-        columns.t[at] = t
-        columns.leaf[at] = leaf
-        columns.prim_id[at] = prim
+            columns.t[k] = columns.t[j]
+            columns.leaf[k] = columns.leaf[j]
+            columns.prim_id[k] = columns.prim_id[j]
+            k = j
+            shifting = k > first
+    columns.t[k] = t
+    columns.leaf[k] = leaf
+    columns.prim_id[k] = prim
 
 
 @wp.func
-def _write(target: Target, columns: Columns, row: wp.int64, leaf: int, prim: int, x: Measures):
+def _write(
+    target: Target, columns: Columns, row: wp.int64, leaf: int, prim: int, x: measures.Measures
+):  # fmt: skip
     """Write a hit, or the miss of a ray: prim_id and leaf -1."""
     missed = prim < 0
     columns.t[row] = wp.where(missed, INF, x.t)
@@ -128,7 +109,7 @@ def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
         """Find the closest or any hit of a ray, count or list hits; return whether all is sure."""
         i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
-        scaled, floor, e, k = scaled_ray(o, d, target.top.farthest)
+        scaled, floor, e, k = triangles.scaled_ray(o, d, target.top.farthest)
         decided = floor < INF
         # A product, as Warp would change the constant itself.
         best, best_prim, best_leaf, best_t = int(-1), int(-1), int(-1), ONE * INF
@@ -153,7 +134,7 @@ def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
                     decided = sure
                     hit = side != 0 and side != query.cull
                 if decided and hit:
-                    x = volumes_of(o, d, e, k, v0, v1, v2)
+                    x = triangles.volumes_of(o, d, e, k, v0, v1, v2)
                     sure, t = distance_of(x, o, d, v0, v1, v2)
                     decided = sure
                     if t >= q.t_min and t <= q.t_max:
@@ -166,18 +147,19 @@ def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
                             best_prim = prim
                             best_leaf = leaf
                             best_t = t
-        if decided:
-            if query.goal == marks.COUNT:
-                if of_all:
-                    columns.counts[i] += wp.int64(count)
-            elif query.goal == marks.LIST:
-                work.known[place] = marks.FOUND
-            else:
-                work.known[place] = wp.where(best >= 0, best, marks.MISSED)
-                if of_all:
-                    if target.is_scene != 0:
-                        work.leaves[0, place] = best_leaf
-        return decided
+        if not decided:
+            return False
+        if query.goal == marks.COUNT:
+            if of_all:
+                columns.counts[i] += wp.int64(count)
+        elif query.goal == marks.LIST:
+            work.known[place] = marks.FOUND
+        else:
+            work.known[place] = wp.where(best >= 0, best, marks.MISSED)
+            if of_all:
+                if target.is_scene != 0:
+                    work.leaves[0, place] = best_leaf
+        return True
 
     return decide
 
@@ -191,36 +173,35 @@ def measure_function(measures_of: Any, of_all: bool, of_lists: bool) -> Any:
     ):  # fmt: skip
         """Measure the hits of a ray, or answer one that misses; return whether all is sure."""
         i, known, decided = row_at(work, place), work.known[place], bool(True)
-        if query.goal == marks.ANY:
-            if known != marks.LISTED:
-                columns.truth[i] = known != marks.MISSED
-        elif known == marks.MISSED:
-            if query.goal == marks.CLOSEST:
-                _write(target, columns, wp.int64(i), -1, -1, Measures())
-        elif known != marks.LISTED:
-            first, count = wp.int64(i), int(1)
+        if query.goal == marks.ANY and known != marks.LISTED:
+            columns.truth[i] = known != marks.MISSED
+        if query.goal == marks.CLOSEST and known == marks.MISSED:
+            _write(target, columns, wp.int64(i), -1, -1, measures.Measures())
+        if query.goal == marks.ANY or known == marks.MISSED or known == marks.LISTED:
+            return True
+        first, count = wp.int64(i), int(1)
+        if of_lists:
+            if query.goal == marks.LIST:
+                first = columns.offsets[i]
+                count = wp.int32(columns.offsets[i + 1] - first)
+        o, d, _ = ray_of(rays, query, i)
+        for j in range(count):
+            row, leaf, prim, sure = first + wp.int64(j), int(0), int(0), bool(True)
+            if known >= 0:
+                prim = target.ids[known]
             if of_lists:
                 if query.goal == marks.LIST:
-                    first = columns.offsets[i]
-                    count = wp.int32(columns.offsets[i + 1] - first)
-            o, d, _ = ray_of(rays, query, i)
-            for j in range(count):
-                row, leaf, prim, sure = first + wp.int64(j), int(0), int(0), bool(True)
-                if known >= 0:
-                    prim = target.ids[known]
-                if of_lists:
-                    if query.goal == marks.LIST:
-                        prim = columns.prim_id[row]
-                        leaf = columns.leaf[row]
-                if of_all:
-                    if query.goal == marks.CLOSEST:
-                        leaf = _leaf_of(target, work, 0, place)
-                    sure, v0, v1, v2 = corners_of(target, leaf, prim)
-                else:
-                    v0, v1, v2 = face_of(target, prim)
-                x = measures_of(o, d, v0, v1, v2)
-                _write(target, columns, row, leaf, prim, x)
-                decided = decided and sure and x.decided
+                    prim = columns.prim_id[row]
+                    leaf = columns.leaf[row]
+            if of_all:
+                if query.goal == marks.CLOSEST:
+                    leaf = _leaf_of(target, work, 0, place)
+                sure, v0, v1, v2 = corners_of(target, leaf, prim)
+            else:
+                v0, v1, v2 = face_of(target, prim)
+            x = measures_of(o, d, v0, v1, v2)
+            _write(target, columns, row, leaf, prim, x)
+            decided = decided and sure and x.decided
         return decided
 
     return measure
@@ -263,9 +244,9 @@ def stage_of(
 @functools.cache
 def by_doubles(of_all: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
     """Return the stages of double-doubles, of all targets or of trees alone."""
-    close = decide_function(close_side, close_distance, of_all)
-    near = decide_function(close_side, near_distance, of_all)
-    kinds = close_measures, near_measures
+    close = decide_function(triangles.close_side, measures.close_distance, of_all)
+    near = decide_function(triangles.close_side, measures.near_distance, of_all)
+    kinds = measures.close_measures, measures.near_measures
     first, second = (measure_function(kind, of_all, of_lists) for kind in kinds)
     return (
         stage_of(close, 168 if of_all else 128, marks.DECIDE, marks.DECIDE_NEAR),
@@ -278,8 +259,8 @@ def by_doubles(of_all: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
 @functools.cache
 def by_sums(decided: int, measured: int, of_all: bool) -> tuple[tuple[Any, int], ...]:
     """Return the stages of exact sums that read two queues; these begin with doubles, too."""
-    decide = decide_function(triangle_side, exact_distance, of_all)
-    measure = measure_function(exact_measures, of_all, of_all)
+    decide = decide_function(triangles.triangle_side, measures.exact_distance, of_all)
+    measure = measure_function(measures.exact_measures, of_all, of_all)
     # Rays of a queue go into that of what is measured; otherwise all are still to be.
     return (
         stage_of(decide, 255, decided, marks.UNDECIDED, measured),

@@ -10,29 +10,15 @@ fused operations the products of t with den are rounded once more, by 2.1 e B: 3
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import (
-    INF,
-    LARGEST,
-    ONE,
-    SMALLEST,
-    TWO,
-    ZERO,
-    exponent,
-    f8,
-    i8,
-    largest,
-    power_of_two,
-    scale_by,
-)
+from bvh.devices.exact import floats
+from bvh.devices.exact.floats import INF, LARGEST, ONE, SMALLEST, TWO, ZERO, f4, f8
 from bvh.devices.layout import STACK, Part
 from bvh.traversal.rays import instanced_rays, ray_setup
 from bvh.tree import triangle_groups
 from bvh.tree.triangle_groups import UNIT
 
-f4 = wp.float32
-
 # States of a local ray: it misses the box of the tree, meets it, or is left to the CPU.
-MISSES, MEETS, OTHER = wp.constant(0), wp.constant(1), wp.constant(2)
+MISSES, MEETS, OTHER = 0, 1, 2
 
 FAR_ORIGIN = f8(ray_setup.NEAR_ORIGIN)
 STEEPEST, LEAST_SLOPE = f8(ray_setup.STEEPEST), f8(1.0 / ray_setup.STEEPEST)
@@ -44,8 +30,6 @@ FILTER = f8(32.0 * UNIT)
 # The largest error of a ray in a leaf, as a share of the size of its tree.
 WORST, OVER_UNIT = f8(instanced_rays.WORST), f8(1.0 / UNIT)
 TINY = f4(float(triangle_groups.TINY))
-ZERO4 = f4(0.0)
-LOW_K, HIGH_K = i8(-900), i8(900)
 
 
 @wp.struct
@@ -58,9 +42,9 @@ class LocalRay:
     p: wp.vec3  # the point at tau = 0
     d: wp.vec3
     inverse: wp.vec3  # 1 / d
-    # Planes are met at plane * inverse + near, or + far, which include the margins of boxes.
-    near: wp.vec3
-    far: wp.vec3
+    # Planes of boxes are met at plane * inverse + lower, or + upper, which include their margins.
+    lower: wp.vec3
+    upper: wp.vec3
     # Bounds of errors: of edge tests, times the tolerance of a triangle; of t, times its size.
     edge: wp.float32
     t_error: wp.float32
@@ -69,24 +53,16 @@ class LocalRay:
     end: wp.float32
     entry: wp.float64
     slack: wp.float64
-    shift: wp.int64
+    shift: int
     state: wp.int32  # MISSES, MEETS or OTHER; the rest is set for MEETS alone
 
 
 @wp.func
-def _local_bound(t: wp.float64, shift: wp.int64, sign: wp.float64):
+def _local_bound(t: wp.float64, shift: int, sign: wp.float64):
     """Return t, moved in the direction `sign` by what rounding may hide, as a local parameter."""
     if t >= LARGEST or t <= -LARGEST:
         return wp.where(t > ZERO, INF, -INF)
-    return scale_by(t + sign * (wp.abs(t) * T_ULP + SMALLEST), shift)
-
-
-@wp.func
-def _inverse(d: wp.float64):
-    """Return 1/d, its size limited."""
-    if wp.abs(d) < LEAST_SLOPE:
-        return wp.where(d < ZERO, -STEEPEST, STEEPEST)
-    return ONE / d
+    return floats.scale_by(t + sign * (wp.abs(t) * T_ULP + SMALLEST), shift)
 
 
 @wp.func
@@ -101,15 +77,15 @@ def local_ray(
     ray = LocalRay()
     ray.state = OTHER
     # Directions are scaled to a largest component from 1 to 2.
-    k = exponent(largest(d))
+    k = floats.exponent(floats.largest(d))
     shift = tree.exponent + k
-    s = power_of_two(tree.exponent)
+    s = floats.power_of_two(tree.exponent)
     p = (o - tree.centre) * s
-    distance = largest(p)
-    usual = k > LOW_K and k < HIGH_K and shift > LOW_K and shift < HIGH_K
+    distance = floats.largest(p)
+    usual = wp.abs(k) < 900 and wp.abs(shift) < 900
     if tree.depth >= STACK or not (usual and distance <= FAR_ORIGIN):
         return ray
-    q = d * power_of_two(-k)
+    q = d * floats.power_of_two(-k)
     start, stop = _local_bound(t_min, shift, -ONE), _local_bound(t_max, shift, ONE)
     extra = TWO * error * s
     bound = tree.bound + extra * OVER_UNIT
@@ -119,7 +95,10 @@ def local_ray(
     margin = distance * CLIP_SHARE + CLIP_MARGIN * tree.bound + extra
     entry, leave = start, stop
     for axis in range(3):
-        inverse = _inverse(q[axis])
+        # 1 / q, its size limited.
+        inverse = ONE / q[axis]
+        if wp.abs(q[axis]) < LEAST_SLOPE:
+            inverse = wp.where(q[axis] < ZERO, -STEEPEST, STEEPEST)
         ray.inverse[axis] = f4(inverse)
         a = ((tree.lower[axis] - p[axis]) - margin) * inverse
         b = ((tree.upper[axis] - p[axis]) + margin) * inverse
@@ -134,20 +113,40 @@ def local_ray(
     ray.slack = wp.abs(entry) * SLACK_ENTRY + SLACK_BOUND * bound
     ray.low = f4(wp.max(start - entry, -tree.bound) - ray.slack)
     ray.end = f4((leave - entry) * LENGTH_UP + ray.slack)
-    spread = wp.abs(q[0]) + wp.abs(q[1]) + wp.abs(q[2])
-    ray.edge = f4(spread * FILTER * LENGTH_UP * bound)
+    ray.edge = f4(floats.sum_of(q) * FILTER * LENGTH_UP * bound)
     ray.t_error = f4(FILTER * LENGTH_UP * bound)
-    moved = f4(MARGIN * LENGTH_UP * bound)
-    for axis in range(3):
-        x, slope = f4(p[axis]), ray.inverse[axis]
-        ray.p[axis] = x
-        ray.d[axis] = f4(q[axis])
-        ray.near[axis] = -x * slope - wp.abs(slope) * moved
-        ray.far[axis] = -x * slope + wp.abs(slope) * moved
+    ray.p = wp.vec3(p)
+    ray.d = wp.vec3(q)
+    # Moved outward, whatever the sign of a direction.
+    origin, margins = wp.cw_mul(ray.p, ray.inverse), ray.inverse * f4(MARGIN * LENGTH_UP * bound)
+    ray.lower = -origin - margins
+    ray.upper = -origin + margins
     return ray
 
 
 @wp.func
 def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
     """Return whether a ray is finite, with a direction that is not 0 and a range."""
-    return wp.isfinite(o) and wp.isfinite(d) and largest(d) > ZERO and t_min <= t_max
+    return wp.isfinite(o) and wp.isfinite(d) and floats.largest(d) > ZERO and t_min <= t_max
+
+
+@wp.func
+def sure_range(ray: LocalRay, t_min: wp.float64, t_max: wp.float64):
+    """Return the range of local parameters whose t, rounded, is surely in range."""
+    # The reverse of `_local_bound` and `slack`: moved inward by as much.
+    first, last = f4(-wp.inf), f4(wp.inf)
+    if t_min > -LARGEST:
+        x = floats.scale_by(t_min + (wp.abs(t_min) * T_ULP + SMALLEST), ray.shift) - ray.entry
+        first = f4(x + wp.abs(x) * LENGTH_SHARE + ray.slack)
+    if t_max < LARGEST:
+        x = floats.scale_by(t_max - (wp.abs(t_max) * T_ULP + SMALLEST), ray.shift) - ray.entry
+        x = wp.min(x, LARGEST)
+        last = f4(x - wp.abs(x) * LENGTH_SHARE - ray.slack)
+    return first, last
+
+
+@wp.func
+def in_world(ray: LocalRay, tau: wp.float32, sign: wp.float64):
+    """Return t of a local parameter, moved in the direction `sign` by what rounding may hide."""
+    x = wp.float64(tau) + ray.entry
+    return floats.scale_by(x + sign * wp.abs(x) * T_ULP, -ray.shift) + sign * SMALLEST

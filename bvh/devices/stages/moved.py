@@ -11,19 +11,8 @@ of the leaf. In sum less than 2**-49 of |W| (2 |o| + R) + |w|.
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import (
-    LARGEST,
-    TWO,
-    ZERO,
-    cross,
-    cross_size,
-    dot,
-    dot_size,
-    f8,
-    sign_of,
-    two_product,
-    two_sum,
-)
+from bvh.devices.exact import floats
+from bvh.devices.exact.floats import LARGEST, TWO, ZERO, f8
 from bvh.devices.layout import Target
 
 ERROR_SHARE, FLOOR = f8(2.0**-49), f8(2.0**-1000)
@@ -35,28 +24,19 @@ DET_SHARE = f8(2.0**-48)
 
 
 @wp.func
-def _row_dot(m: wp.vec4d, v: wp.vec3d):
-    """Return m . (v, 0)."""
-    return m[0] * v[0] + m[1] * v[1] + m[2] * v[2]
-
-
-@wp.func
-def _row_size(m: wp.vec4d, v: wp.vec3d):
-    """Return the sum of the absolute terms of m . (v, 1), for v that is not negative."""
-    return wp.abs(m[0]) * v[0] + wp.abs(m[1]) * v[1] + wp.abs(m[2]) * v[2] + wp.abs(m[3])
-
-
-@wp.func
 def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
     """Return (origin, direction, error) of a ray in the coordinates of a leaf's tree.
 
     In the box of the tree, no point of the ray is off by more than `error`.
     """
-    x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
-    extent = TWO * wp.vec3d(wp.abs(o[0]), wp.abs(o[1]), wp.abs(o[2])) + target.reach[leaf]
-    origin = wp.vec3d(_row_dot(x, o) + x[3], _row_dot(y, o) + y[3], _row_dot(z, o) + z[3])
-    direction = wp.vec3d(_row_dot(x, d), _row_dot(y, d), _row_dot(z, d))
-    error = wp.max(_row_size(x, extent), wp.max(_row_size(y, extent), _row_size(z, extent)))
+    extent, error = TWO * wp.abs(o) + target.reach[leaf], wp.float64(0.0)
+    origin, direction = wp.vec3d(), wp.vec3d()
+    for axis in range(3):
+        row = target.inverses[leaf, axis]
+        a = wp.vec3d(row[0], row[1], row[2])
+        origin[axis] = wp.dot(a, o) + row[3]
+        direction[axis] = wp.dot(a, d)
+        error = wp.max(error, floats.dot_size(a, extent) + wp.abs(row[3]))
     return origin, direction, ERROR_SHARE * error + FLOOR
 
 
@@ -65,8 +45,8 @@ def handedness(target: Target, leaf: wp.int32):
     """Return 1 if the map of a leaf keeps the sides of faces, -1 if it swaps them, 0 if unsure."""
     x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
     a, b, c = wp.vec3d(x[0], x[1], x[2]), wp.vec3d(y[0], y[1], y[2]), wp.vec3d(z[0], z[1], z[2])
-    det, size = dot(a, cross(b, c)), dot_size(a, cross_size(b, c))
-    return wp.where(wp.abs(det) > DET_SHARE * size + FLOOR, sign_of(det), 0)
+    det, size = wp.dot(a, wp.cross(b, c)), floats.dot_size(a, floats.cross_size(b, c))
+    return wp.where(wp.abs(det) > DET_SHARE * size + FLOOR, floats.sign_of(det), 0)
 
 
 @wp.func
@@ -78,29 +58,27 @@ def _is_normal(product: wp.float64, a: wp.float64, b: wp.float64):
 @wp.func
 def rounded_dot(m: wp.vec4d, v: wp.vec3d):
     """Return (decided, the double nearest to m . (v, 1))."""
-    a, e = two_product(m[0], v[0])
-    b, f = two_product(m[1], v[1])
-    c, g = two_product(m[2], v[2])
-    s, h = two_sum(a, b)
-    s2, i = two_sum(s, c)
-    s3, j = two_sum(s2, m[3])
-    # `s3` is the high part of the sum, `rest` the low one. If nothing of that was lost, it is
+    a, e = floats.two_product(m[0], v[0])
+    b, f = floats.two_product(m[1], v[1])
+    c, g = floats.two_product(m[2], v[2])
+    s, h = floats.two_sum(a, b)
+    s, i = floats.two_sum(s, c)
+    s, j = floats.two_sum(s, m[3])
+    # `s` is the high part of the sum, `rest` the low one. If nothing of that was lost, it is
     # exact, and the sum of both is correctly rounded.
-    low, error = two_sum(e, f)
-    low, error2 = two_sum(low, g)
-    other, error3 = two_sum(h, i)
-    other, error4 = two_sum(other, j)
-    rest, error5 = two_sum(low, other)
-    exact = (
-        error == ZERO and error2 == ZERO and error3 == ZERO and error4 == ZERO and error5 == ZERO
-    )
+    low, e1 = floats.two_sum(e, f)
+    low, e2 = floats.two_sum(low, g)
+    other, e3 = floats.two_sum(h, i)
+    other, e4 = floats.two_sum(other, j)
+    rest, e5 = floats.two_sum(low, other)
+    exact = e1 == ZERO and e2 == ZERO and e3 == ZERO and e4 == ZERO and e5 == ZERO
     exact = exact and _is_normal(a, m[0], v[0]) and _is_normal(b, m[1], v[1])
     exact = exact and _is_normal(c, m[2], v[2])
     size = wp.abs(a) + wp.abs(b) + wp.abs(c) + wp.abs(m[3])
     margin = size * SHARE + LEAST
-    x = s3 + rest
+    x = s + rest
     # Otherwise the sum is rounded correctly if an error of the margin does not change it.
-    sure = s3 + (rest + margin) == s3 + (rest - margin)
+    sure = s + (rest + margin) == s + (rest - margin)
     return (sure or exact) and wp.abs(x) <= LARGEST, x
 
 

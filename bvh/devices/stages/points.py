@@ -11,21 +11,19 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, ONE, ZERO, f8, largest, nan, power_of_two
+from bvh.devices.exact.floats import INF, ONE, ONE4, ZERO, ZERO4, f4, f8, largest, nan, power_of_two
 from bvh.devices.layout import STACK, Target
 from bvh.devices.stages import marks
 from bvh.devices.stages.moved import face_of
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work, row_at, row_of
 from bvh.traversal.points import point_bounds
 
-f4 = wp.float32
-
 # Points farther away, by the size of the tree, are left to the CPU: bounds would discard little.
 FAR = f8(2.0**12)
 BOX_ERROR, LEAF_ERROR = f8(point_bounds.BOX_ERROR), f8(point_bounds.LEAF_ERROR)
 UP, TINY, MOST_BOUND, MOST_SQUARE = f8(point_bounds.UP), f8(1e-30), f8(1e15), f8(1e30)
 DISTANCE_UP, DISTANCE_TINY = f8(1.0 + 2.0**-49), f8(1e-323)
-ZERO4, ONE4, LENGTH_LEAST = f4(0.0), f4(1.0), f4(1e-15)
+LENGTH_LEAST = f4(1e-15)
 
 
 @wp.func
@@ -40,8 +38,6 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
     """Return (lower, upper, more): bounds of the distance to a triangle, without errors.
 
     With `more` others of its leaf follow.
-
-    The weights s of e1 and t of e2 are those of the nearest point, but for rounding.
     """
     x, y, z = target.triangles[i, 0], target.triangles[i, 1], target.triangles[i, 2]
     a = p - wp.vec3(x[0], x[1], x[2])
@@ -51,6 +47,7 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
     d1, d2 = wp.dot(e1, a), wp.dot(e2, a)
     d3, d4, d5, d6 = d1 - l11, d2 - l12, d1 - l12, d2 - l22
     va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
+    # The weights s of e1 and t of e2 are those of the nearest point, but for rounding.
     s, t, inside = f4(0.0), f4(0.0), bool(False)
     if d1 <= ZERO4 and d2 <= ZERO4:
         s = f4(0.0)
@@ -94,26 +91,10 @@ def _square_bound(best: wp.float32, box_error: wp.float64):
 
 
 @wp.func
-def _local_bound(distance: wp.float64, scale: wp.float64):
-    """Return a distance in local units, rounded up, and finite."""
-    local32 = (distance * DISTANCE_UP + DISTANCE_TINY) * scale
-    return f4(wp.min(local32 * UP + TINY, MOST_BOUND))
-
-
-@wp.func
-def _outside(low: wp.float32, high: wp.float32, x: wp.float32):
-    """Return how far x is outside of low..high; 0 inside."""
-    return wp.max(wp.max(low - x, x - high), ZERO4)
-
-
-@wp.func
-def _square(
-    x: wp.float32, x2: wp.float32, y: wp.float32, y2: wp.float32, z: wp.float32, z2: wp.float32,
-    p: wp.vec3,
-):  # fmt: skip
-    """Return the square of the distance to a box, given by its planes."""
-    dx, dy, dz = _outside(x, x2, p[0]), _outside(y, y2, p[1]), _outside(z, z2, p[2])
-    return dx * dx + dy * dy + dz * dz
+def _square(lower: wp.vec3, upper: wp.vec3, p: wp.vec3):
+    """Return the squared distance to a box."""
+    off = wp.max(wp.max(lower - p, p - upper), wp.vec3())
+    return wp.dot(off, off)
 
 
 @wp.func
@@ -143,19 +124,14 @@ def _write(
         columns.position[i] = wp.vec3d(u, u, u)
         if prim >= 0:
             a, b, c = face_of(target, prim)
-            w = (ONE - u) - v
-            columns.position[i] = wp.vec3d(
-                (w * a[0] + u * b[0]) + v * c[0], (w * a[1] + u * b[1]) + v * c[1],
-                (w * a[2] + u * b[2]) + v * c[2],
-            )  # fmt: skip
+            columns.position[i] = (((ONE - u) - v) * a + u * b) + v * c
 
 
 @wp.func
 def _point_of(rays: DeviceRays, i: int):
     """Return (point, largest distance) of a query."""
-    return rays.origins[row_of(i, rays.origins.shape[0])], rays.t_max[
-        row_of(i, rays.t_max.shape[0])
-    ]
+    p = rays.origins[row_of(i, rays.origins.shape[0])]
+    return p, rays.t_max[row_of(i, rays.t_max.shape[0])]
 
 
 @functools.cache
@@ -178,12 +154,14 @@ def nearest_function(size: int) -> Any:
         local64 = (p - tree.centre) * scale
         reach = largest(local64)
         if tree.depth >= STACK or target.is_scene != 0 or not reach <= FAR:
-            return marks.FOR_CPU
-        local32 = wp.vec3(f4(local64[0]), f4(local64[1]), f4(local64[2]))
+            return marks.UNDECIDED
+        local32 = wp.vec3(local64)
         # `bound` is the best upper bound of the distance so far, `square` that for boxes.
         box_error = BOX_ERROR * reach + TINY
         error = f4(LEAF_ERROR * (reach + tree.bound) * UP + TINY)
-        bound = _local_bound(limit, scale)
+        # The limit in local units, rounded up, and finite.
+        local_limit = (limit * DISTANCE_UP + DISTANCE_TINY) * scale
+        bound = f4(wp.min(local_limit * UP + TINY, MOST_BOUND))
         square = _square_bound(bound, box_error)
         stack, squares, top, kept = stack_type(), squares_type(), int(0), int(0)
         # A node, or ~(first triangle) of a leaf.
@@ -191,8 +169,10 @@ def nearest_function(size: int) -> Any:
         while code != marks.DONE:
             while code >= 0:
                 a, b, c = target.boxes[code, 0], target.boxes[code, 1], target.boxes[code, 2]
-                first = _square(a[0], a[1], b[0], b[1], c[0], c[1], local32)
-                second = _square(a[2], a[3], b[2], b[3], c[2], c[3], local32)
+                lower, upper = wp.vec3(a[0], b[0], c[0]), wp.vec3(a[1], b[1], c[1])
+                first = _square(lower, upper, local32)
+                lower, upper = wp.vec3(a[2], b[2], c[2]), wp.vec3(a[3], b[3], c[3])
+                second = _square(lower, upper, local32)
                 pair = target.children[code]
                 one = wp.where(pair[1] > 0, ~pair[0], pair[0])
                 two = wp.where(pair[3] > 0, ~pair[2], pair[2])
@@ -216,7 +196,7 @@ def nearest_function(size: int) -> Any:
                         if kept == work.kept.shape[0]:
                             kept = _drop_beyond(work, place, kept, error, bound)
                         if kept == work.kept.shape[0]:
-                            return marks.TOO_MANY
+                            return marks.CROWDED
                         work.kept[kept, place] = j
                         work.lows[kept, place] = low
                         kept += 1
@@ -228,7 +208,7 @@ def nearest_function(size: int) -> Any:
                     code = stack[top]
         kept = _drop_beyond(work, place, kept, error, bound)
         work.kept_count[place] = kept
-        return wp.where(kept > 0, marks.TO_DECIDE, marks.NO_QUEUE)
+        return wp.where(kept > 0, marks.DECIDE, marks.NO_QUEUE)
 
     return search
 

@@ -17,56 +17,64 @@ from typing import Any
 
 import warp as wp
 
-from bvh.devices.exact.arithmetic import INF, LARGEST, ONE, SMALLEST, f8, scale_by
+from bvh.devices.exact.floats import INF, ONE, ONE4, OPTIONS, ZERO4, f4, f8
 from bvh.devices.layout import Target
-from bvh.devices.stages import marks
-from bvh.devices.stages.loads import load_codes, load_three, slab
-from bvh.devices.stages.local_rays import (
-    LENGTH_SHARE,
-    MISSES,
-    OTHER,
-    T_ULP,
-    TINY,
-    ZERO4,
-    LocalRay,
-    f4,
-    is_ray,
-    local_ray,
-)
+from bvh.devices.stages import local_rays, marks
 from bvh.devices.stages.moved import handedness, moved_ray
-from bvh.devices.stages.work import (
-    OPTIONS,
-    Columns,
-    DeviceRays,
-    RayQuery,
-    Work,
-    put,
-    ray_of,
-    row_at,
-)
+from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work, put, ray_of, row_at
 
 # The bottom of the part of a leaf's tree on a stack.
-LEAVE = wp.constant(1 - 2**31)
+LEAVE = 1 - 2**31
 # What is searched in place of a leaf.
-IN_TOP, IN_TREE = wp.constant(-1), wp.constant(-2)
+IN_TOP, IN_TREE = -1, -2
 # A bound above all parameters of boxes.
 NOT_MET = f4(3.0e38)
 SHARE4 = f4(2.0**-20)
 
 
+# What Warp has no words for: loads of 16 bytes, and the fused operation of slabs, in float32, where
+# margins cover both. In the code for GPUs it has the remark `slab`: a test finds no other.
+_LOAD = """
+#if defined(__CUDA_ARCH__)
+    const {kind}4 row = __ldg(reinterpret_cast<const {kind}4*>(rows.data) + i);
+    return wp::vec_t<4, wp::{kind}32>(row.x, row.y, row.z, row.w);
+#else
+    return rows.data[i];
+#endif
+"""
+
+_SLAB = """
+    wp::vec_t<3, wp::float32> sum;
+    for (int k = 0; k < 3; ++k)
+#if defined(__CUDA_ARCH__)
+        asm("fma.rn.f32 %0, %1, %2, %3; // slab" : "=f"(sum[k]) : "f"(a[k]), "f"(b[k]), "f"(c[k]));
+#else
+        sum[k] = a[k] * b[k] + c[k];
+#endif
+    return sum;
+"""
+
+
+@wp.func_native(_LOAD.format(kind="float"))
+def _load(rows: wp.array2d(dtype=wp.vec4), i: int) -> wp.vec4:
+    """Return a vector, counted through both axes."""
+
+
 @wp.func
-def _sure_range(ray: LocalRay, t_min: wp.float64, t_max: wp.float64):
-    """Return the range of local parameters whose t, rounded, is surely in range."""
-    # The reverse of `_local_bound` and `slack`: moved inward by as much.
-    first, last = f4(-wp.inf), f4(wp.inf)
-    if t_min > -LARGEST:
-        x = scale_by(t_min + (wp.abs(t_min) * T_ULP + SMALLEST), ray.shift) - ray.entry
-        first = f4(x + wp.abs(x) * LENGTH_SHARE + ray.slack)
-    if t_max < LARGEST:
-        x = scale_by(t_max - (wp.abs(t_max) * T_ULP + SMALLEST), ray.shift) - ray.entry
-        x = wp.min(x, LARGEST)
-        last = f4(x - wp.abs(x) * LENGTH_SHARE - ray.slack)
-    return first, last
+def load_three(rows: wp.array2d(dtype=wp.vec4), i: int):
+    """Return row i of an array (n, 3) of vectors."""
+    k = 3 * i
+    return _load(rows, k), _load(rows, k + 1), _load(rows, k + 2)
+
+
+@wp.func_native(_LOAD.format(kind="int"))
+def load_codes(rows: wp.array(dtype=wp.vec4i), i: int) -> wp.vec4i:
+    """Return row i of an array."""
+
+
+@wp.func_native(_SLAB)
+def slab(a: wp.vec3, b: wp.vec3, c: wp.vec3) -> wp.vec3:
+    """Return a * b + c of each component, rounded once or twice."""
 
 
 @wp.func
@@ -86,38 +94,19 @@ def _frame_of(
     if leaf >= 0:
         origin, direction, error = moved_ray(target, leaf, o, d)
     t_max = wp.min(query.t_max, most)
-    return local_ray(_part_of(target, leaf), origin, direction, query.t_min, t_max, error)
-
-
-@wp.func
-def _in_world(ray: LocalRay, tau: wp.float32, sign: wp.float64):
-    """Return t of a local parameter, moved in the direction `sign` by what rounding may hide."""
-    x = wp.float64(tau) + ray.entry
-    return scale_by(x + sign * wp.abs(x) * T_ULP, -ray.shift) + sign * SMALLEST
-
-
-@wp.func
-def _by_sign(inverse: wp.vec3, a: wp.vec3, b: wp.vec3):
-    """Return the components of `a`, of `b` where the inverse is negative."""
-    return wp.vec3(
-        wp.where(inverse[0] < ZERO4, b[0], a[0]), wp.where(inverse[1] < ZERO4, b[1], a[1]),
-        wp.where(inverse[2] < ZERO4, b[2], a[2]),
-    )  # fmt: skip
+    return local_rays.local_ray(
+        _part_of(target, leaf), origin, direction, query.t_min, t_max, error
+    )
 
 
 @wp.func
 def _entry(
-    x_low: wp.float32, x_high: wp.float32, y_low: wp.float32, y_high: wp.float32,
-    z_low: wp.float32, z_high: wp.float32, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3,
-    reach: wp.vec2,
+    low: wp.vec3, high: wp.vec3, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3, reach: wp.vec2
 ):  # fmt: skip
-    """Return where a ray enters a box, NOT_MET if it does not between the numbers of `reach`."""
-    a, b = slab(x_low, inverse[0], lower[0]), slab(x_high, inverse[0], upper[0])
-    c, d = slab(y_low, inverse[1], lower[1]), slab(y_high, inverse[1], upper[1])
-    e, f = slab(z_low, inverse[2], lower[2]), slab(z_high, inverse[2], upper[2])
-    enter = wp.max(wp.max(wp.min(a, b), wp.min(c, d)), wp.max(wp.min(e, f), reach[0]))
-    leave = wp.min(wp.min(wp.max(a, b), wp.max(c, d)), wp.min(wp.max(e, f), reach[1]))
-    return wp.where(enter <= leave, enter, NOT_MET)
+    """Return where a ray enters the box low..high, NOT_MET if it does not within `reach`."""
+    a, b = slab(low, inverse, lower), slab(high, inverse, upper)
+    enter = wp.max(wp.max(wp.min(a, b)), reach[0])
+    return wp.where(enter <= wp.min(wp.min(wp.max(a, b)), reach[1]), enter, NOT_MET)
 
 
 @functools.cache
@@ -142,7 +131,7 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                 columns.counts[i] = wp.int64(0)
             elif columns.offsets[i + 1] == columns.offsets[i]:
                 return marks.NO_QUEUE
-        if target.top.is_empty != 0 or q.mask == 0 or not is_ray(o, d, q.t_min, q.t_max):
+        if target.top.is_empty != 0 or q.mask == 0 or not local_rays.is_ray(o, d, q.t_min, q.t_max):
             return marks.NO_QUEUE
         stack = stack_type()
         stack[0] = marks.DONE
@@ -162,21 +151,20 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                 o, d, q = ray_of(rays, query, i)
                 ray = _frame_of(target, leaf, o, d, q, most)
             else:
-                ray = local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))
-            if ray.state == OTHER:
+                ray = local_rays.local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))
+            if ray.state == local_rays.OTHER:
                 work.known[place] = marks.LISTED
-                return marks.FOR_CPU
-            if ray.state == MISSES:
+                return marks.UNDECIDED
+            if ray.state == local_rays.MISSES:
                 # The last entry is that of the frame.
                 top -= 1
                 code = stack[top]
                 if with_scenes:
                     if leaf < 0:
                         code = int(marks.DONE)
-            first, last = _sure_range(ray, q.t_min, q.t_max)
+            first, last = local_rays.sure_range(ray, q.t_min, q.t_max)
             p, toward, inverse = ray.p, ray.d, ray.inverse
-            lower = _by_sign(inverse, ray.near, ray.far)
-            upper = _by_sign(inverse, ray.far, ray.near)
+            lower, upper = ray.lower, ray.upper
             low, end, edge, t_error = ray.low, wp.float32(ray.end), ray.edge, ray.t_error
             slack, mask = f4(ray.slack), q.mask
             # Where the first of those kept may be hit, in a tree; the sides of faces in the world.
@@ -189,8 +177,10 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                     x, y, z = load_three(target.boxes, code)
                     pair = load_codes(target.children, code)
                     reach = wp.vec2(low, end)
-                    enter = _entry(x[0], x[1], y[0], y[1], z[0], z[1], inverse, lower, upper, reach)
-                    other = _entry(x[2], x[3], y[2], y[3], z[2], z[3], inverse, lower, upper, reach)
+                    a, b = wp.vec3(x[0], y[0], z[0]), wp.vec3(x[1], y[1], z[1])
+                    enter = _entry(a, b, inverse, lower, upper, reach)
+                    a, b = wp.vec3(x[2], y[2], z[2]), wp.vec3(x[3], y[3], z[3])
+                    other = _entry(a, b, inverse, lower, upper, reach)
                     one = wp.where(pair[1] > 0, ~pair[0], pair[0])
                     two = wp.where(pair[3] > 0, ~pair[2], pair[2])
                     swap = other < enter
@@ -238,7 +228,7 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                         along, size = wp.dot(n, c), wp.abs(den)
                         if den < ZERO4:
                             along = -along
-                        lost = t_error * y[3] + TINY
+                        lost = t_error * y[3] + local_rays.TINY
                         misses = along > end * size + lost or along < low * size - lost
                         sided = (least > margin or largest < -margin) and turned != 0
                         side = wp.where(den > ZERO4, turned, -turned)
@@ -254,18 +244,18 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                             keeps = bool(True)
                             if each:
                                 # A triangle in several leaves of a tree counts once.
-                                keeps = not sure or wp.abs(z[3]) > f4(1.0) or lists
+                                keeps = not sure or wp.abs(z[3]) > ONE4 or lists
                                 if not keeps:
                                     total += 1
                             elif with_scenes:
                                 if sure:
                                     end = wp.min(end, to_t + slack)
-                                    most = wp.min(most, _in_world(ray, end, ONE))
+                                    most = wp.min(most, local_rays.in_world(ray, end, ONE))
                                     # All kept so far are behind it.
                                     if most < nearest:
                                         kept = 0
                                         nearest = ONE * INF
-                                nearest = wp.min(nearest, _in_world(ray, from_t, -ONE))
+                                nearest = wp.min(nearest, local_rays.in_world(ray, from_t, -ONE))
                             else:
                                 if sure:
                                     end = wp.min(end, to_t + slack)
@@ -311,7 +301,7 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
         work.known[place] = marks.LISTED
         work.kept_count[place] = kept
         work.kept[0, place] = single
-        return wp.where(kept > work.kept.shape[0], marks.TOO_MANY, marks.TO_DECIDE)
+        return wp.where(kept > work.kept.shape[0], marks.CROWDED, marks.DECIDE)
 
     return search
 

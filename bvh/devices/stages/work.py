@@ -2,8 +2,6 @@
 
 import warp as wp
 
-OPTIONS = {"fuse_fp": False, "enable_backward": False, "fast_math": False}
-
 
 @wp.struct
 class RayQuery:

@@ -18,24 +18,21 @@ def scan(arrays, origin, directions, reach, dropout, rng, returns):
     """Write the distances of returns into `returns`, shape (pulses, RETURNS), NaN where none."""
     t, prim_id = np.empty(8), np.empty(8, np.int32)
     for i in range(len(directions)):
-        found = kernels.first_hits(arrays, origin, directions[i], 0.0, reach, t, prim_id)
-        kept = 0
-        for k in range(found):
+        hits = kernels.first_hits(arrays, origin, directions[i], 0.0, reach, t, prim_id)
+        count = 0
+        for k in range(hits):
             # Farther returns are lost more often.
-            lost = dropout + (1.0 - dropout) * (t[k] / reach) ** 2
-            if kept < RETURNS and rng.random() >= lost:
-                returns[i, kept] = t[k]
-                kept += 1
+            loss = dropout + (1.0 - dropout) * (t[k] / reach) ** 2
+            if count < RETURNS and rng.random() >= loss:
+                returns[i, count] = t[k]
+                count += 1
 
 
-def terrain(n: int = 128) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return a hilly terrain of n x n squares, z up, 100 wide."""
-    x, y = np.meshgrid(np.linspace(-50.0, 50.0, n + 1), np.linspace(-50.0, 50.0, n + 1))
-    z = 4.0 * np.sin(x / 5.0) * np.cos(y / 7.0)
-    corner = (np.arange(n)[:, None] * (n + 1) + np.arange(n)).ravel()
-    lower = np.stack([corner, corner + 1, corner + n + 2], axis=1)
-    upper = np.stack([corner, corner + n + 2, corner + n + 1], axis=1)
-    return np.stack([x, y, z], axis=-1).reshape(-1, 3), np.concatenate([lower, upper])
+def terrain(n: int = 128) -> bvh.BVH:
+    """Return the tree of a hilly terrain of n x n squares, z up, 100 wide."""
+    axis = np.linspace(-50.0, 50.0, n + 1)
+    heights = 4.0 * np.sin(axis / 5.0) * np.cos(axis[:, None] / 7.0)
+    return bvh.BVH.from_heightfield(heights, axis, axis)
 
 
 def pulses(rings: int = 32, around: int = 720) -> NDArray[np.float64]:
@@ -48,8 +45,7 @@ def pulses(rings: int = 32, around: int = 720) -> NDArray[np.float64]:
 
 def simulate(dropout: float = 0.1, seed: int = 1) -> NDArray[np.float64]:
     """Return the distances of all returns of one turn, (pulses, RETURNS)."""
-    tree = bvh.BVH.from_triangles(*terrain())
-    directions, rng = pulses(), np.random.default_rng(seed)
+    tree, directions, rng = terrain(), pulses(), np.random.default_rng(seed)
     returns = np.full((len(directions), RETURNS), np.nan)
     scan(tree.arrays, np.array([0.0, 0.0, 6.0]), directions, 80.0, dropout, rng, returns)
     return returns

@@ -5,8 +5,6 @@ Each page can be turned, needs no server, and loads nothing. The site has them; 
 takes their pictures.
 """
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +25,6 @@ from bvh.pictures.colours import RANGE, heat, hottest_of, in_bytes, ramp
 from bvh.runtime.arguments import grouped
 
 UP = np.array([0.0, 0.0, 1.0])
-Draw = Callable[[Any, Marks, PageDrawing], list[Any]]
 
 
 def lasso(path: Path) -> int:

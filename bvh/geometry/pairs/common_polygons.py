@@ -121,7 +121,7 @@ def _height(p, a, b):
 
 
 @kernel
-def _crossing(p, q, a, b, axis, row):
+def edge_crossing(p, q, a, b, axis, row):
     """Write where edge p, q crosses the line of a, b in their plane, rounded; return if it is sure.
 
     The heights over the line are f at p and g at q, off by less than 16 * 2**-106 of their sizes;
@@ -178,7 +178,7 @@ def common_polygons(own, other, pairs, scratch, corners, sizes):
             if corner >= CROSSED:
                 k, m = (corner - CROSSED) // 3, (corner - CROSSED) % 3
                 f, g, row = a[(k + 1) % 3], b[(m + 1) % 3], corners[n, i]
-                sure = _crossing(a[k], f, b[m], g, axis, row) and sure
+                sure = edge_crossing(a[k], f, b[m], g, axis, row) and sure
             else:
                 point = b[corner - SECOND] if corner >= SECOND else a[corner]
                 corners[n, i, 0], corners[n, i, 1], corners[n, i, 2] = point

@@ -35,7 +35,10 @@ class OfCorners(NamedTuple):
 
 
 class FileMesh(NamedTuple):
-    """Polygons of a file as those of `polygons.corner_lists`, and what pictures use of it."""
+    """The content of a file: polygons, their parts, and what pictures use.
+
+    The vertices of polygon i are ``corners[offsets[i] : offsets[i + 1]]``, rows of `points`.
+    """
 
     points: NDArray[np.float64]
     corners: NDArray[np.int32]
@@ -50,25 +53,31 @@ class FileMesh(NamedTuple):
     face_colors: NDArray[Any] | None = None
 
 
-class _Triangles(NamedTuple):
-    """Triangles of a part, their polygons by number in it and in the file, corners in the file."""
+class _PartTriangles(NamedTuple):
+    """The m triangles of a part.
+
+    `faces` (m, 3) are rows of `FileMesh.points`, `polygons` and `local` the polygon of each
+    triangle, numbered in the file and in the part, and `corners` (m, 3) rows of `FileMesh.corners`,
+    or None where they are not needed.
+    """
 
     faces: Ints
-    face_ids: Ints
-    rows: Ints
+    polygons: Ints
+    local: Ints
     corners: Ints | None
 
 
 def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) -> Any:
     """Return the triangles of a file, which is called `name`, as a mesh or a scene of its parts.
 
-    `face_ids` are the polygons of the triangles; None for 0, 1, 2, ...
+    `faces` (n, 3) are rows of the file's points, and `face_ids` the polygons of the triangles; None
+    for 0, 1, 2, ... A file without polygons becomes a cloud of points.
     """
     trimesh: Any = importlib.import_module("trimesh")
     if len(mesh.offsets) == 1:
         return trimesh.PointCloud(mesh.points)
     meshes = [
-        (part, _made(mesh, part, triangles, len(mesh.parts) == 1))
+        (part, _mesh_of_part(mesh, part, triangles))
         for part, triangles in zip(mesh.parts, _divided(mesh, faces, face_ids), strict=True)
         if len(triangles.faces)
     ]
@@ -84,31 +93,31 @@ def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) ->
     return scene
 
 
-def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Triangles]:
-    """Yield the triangles of each part of a mesh."""
-    rows = np.arange(len(faces)) if face_ids is None else face_ids
+def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_PartTriangles]:
+    """Yield the triangles of each part of a mesh; arguments are as in `as_trimesh`."""
+    polygons = np.arange(len(faces)) if face_ids is None else face_ids
     corners = None
     if mesh.uv is not None or mesh.normals is not None:
-        corners = _corners_of(mesh, faces, rows)
+        corners = _corners_of(mesh, faces, polygons)
     if mesh.part_ids is None or len(mesh.parts) == 1:
-        yield _Triangles(faces, rows, rows, corners)
+        yield _PartTriangles(faces, polygons, polygons, corners)
         return
     order = np.argsort(mesh.part_ids, kind="stable")
     begins = np.searchsorted(mesh.part_ids[order], np.arange(len(mesh.parts)))
     # The number of each polygon in its part.
     local = np.empty(len(order), np.int64)
     local[order] = np.arange(len(order)) - begins[mesh.part_ids[order]]
-    part_of = mesh.part_ids[rows]
+    part_of = mesh.part_ids[polygons]
     order = np.argsort(part_of, kind="stable")
-    for ids in np.split(order, np.searchsorted(part_of[order], np.arange(1, len(mesh.parts)))):
-        some = None if corners is None else corners[ids]
-        yield _Triangles(faces[ids], local[rows[ids]], rows[ids], some)
+    for rows in np.split(order, np.searchsorted(part_of[order], np.arange(1, len(mesh.parts)))):
+        some = None if corners is None else corners[rows]
+        yield _PartTriangles(faces[rows], polygons[rows], local[polygons[rows]], some)
 
 
-def _corners_of(mesh: FileMesh, faces: Ints, rows: Ints) -> Ints:
+def _corners_of(mesh: FileMesh, faces: Ints, polygons: Ints) -> Ints:
     """Return the index in `mesh.corners` of each corner of triangles, shape (n, 3).
 
-    Row i of `faces` has the vertices of triangle i, and `rows[i]` is the polygon that contains it.
+    Row i of `faces` has the vertices of triangle i, a part of the polygon `polygons[i]`.
     """
     lengths = np.diff(mesh.offsets)
     if len(faces) == len(lengths) and (lengths == 3).all():
@@ -118,33 +127,34 @@ def _corners_of(mesh: FileMesh, faces: Ints, rows: Ints) -> Ints:
     size = len(mesh.points)
     keys = np.repeat(np.arange(len(lengths)), lengths) * size + mesh.corners
     sorted_keys, first = np.unique(keys, return_index=True)
-    return np.asarray(first[np.searchsorted(sorted_keys, rows[:, None] * size + faces)])
+    return np.asarray(first[np.searchsorted(sorted_keys, polygons[:, None] * size + faces)])
 
 
-def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any:
-    """Return a part as a mesh: with its vertices in order or, if it is `alone`, with all vertices.
+def _mesh_of_part(mesh: FileMesh, part: Part, triangles: _PartTriangles) -> Any:
+    """Return a part as a mesh of trimesh: with its vertices in order; the only part with all.
 
     Vertices with several texture coordinates or normals are repeated behind the others.
     """
     trimesh: Any = importlib.import_module("trimesh")
-    if alone:
+    if len(mesh.parts) == 1:
         used, faces = np.arange(len(mesh.points)), triangles.faces
     else:
         used, faces = np.unique(triangles.faces, return_inverse=True)
         faces = faces.reshape(-1, 3)
-    given = {
+    columns = {
         name: OfCorners(column.rows, column.ids[triangles.corners].reshape(-1))
-        for name, column in (("uv", mesh.uv), ("normals", mesh.normals))
+        for name, column in (("uv", mesh.uv), ("vertex_normals", mesh.normals))
         if column is not None and triangles.corners is not None
     }
     options: dict[str, Any] = {}
-    if given:
-        faces, again, at = _split(faces, len(used), [column.ids for column in given.values()])
-        used = np.concatenate([used, used[again]])
-        for name, column in given.items():
-            # No row for vertices without a face. Normals are left out if a corner has none.
-            ids = np.where(at < 0, -1, column.ids[at])
-            if (ids[at >= 0] < 0).all() or (name == "normals" and (ids[at >= 0] < 0).any()):
+    if columns:
+        faces, repeated, corner = _split(faces, len(used), [each.ids for each in columns.values()])
+        used = np.concatenate([used, used[repeated]])
+        for name, column in columns.items():
+            ids = np.where(corner < 0, -1, column.ids[corner])
+            missing = ids[corner >= 0] < 0
+            # Normals are left out if a corner has none.
+            if missing.all() or (name == "vertex_normals" and missing.any()):
                 continue
             options[name] = column.rows[np.maximum(ids, 0)]
             options[name][ids < 0] = np.nan if name == "uv" else 0.0
@@ -153,30 +163,30 @@ def _made(mesh: FileMesh, part: Part, triangles: _Triangles, alone: bool) -> Any
         options["visual"] = trimesh.visual.TextureVisuals(**look)
     elif mesh.vertex_colors is not None and not np.isnan(mesh.vertex_colors[used]).any():
         options["vertex_colors"] = mesh.vertex_colors[used]
-    if "normals" in options:
-        options["vertex_normals"] = options.pop("normals")
     made = trimesh.Trimesh(mesh.points[used], faces, process=False, **options)
     if mesh.face_colors is not None and part.painted and "vertex_colors" not in options:
-        made.metadata[FACE_COLORS] = mesh.face_colors[triangles.rows]
-    if not np.array_equal(triangles.face_ids, np.arange(len(faces))):
-        made.metadata[FACE_IDS] = triangles.face_ids.astype(np.int32)
+        made.metadata[FACE_COLORS] = mesh.face_colors[triangles.polygons]
+    if not np.array_equal(triangles.local, np.arange(len(faces))):
+        made.metadata[FACE_IDS] = triangles.local.astype(np.int32)
     return made
 
 
 def _split(faces: Ints, count: int, columns: list[Ints]) -> tuple[Ints, Ints, Ints]:
-    """Repeat vertices, so that all corners of a vertex have the same row in each column.
+    """Repeat vertices, so that all corners at a vertex have the same id in each column.
 
-    `count` is the number of vertices. Returns the faces, the vertices that are repeated, and a
-    corner at each vertex, old and new; -1 for none.
+    `faces` (n, 3) index `count` vertices, and a column has an id for each of the 3 n corners.
+    Returns the new faces, the vertices that are repeated behind the others, and a corner at each
+    vertex, old or repeated; -1 for a vertex without faces.
     """
     flat = faces.reshape(-1).astype(np.int64)
-    at = np.full(count, -1)
+    corner = np.full(count, -1)
     # The first corner of each vertex: the last assignment to a repeated index counts.
-    at[flat[::-1]] = np.arange(len(flat))[::-1]
+    corner[flat[::-1]] = np.arange(len(flat))[::-1]
     differs = np.zeros(len(flat), np.bool_)
     for column in columns:
-        differs |= column != column[at[flat]]
+        differs |= column != column[corner[flat]]
     others = np.flatnonzero(differs)
+    # One key for each combination of a vertex and ids.
     keys = flat[others]
     for column in columns:
         ids = column[others].astype(np.int64) + 1
@@ -184,5 +194,5 @@ def _split(faces: Ints, count: int, columns: list[Ints]) -> tuple[Ints, Ints, In
         keys = np.unique(keys * (ids.max(initial=0) + 1) + ids, return_inverse=True)[1]
     _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
     flat[others] = count + numbers
-    again = faces.reshape(-1)[others[first]]
-    return flat.reshape(-1, 3), again, np.concatenate([at, others[first]])
+    repeated = faces.reshape(-1)[others[first]]
+    return flat.reshape(-1, 3), repeated, np.concatenate([corner, others[first]])

@@ -41,18 +41,21 @@ IGNORED = set(
 
 
 class _State:
-    """Content of a file as far as it has been read."""
+    """Content of a file as far as it has been read, in pieces of its text."""
 
     def __init__(self) -> None:
+        # Numbers of the lines of each keyword, and how many of these lines there were so far.
         self.rows: dict[bytes, list[NDArray[np.float64]]] = {word: [] for word in WIDTHS}
         self.counts = dict.fromkeys((*WIDTHS, b"f"), 0)
+        # Colours of vertices (n, 3); NaN for none.
         self.colors: list[NDArray[np.float64]] = []
-        # Corners of faces in each piece: rows of vertices, textures, normals; -1 for none. And the
-        # number of corners of each face.
+        # Corners of faces: rows of vertices, textures, normals; -1 for none. And the number of
+        # corners of each face.
         self.corners: list[NDArray[np.int32]] = []
         self.lengths: list[NDArray[np.int64]] = []
         # Lines with names: the number of the next face, the keyword and the name.
         self.names: list[tuple[int, bytes, str]] = []
+        # Names of files of materials, keywords in OTHERS, and keywords that are not known.
         self.libraries: list[str] = []
         self.others: set[str] = set()
         self.unknown: set[str] = set()
@@ -61,11 +64,12 @@ class _State:
 def read_obj(data: bytes, resolver: Any) -> FileMesh:
     """Return the polygons of an OBJ file; `resolver` has the files that it names."""
     original = with_newlines(data)
-    text = _joined(original)
+    # Lines that end with a backslash go on in the next one. Comments may end so, too.
+    text = _blanked(_blanked(original, rb"\\\r?\n"), rb"#[^\n]*")
     state = _State()
     try:
         for lines in pieces_of(text):
-            _read_piece(_without_remarks(lines), state)
+            _read_piece(lines, state)
         mesh = _mesh_of(state, resolver)
     except _BadLine as error:
         number = line_number(text, error.row, error.word + GAP, original)
@@ -79,74 +83,60 @@ def read_obj(data: bytes, resolver: Any) -> FileMesh:
 
 
 class _BadLine(ValueError):
-    """An error in a line, given by its row among those that begin with a word."""
+    """An error in line `row` among the lines whose first word is `word`."""
 
     def __init__(self, word: bytes, row: int, what: str) -> None:
         super().__init__(what)
         self.word, self.row = word, row
 
 
-def _joined(text: bytes) -> bytes:
-    """Join lines that end with a backslash; white space keeps the length of the text."""
-    if b"\\" not in text:
+def _blanked(text: bytes, pattern: bytes) -> bytes:
+    """Replace what matches a pattern in lines of numbers by as many bytes of white space."""
+    if re.search(pattern, text) is None:
         return text
-    joined = bytearray(text)
-    for join in re.finditer(rb"\\\r?\n", text):
-        begin, end = join.span()
-        line = joined[joined.rfind(b"\n", 0, begin) + 1 : begin].lstrip()
-        # Comments and names end where their line does.
-        if re.match(rb"(v|vt|vn|f|l|p)\s", line):
-            joined[begin:end] = b"\v" * (end - begin)
-    return with_newlines(bytes(joined))
-
-
-def _without_remarks(lines: Lines) -> Lines:
-    """Return lines of numbers without what is behind a number sign."""
-    signs = np.flatnonzero(lines.data == ord("#"))
-    at = np.searchsorted(lines.begins, signs, "right") - 1
-    inside = (at >= 0) & (lines.begins[at] < signs)
-    inside &= np.isin(lines.data[lines.begins[at]], list(b"fv"))
-    if not inside.any():
-        return lines
-    data = lines.data.copy()
-    for sign, end in zip(signs[inside].tolist(), lines.ends[at[inside]].tolist(), strict=True):
-        data[sign:end] = 32
-    return next(pieces_of(data[:-16].tobytes()))
+    blanked = bytearray(text)
+    for match in re.finditer(pattern, text):
+        begin, end = match.span()
+        line = blanked[blanked.rfind(b"\n", 0, begin) + 1 : begin].lstrip()
+        # In other lines, which are comments or names, a number sign or backslash is no mark.
+        if re.match(rb"(v|vt|vn|f|l|p)(\s|$)", line):
+            blanked[begin:end] = b"\v" * (end - begin)
+    return with_newlines(bytes(blanked))
 
 
 def _read_piece(lines: Lines, state: _State) -> None:
+    """Read the lines of a piece of a file, behind what has been read before."""
     # Comments and smoothing groups, often numerous, are removed before the loop over other lines.
-    # `since` has how many vertices and so on there are up to each line.
     is_known = lines.start_with(b"s") | (lines.data[lines.begins] == ord("#"))
-    since = {}
+    # How many vertices and so on there are up to each line.
+    counts = {}
     for word in WIDTHS:
         mask = lines.start_with(word)
         is_known |= mask
-        since[word] = np.cumsum(mask) + state.counts[word]
+        counts[word] = np.cumsum(mask) + state.counts[word]
         if mask.any():
             _read_rows(lines, mask, word, state)
-    mask = lines.start_with(b"f")
-    ends = np.cumsum(mask)
-    for line in np.flatnonzero(~(is_known | mask)).tolist():
+    is_face = lines.start_with(b"f")
+    faces = state.counts[b"f"] + np.cumsum(is_face)
+    for line in np.flatnonzero(~(is_known | is_face)).tolist():
         content = lines.data[lines.begins[line] : lines.ends[line]].tobytes()
         word, *rest = content.split(None, 1)
-        name = _text(rest[0]) if rest else ""
+        name = _decoded(rest[0]) if rest else ""
         if word == b"mtllib":
             state.libraries.append(name)
         elif word in (b"o", b"g", b"usemtl"):
-            state.names.append((state.counts[b"f"] + int(ends[line]), word, name))
+            state.names.append((int(faces[line]), word, name))
         elif word in OTHERS:
-            state.others.add(_text(word))
+            state.others.add(_decoded(word))
         elif word not in IGNORED and len(state.unknown) < 5:
             state.unknown.add(shown(word))
-    if mask.any():
-        since = {word: counts[mask] for word, counts in since.items()}
-        _read_faces(lines, mask, state, since)
-        state.counts[b"f"] += int(ends[-1])
+    if is_face.any():
+        _read_faces(lines, is_face, state, {word: each[is_face] for word, each in counts.items()})
+        state.counts[b"f"] = int(faces[-1])
 
 
-def _text(name: bytes) -> str:
-    """Return a name, which is in UTF-8 or Latin-1."""
+def _decoded(name: bytes) -> str:
+    """Return a name, which is in UTF-8 or Latin-1, as text."""
     try:
         return name.decode().strip()
     except UnicodeDecodeError:
@@ -154,7 +144,7 @@ def _text(name: bytes) -> str:
 
 
 def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State) -> None:
-    """Read vertices, their colours, normals or texture coordinates."""
+    """Read the lines of a mask, of vertices and their colours, normals or texture coordinates."""
     counts, before = lines.counts[mask] - 1, state.counts[word]
     least, most = WIDTHS[word]
     bad = np.flatnonzero((counts < least) | (counts > most))
@@ -162,8 +152,7 @@ def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State
         expected = f"{least} to {most}" if least < most else f"{least}"
         what = f"{word.decode()} must have {expected} numbers, got {counts[bad[0]]}"
         raise _BadLine(word, before + int(bad[0]), what)
-    text = lines.text(mask, len(word))
-    values = _numbers(word, before, text, np.float64, int(counts.sum()))
+    values = _numbers(word, before, lines.text(mask, len(word)), np.float64, int(counts.sum()))
     begins = np.cumsum(counts) - counts
     rows = np.zeros((len(counts), SIZES[word]))
     for k in range(SIZES[word]):
@@ -181,7 +170,10 @@ def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State
 def _numbers(
     word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
 ) -> NDArray[Any]:
-    """Return the numbers in lines that begin with a word; `before` counts earlier such lines."""
+    """Return the `count` numbers in a text of lines that begin with a word, which is cut off.
+
+    `before` is how many such lines come before the text; for an error.
+    """
     if word == b"f":
         text = text.replace(b"/", b" ")
     values = numbers(text, kind, count)
@@ -191,8 +183,14 @@ def _numbers(
     raise _BadLine(word, before + row, f"{shown(line)} are not numbers")
 
 
-def _read_faces(lines: Lines, mask: Any, state: _State, since: dict[bytes, Any]) -> None:
-    """Read faces; `since` has how many vertices and so on are before each."""
+def _read_faces(
+    lines: Lines, mask: NDArray[np.bool_], state: _State, counts: dict[bytes, NDArray[Any]]
+) -> None:
+    """Read the faces in the lines of a mask.
+
+    `counts` has how many vertices, texture coordinates and normals come before each of the faces,
+    by keyword: indices below 0 count back from there.
+    """
     lengths, before = lines.counts[mask] - 1, state.counts[b"f"]
     text = lines.text(mask, 1)
     total = int(lengths.sum())
@@ -205,23 +203,31 @@ def _read_faces(lines: Lines, mask: Any, state: _State, since: dict[bytes, Any])
     corners = np.full((total, 3), -1, np.int32)
     for k, word in zip(range(slots.shape[1]), (b"v", b"vt", b"vn"), strict=False):
         ids, has = slots[:, k], given[:, k]
-        count = since[word][line_of]
+        count = counts[word][line_of]
         rows = np.where(ids < 0, count + ids, ids - 1)
         bad = has & ((ids == 0) | (rows < 0) | (rows >= MAX_PRIMITIVES))
         if bad.any():
-            at = int(bad.argmax())
-            what = f"{ids[at]} is no index of {word.decode()}: {count[at]} are before"
-            raise _BadLine(b"f", before + int(line_of[at]), what)
+            first = int(bad.argmax())
+            what = f"{ids[first]} is no index of {word.decode()}: {count[first]} are before"
+            raise _BadLine(b"f", before + int(line_of[first]), what)
         corners[has, k] = rows[has]
     state.corners.append(corners)
     state.lengths.append(lengths)
 
 
-def _slots(text: bytes, total: int, line_of: Any, before: int) -> tuple[Any, Any]:
-    """Return the numbers of corners such as 1/2/3 and 1//3, and where there are some."""
+def _slots(
+    text: bytes, total: int, line_of: NDArray[np.int64], before: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the numbers (n, 3) of corners such as 1/2/3 and 1//3, and which are there.
+
+    `line_of` is the line of each of the `total` corners; `before` counts earlier lines of faces.
+    """
     data = np.frombuffer(b" " + text + b" ", np.uint8)
     is_slash, is_space = data == ord("/"), data <= 32
+    # Where corners begin, and where their numbers do.
     starts = np.flatnonzero(~is_space[1:] & is_space[:-1]) + 1
+    is_digit = ~(is_slash | is_space)
+    at = np.flatnonzero(is_digit[1:] & ~is_digit[:-1]) + 1
     slashes = np.cumsum(is_slash, dtype=np.int32)
     per_corner = np.diff(slashes[starts], append=slashes[-1])
     bad = is_slash[starts] | (per_corner > 2)
@@ -229,11 +235,8 @@ def _slots(text: bytes, total: int, line_of: Any, before: int) -> tuple[Any, Any
         first = int(bad.argmax())
         word = data[starts[first] :].tobytes().split(None, 1)[0]
         raise _BadLine(b"f", before + int(line_of[first]), f"{shown(word)} is no corner of a face")
-    begins = ~(is_slash | is_space)
-    begins[1:] &= (is_slash | is_space)[:-1]
-    at = np.flatnonzero(begins)
     values = _numbers(b"f", before, text, np.int64, len(at))
-    corner_of = np.cumsum(is_space[:-1] & ~is_space[1:], dtype=np.int32)[at - 1] - 1
+    corner_of = np.searchsorted(starts, at, "right") - 1
     slot_of = slashes[at] - slashes[starts[corner_of]]
     slots, given = np.zeros((total, 3), np.int64), np.zeros((total, 3), np.bool_)
     slots[corner_of, slot_of], given[corner_of, slot_of] = values, True
@@ -241,7 +244,7 @@ def _slots(text: bytes, total: int, line_of: Any, before: int) -> tuple[Any, Any
 
 
 def _mesh_of(state: _State, resolver: Any) -> FileMesh:
-    """Return the mesh of all that has been read, after a check of its indices."""
+    """Return the mesh of all that has been read, whose indices are checked here."""
     points, uv, normals = (
         np.concatenate([np.empty((0, size)), *state.rows.pop(word)]) for word, size in SIZES.items()
     )
@@ -252,9 +255,9 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
         given = [corners[:, k] for corners in state.corners]
         column = np.concatenate([np.empty(0, np.int32), *given])
         if column.max(initial=-1) >= len(rows):
-            at = int((column >= len(rows)).argmax())
-            what = f"{column[at] + 1} is no index of {word.decode()}: the file has {len(rows)}"
-            raise _BadLine(b"f", int(np.searchsorted(offsets, at, "right")) - 1, what)
+            bad = int((column >= len(rows)).argmax())
+            what = f"{column[bad] + 1} is no index of {word.decode()}: the file has {len(rows)}"
+            raise _BadLine(b"f", int(np.searchsorted(offsets, bad, "right")) - 1, what)
         columns.append(column)
     colors = np.concatenate([np.empty((0, 3)), *state.colors])
     has_colors = not np.isnan(colors).all()
@@ -272,7 +275,7 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
 
 
 def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
-    """Return the materials of the files that can be read, by name."""
+    """Return the materials of trimesh in the files that can be read, by name."""
     if not libraries:
         # trimesh takes long to import.
         return {}
@@ -293,17 +296,19 @@ def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
 def _parts_of(
     names: list[tuple[int, bytes, str]], materials: dict[str, Any], count: int
 ) -> tuple[tuple[Part, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
-    """Return the parts of a file, that of each of its faces, and colours of faces."""
-    # A part is an object, or a group where it has several or there is none. Faces with an image
-    # are a part of their own, and those without a material; others have their material's colour.
-    begins = [*(row for row, _, _ in names), count]
+    """Return the parts of a file, the part of each of its `count` faces, and colours of faces.
+
+    A part is an object, or a group where an object has several or there is none. Faces with an
+    image are a part of their own, as are those without a material; others have their material's
+    colour (n, 4), None if no part needs it. `names` are as in `_State`.
+    """
+    # Runs of faces: the first, the last plus 1, their object, group and material.
     runs: list[tuple[int, int, str | None, str | None, str | None]] = []
     groups_of: dict[str, set[str | None]] = {}
     owner = group = look = None
-    for (begin, end), word, name in zip(
-        itertools.pairwise([0, *begins]), (b"", *(word for _, word, _ in names)),
-        ("", *(name for _, _, name in names)), strict=True,
-    ):  # fmt: skip
+    for (begin, word, name), (end, _, _) in itertools.pairwise(
+        [(0, b"", ""), *names, (count, b"", "")]
+    ):
         if word == b"o":
             owner, group = name or None, None
         elif word == b"g":
@@ -313,6 +318,7 @@ def _parts_of(
         if begin < end:
             runs.append((begin, end, owner, group, look))
             groups_of.setdefault(owner or "", set()).add(group)
+    # The parts, numbered by their object, group and material, and the materials in each.
     keys: dict[tuple[str | None, str | None, str | None], int] = {}
     used: list[set[str]] = []
     part_ids, colors = np.zeros(count, np.int64), np.zeros((count, 4), np.uint8)

@@ -28,40 +28,42 @@ def read_off(data: bytes, resolver: Any) -> FileMesh:
         name = keyword[0].strip().decode()
         raise ValueError(f"it is a {name} file: only those of three coordinates are read")
     text = b" " * keyword.end() + text[keyword.end() :]
-    values, at = table(text)
-    widths, rows = np.diff(at), len(at) - 1
+    # The numbers, the index of the first in each line, and how many there are in it.
+    values, begins = table(text)
+    widths, rows = np.diff(begins), len(begins) - 1
     if rows == 0 or widths[0] < 2:
         raise ValueError("it has no line with the numbers of its vertices and faces")
-    first = values[:2]
-    if not (np.isfinite(first).all() and (first >= 0).all() and (first == np.floor(first)).all()):
-        raise ValueError(f"it must have numbers of vertices and faces, got {first.tolist()}")
-    points, faces = int(first[0]), int(first[1])
-    if 1 + points + faces > rows:
+    counts = values[:2]
+    if not all(count >= 0.0 and count.is_integer() for count in counts):
+        raise ValueError(f"it must have numbers of vertices and faces, got {counts.tolist()}")
+    points, faces = map(int, counts)
+    more = rows - 1 - points - faces
+    if more < 0:
         what = f"{rows - 1} lines do not hold its {points} vertices and {faces} faces"
         raise ValueError(f"it is cut off: {what}")
-    if rows > 1 + points + faces:
-        warn_caller(
-            f"{rows - 1 - points - faces} lines behind the faces of an OFF file are ignored"
-        )
+    if more > 0:
+        warn_caller(f"{more} lines behind the faces of an OFF file are ignored")
 
     def refuse(row: int, what: str) -> None:
+        """Raise the error for a row of the table."""
         raise ValueError(f"line {line_number(text, row)}: {what}")
 
-    begin, end = 1 + points, 1 + points + faces
-    short = np.flatnonzero(widths[1:begin] < 3)
+    # Row 0 has the counts; vertices and faces follow.
+    first_face, end = 1 + points, 1 + points + faces
+    short = np.flatnonzero(widths[1:first_face] < 3)
     if len(short):
         refuse(1 + int(short[0]), "a vertex must have three coordinates")
-    lengths = values[at[begin:end]]
-    bad = ~((lengths >= 0) & (lengths < widths[begin:end]) & (lengths == np.floor(lengths)))
+    lengths, most = values[begins[first_face:end]], widths[first_face:end]
+    bad = ~((lengths >= 0) & (lengths < most) & (lengths == np.floor(lengths)))
     if bad.any():
-        refuse(begin + int(bad.argmax()), "a face must have a number of corners, and these")
+        refuse(first_face + int(bad.argmax()), "a face must have a number of corners, and these")
     sizes = lengths.astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.repeat(at[begin:end] + 1 - offsets[:-1], sizes) + np.arange(offsets[-1])
+    places = np.repeat(begins[first_face:end] + 1 - offsets[:-1], sizes) + np.arange(offsets[-1])
     corners = values[places]
     bad = ~((corners >= 0) & (corners < points) & (corners == np.floor(corners)))
     if bad.any():
         row = int(np.searchsorted(offsets, bad.argmax(), "right")) - 1
-        refuse(begin + row, f"{corners[bad][0]:g} is no index of {points} vertices")
-    coordinates = values[at[1:begin, None] + np.arange(3)]
+        refuse(first_face + row, f"{corners[bad][0]:g} is no index of {points} vertices")
+    coordinates = values[begins[1:first_face, None] + np.arange(3)]
     return FileMesh(coordinates, corners.astype(np.int32), offsets)

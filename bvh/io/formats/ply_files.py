@@ -8,7 +8,7 @@ import importlib
 import io
 import re
 import struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,10 @@ from bvh.io.formats.text_lines import table, with_newlines
 
 Ints = NDArray[np.int64]
 
+# Names of the corners of faces, and of texture coordinates of vertices.
 CORNERS = ("vertex_indices", "vertex_index")
 COORDINATES = ("texture_u", "texture_v"), ("u", "v"), ("s", "t")
-# A length of a list as `struct` reads it.
+# Formats of `struct` by types of numpy, for lengths of lists.
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
 
 # Types of numpy by those of headers, and byte orders by formats.
@@ -36,7 +37,7 @@ LONGEST = 1 << 16
 
 
 class Property(NamedTuple):
-    """A property of an element: types as those of numpy; of a list also that of its length."""
+    """A property of an element: numpy's type of its values, and of a list that of its length."""
 
     name: str
     kind: str
@@ -61,7 +62,7 @@ class PlyHeader(NamedTuple):
 
 
 class _List(NamedTuple):
-    """The lists of a property, one behind another, and where each begins."""
+    """The lists of a property, one after another: list i is values[offsets[i] : offsets[i + 1]]."""
 
     values: NDArray[Any]
     offsets: Ints
@@ -95,20 +96,20 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
         raise ValueError(f"its faces have no list {' or '.join(CORNERS)}")
     corners, offsets = np.empty(0, np.int32), np.zeros(1, np.int64)
     if face_count:
-        given = lists[named[0]]
-        corners, offsets = _indices(given.values, given.offsets, count, "face"), given.offsets
+        corners, offsets = _indices(lists[named[0]], count, "face"), lists[named[0]].offsets
     uv, texture = _of_vertices(vertex, corners, *COORDINATES), lists.get("texcoord")
     if texture is not None and np.array_equal(texture.offsets, 2 * offsets):
-        # A list of a pair for each corner.
+        # A list with a pair for each corner of a face.
         pairs = texture.values.reshape(-1, 2).astype(np.float64)
         uv = OfCorners(pairs, np.arange(len(corners)))
     strips = elements.get("tristrips", (0, {}))[1]
     for column in strips.values():
         if isinstance(column, _List):
-            more = _unrolled(_indices(column.values, column.offsets, count, "strip", -1), column)
+            more = _unrolled(_indices(column, count, "strip", -1), column.offsets)
             corners = np.concatenate([corners, more])
             ends = offsets[-1] + np.arange(3, len(more) + 1, 3)
             offsets = np.concatenate([offsets, ends])
+            # Strips have no texture coordinates.
             uv = None if uv is None or len(uv.ids) < len(corners) else uv
     normals = _of_vertices(vertex, corners, ("nx", "ny", "nz"))
     return FileMesh(
@@ -153,35 +154,38 @@ def header_of(data: bytes) -> PlyHeader:
     return PlyHeader(order, elements, comments, end.end())
 
 
-def _indices(values: NDArray[Any], offsets: Ints, count: int, what: str, least: int = 0) -> Any:
-    """Return vertex indices as int32, or raise, naming the row, unless in least..count - 1."""
+def _indices(column: _List, count: int, what: str, least: int = 0) -> NDArray[np.int32]:
+    """Return vertex indices from `least` to count - 1; raise for others, naming the list."""
+    values, offsets = column
     bad = (values < least) | (values >= count)
     if values.dtype.kind == "f":
         bad |= values != np.floor(values)
     if bad.any():
-        at = int(bad.argmax())
-        row = int(np.searchsorted(offsets, at, "right")) - 1
+        row = int(np.searchsorted(offsets, bad.argmax(), "right")) - 1
         wrong = values[offsets[row] : offsets[row + 1]][:20].tolist()
         raise ValueError(f"{what} {row} must have indices of {count} vertices, got {wrong}")
     return values.astype(np.int32)
 
 
-def _unrolled(corners: NDArray[np.int32], column: _List) -> NDArray[np.int32]:
-    """Return the triangles of the strips of a column, which also end where an index is -1."""
-    at = np.arange(max(len(corners) - 2, 0))
+def _unrolled(corners: NDArray[np.int32], offsets: Ints) -> NDArray[np.int32]:
+    """Return the corners of the triangles of strips, three for each, all wound alike.
+
+    A strip begins at each of `offsets`, and behind each corner that is -1.
+    """
+    third = np.arange(2, max(len(corners), 2))
     begins = np.zeros(len(corners) + 1, np.bool_)
-    begins[column.offsets] = True
+    begins[offsets] = True
     begins[1:] |= corners == -1
-    # Where the strip of each corner begins.
-    first = np.maximum.accumulate(np.where(begins[:-1], np.arange(len(corners)), 0))
-    triples = corners[at[:, None] + np.arange(3)]
-    valid = (first[2:] <= at) & (triples >= 0).all(axis=1)
-    odd = ((at - first[2:]) % 2 == 1)[:, None]
+    # Where the strip of each corner begins, and of each triangle, by its third corner.
+    strip = np.maximum.accumulate(np.where(begins[:-1], np.arange(len(corners)), 0))[2:]
+    triples = corners[third[:, None] + [-2, -1, 0]]
+    valid = (strip <= third - 2) & (triples >= 0).all(axis=1)
+    odd = ((third - strip) % 2 == 1)[:, None]
     return np.asarray(np.where(odd, triples[:, [1, 0, 2]], triples)[valid].reshape(-1))
 
 
 def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCorners | None:
-    """Return the first of some groups of columns of which vertices have all."""
+    """Return the columns of the first of `names` that vertices have, by the vertices of corners."""
     for some in names:
         if all(isinstance(vertex.get(name), np.ndarray) for name in some):
             columns = [vertex[name].astype(np.float64) for name in some]
@@ -190,14 +194,14 @@ def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCo
 
 
 def _colors(columns: Columns) -> NDArray[Any] | None:
-    """Return red, green and blue of vertices or faces."""
+    """Return red, green and blue (n, 3) of vertices or faces; None if they have no colours."""
     channels = [columns.get(name) for name in ("red", "green", "blue")]
     arrays = [column for column in channels if isinstance(column, np.ndarray)]
     return np.stack(arrays, axis=1) if len(arrays) == 3 else None
 
 
 def _image(comments: list[str], resolver: Any) -> Any:
-    """Return the material of the image that a comment names."""
+    """Return a material with the image that a comment names; None if there is none to read."""
     for comment in comments:
         at = comment.lower().find("texturefile")
         if at >= 0:
@@ -211,98 +215,100 @@ def _image(comments: list[str], resolver: Any) -> Any:
 
 
 def _columns(element: Element, rows: "_Bytes | _Words") -> Columns:
-    """Return the columns of an element, whose rows are next."""
+    """Return the columns of an element, whose rows come next in the file."""
     if element.rows == 0 or not element.properties:
         return {}
-    # `place` is where the next property is in each row. `stride` is the size of rows in a binary
+    # `places` is where the next property is in each row. `stride` is the size of rows in a binary
     # file, or None if they differ.
-    place, stride = rows.begins(element)
+    places, stride = rows.begins(element)
     columns: Columns = {}
     for name, kind, length in element.properties:
         if length is None:
-            columns[name] = rows.values(place, kind, stride)
-        else:
-            lengths = rows.values(place, length, stride).astype(np.int64)
-            if (lengths < 0).any():
-                raise ValueError(f"{element.name} {(lengths < 0).argmax()} has a length below 0")
-            place = place + rows.size(length)
-            offsets = np.concatenate([[0], np.cumsum(lengths)])
-            columns[name] = _List(rows.lists(place, lengths, kind, stride), offsets)
-        place = place + rows.size(kind) * (1 if length is None else lengths)
-    rows.check(element, place)
+            columns[name] = rows.values(places, kind, stride)
+            places = places + rows.size(kind)
+            continue
+        lengths = rows.values(places, length, stride).astype(np.int64)
+        if (lengths < 0).any():
+            raise ValueError(f"{element.name} {(lengths < 0).argmax()} has a length below 0")
+        places = places + rows.size(length)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        columns[name] = _List(rows.lists(places, lengths, kind, stride), offsets)
+        places = places + rows.size(kind) * lengths
+    rows.advance(element, places)
     return columns
 
 
 class _Bytes:
-    """The rows of a binary file; places are those of bytes."""
+    """The rows of a binary file; a place is the index of a byte."""
 
     def __init__(self, data: bytes, header: PlyHeader) -> None:
         self._data, self._order, self._at = data, header.order, header.size
 
     def size(self, kind: str) -> int:
+        """Return the bytes of a value, from one place to the next."""
         return int(kind[1])
 
     def begins(self, element: Element) -> tuple[Ints, int | None]:
-        """Return where each row begins, and the size of all, if that is one."""
-        count, properties = element.rows, element.properties
-        lists = [k for k, one in enumerate(properties) if one.length is not None]
-        # The least bytes of a row.
-        fixed = sum(self.size(one.length or one.kind) for one in properties)
-        if count * fixed > len(self._data) - self._at:
+        """Return where each row begins, and the size of all rows, or None if they differ."""
+        count, left = element.rows, len(self._data) - self._at
+        # For each list: the bytes from the values of the list before, or from the begin of the row,
+        # to its length; the function that reads the length; and the bytes of a value.
+        lists, gap = list[tuple[int, Any, int]](), 0
+        for _, kind, length in element.properties:
+            if length is not None:
+                read = struct.Struct(self._order + CODES[length]).unpack_from
+                lists.append((gap, read, self.size(kind)))
+                gap = 0
+            gap += self.size(length or kind)
+        if count * (sum(before for before, _, _ in lists) + gap) > left:
             self._refuse(element)
         # Usually all lists are as long as those of the first row: then so are the rows.
-        after, ends = self._row(properties, self._at)
-        stride = after - self._at
-        if count * stride <= len(self._data) - self._at:
-            places = [(ends[k], properties[k].length or "") for k in lists]
-            columns = [np.ndarray(count, self._order + kind, self._data, place, (stride,))
-                       for place, kind in places]  # fmt: skip
+        ends, lengths_at = self._visited(element, lists, gap, 1)
+        stride = int(ends[1]) - self._at
+        if count * stride <= left:
+            kinds = (one.length for one in element.properties if one.length is not None)
+            places = self._at + stride * np.arange(count)
+            columns = [self.values(places - self._at + at, kind, stride)
+                       for kind, at in zip(kinds, lengths_at, strict=True)]  # fmt: skip
             if all((column == column[0]).all() for column in columns):
-                return self._at + stride * np.arange(count), stride
-        # Otherwise they are visited one by one, which is faster if they have a single list.
-        places_of_rows, place = np.empty(count, np.int64), self._at
-        if len(lists) == 1:
-            unpack = self._length_at(properties[lists[0]])
-            before, width = ends[lists[0]] - self._at, self.size(properties[lists[0]].kind)
-            last = len(self._data) - fixed
+                return places, stride
+        return self._visited(element, lists, gap, count)[0][:-1], None
+
+    def _visited(
+        self, element: Element, lists: list[tuple[int, Any, int]], tail: int, count: int
+    ) -> tuple[Ints, list[int]]:
+        """Return where `count` rows begin and the last one ends, by visiting one after another.
+
+        `lists` are as in `begins`, and `tail` is the bytes behind the last list's values. Also
+        returns the places of the lengths in the last row.
+        """
+        begins, place, lengths_at = np.empty(count + 1, np.int64), self._at, list[int]()
+        try:
             for row in range(count):
-                places_of_rows[row] = place
-                if not self._at <= place <= last:
-                    self._refuse(element)
-                place += fixed + width * unpack(self._data, place + before)[0]
-        else:
-            for row in range(count):
-                places_of_rows[row] = place
-                place, _ = self._row(properties, place)
+                begins[row], lengths_at = place, []
+                for before, read, width in lists:
+                    place += before
+                    lengths_at.append(place)
+                    length = read(self._data, place)[0]
+                    if length < 0:
+                        raise ValueError(f"a list in it has a length below 0, {length}")
+                    place += width * length
+                place += tail
+            begins[count] = place
+        except (struct.error, OverflowError):
+            # A length is beyond the end of the file.
+            self._refuse(element)
         if place > len(self._data):
             self._refuse(element)
-        return places_of_rows, None
+        return begins, lengths_at
 
-    def _length_at(self, one: Property) -> Any:
-        """Return the function of `struct` that reads the length of a list."""
-        return struct.Struct(self._order + CODES[one.length or ""]).unpack_from
-
-    def _row(self, properties: list[Property], place: int) -> tuple[int, dict[int, int]]:
-        """Return where a row ends, and where the lengths of its lists are."""
-        lengths: dict[int, int] = {}
-        for k, one in enumerate(properties):
-            if one.length is None:
-                place += self.size(one.kind)
-                continue
-            lengths[k] = place
-            if not 0 <= place <= len(self._data) - self.size(one.length):
-                raise ValueError(f"it is cut off: {len(self._data)} bytes do not hold its rows")
-            count = self._length_at(one)(self._data, place)[0]
-            if count < 0:
-                raise ValueError(f"a list in it has a length below 0, {count}")
-            place += self.size(one.length) + self.size(one.kind) * count
-        return place, lengths
-
-    def _refuse(self, element: Element) -> None:
+    def _refuse(self, element: Element) -> NoReturn:
+        """Raise the error for a file that ends before the rows of an element do."""
         size, count, name = len(self._data), element.rows, element.name
         raise ValueError(f"it is cut off: {size} bytes do not hold its {count} rows of {name}")
 
     def values(self, place: Ints, kind: str, stride: int | None) -> NDArray[Any]:
+        """Return the values at places, which are `stride` apart unless that is None."""
         width, form = self.size(kind), self._order + kind
         if stride is not None:
             return np.ndarray(len(place), form, self._data, int(place[0]), (stride,))
@@ -310,7 +316,7 @@ class _Bytes:
         return np.asarray(content[place[:, None] + np.arange(width)].view(form)[:, 0])
 
     def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return values from each place on, as many as its length, one list after another."""
+        """Return `lengths` values from each place on, one list after another."""
         width, form = self.size(kind), self._order + kind
         if stride is not None:
             shape = len(place), int(lengths[0])
@@ -326,13 +332,14 @@ class _Bytes:
         content = np.frombuffer(self._data, np.uint8, end - begin, begin)
         return np.asarray(content[inside].view(form))
 
-    def check(self, element: Element, place: Ints) -> None:
-        """Advance past an element whose rows end at `place`, which must be in the file."""
-        self._at = int(place[-1])
+    def advance(self, element: Element, ends: Ints) -> None:
+        """Go past an element whose rows end at `ends`, which must be in the file."""
+        self._at = int(ends[-1])
         if self._at > len(self._data):
             self._refuse(element)
 
     def check_end(self) -> None:
+        """Raise if there is something behind the last element."""
         if self._at < len(self._data):
             more = len(self._data) - self._at
             raise ValueError(f"it has {more} bytes after the last row of its header")
@@ -348,6 +355,7 @@ class _Words:
         self._at = 0
 
     def size(self, kind: str) -> int:
+        """Return the places of a value: one word."""
         return 1
 
     def begins(self, element: Element) -> tuple[Ints, int | None]:
@@ -358,36 +366,34 @@ class _Words:
         return self._begins[self._at : self._at + count], None
 
     def values(self, place: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return the values at places; those behind the end, which `check` finds, get the last."""
-        return _as_type(self._numbers[np.minimum(place, len(self._numbers) - 1)], kind)
+        """Return the values at places; raise for numbers not of the type that the header says."""
+        # Places behind the end, which `advance` will refuse, get the last number.
+        numbers = self._numbers[np.minimum(place, len(self._numbers) - 1)]
+        with np.errstate(all="ignore"):
+            converted = numbers.astype(kind)
+            if kind[0] != "f" and (converted != numbers).any():
+                wrong = numbers[(converted != numbers).argmax()]
+                raise ValueError(f"{wrong} is no number of the type that its header says")
+        return converted
 
     def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return values from each place on, as many as its length, one list after another."""
+        """Return `lengths` values from each place on, one list after another."""
         total = int(lengths.sum())
         if total > len(self._numbers):
             raise ValueError(f"it is cut off: its lists have {total} numbers")
-        at = np.repeat(place - np.cumsum(lengths) + lengths, lengths) + np.arange(total)
-        return self.values(at, kind, None)
+        places = np.repeat(place - np.cumsum(lengths) + lengths, lengths) + np.arange(total)
+        return self.values(places, kind, None)
 
-    def check(self, element: Element, place: Ints) -> None:
-        """Advance past an element whose rows end at `place`, which must be ends of lines."""
-        ends = self._begins[self._at + 1 : self._at + 1 + len(place)]
-        self._at += len(place)
-        if not np.array_equal(ends, place):
-            row = int((ends != place).argmax())
+    def advance(self, element: Element, ends: Ints) -> None:
+        """Go past an element whose rows end at `ends`, where their lines must end, too."""
+        expected = self._begins[self._at + 1 : self._at + 1 + len(ends)]
+        self._at += len(ends)
+        if not np.array_equal(expected, ends):
+            row = int((expected != ends).argmax())
             raise ValueError(f"{element.name} {row} and its line do not end together")
 
     def check_end(self) -> None:
+        """Raise if there is something behind the last element."""
         more = len(self._begins) - 1 - self._at
         if more:
             raise ValueError(f"it has {more} lines after the last row of its header")
-
-
-def _as_type(values: NDArray[np.float64], kind: str) -> NDArray[Any]:
-    """Return numbers of a text as a type that the header says."""
-    with np.errstate(all="ignore"):
-        converted = values.astype(kind)
-        if kind[0] != "f" and (converted != values).any():
-            wrong = values[(converted != values).argmax()]
-            raise ValueError(f"{wrong} is no number of the type that its header says")
-    return converted

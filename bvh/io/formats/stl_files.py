@@ -19,11 +19,13 @@ from bvh.io.formats.text_lines import (
 )
 from bvh.runtime.caller_warnings import warn_caller
 
+# Bytes before the triangles of a binary file, and the bytes of a triangle.
 HEADER = 84
 ROW = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 # Bytes in which zeros are looked for: binary numbers have some, text has none.
 START = 1 << 16
-# Lines of a facet.
+# First words of the lines of a facet, and first words that are known. The kind of a line is an
+# index in WORDS: kinds below SOLID are lines of facets.
 FACET = b"facet", b"outer", b"vertex", b"vertex", b"vertex", b"endloop", b"endfacet"
 WORDS = *dict.fromkeys(FACET), b"solid", b"endsolid"
 SOLID = WORDS.index(b"solid")
@@ -31,20 +33,17 @@ SOLID = WORDS.index(b"solid")
 
 def read_stl(data: bytes, resolver: Any) -> FileMesh:
     """Return the triangles of an STL file, which refers to no other: `resolver` is not used."""
-    fits = len(data) >= HEADER and len(data) == HEADER + count_of(data) * ROW.itemsize
-    if not fits and is_text(data):
-        return _read_text(data)
-    if len(data) < HEADER:
-        raise ValueError(f"it is no STL file: it has {len(data)} bytes")
     count, size = count_of(data), len(data)
+    if (size < HEADER or size != HEADER + count * ROW.itemsize) and is_text(data):
+        return _read_text(data)
+    if size < HEADER:
+        raise ValueError(f"it is no STL file: it has {size} bytes")
     stored, more = divmod(size - HEADER, ROW.itemsize)
-    wrong = f"its length does not fit its count: {size} bytes, and {count} triangles"
-    if count > stored and not (count == 0xFFFFFFFF and more == 0 and stored):
-        raise ValueError(wrong)
-    if (count == 0 or count > stored) and stored:
-        # Programs that do not know the count when they begin write 0 or 0xFFFFFFFF.
-        if more:
-            raise ValueError(wrong)
+    # Programs that do not know the count when they begin write 0 or 0xFFFFFFFF.
+    unknown = stored > 0 and count in (0, 0xFFFFFFFF)
+    if not (more == 0 if unknown else count <= stored):
+        raise ValueError(f"its length does not fit its count: {size} bytes, and {count} triangles")
+    if unknown:
         warn_caller(f"an STL file has {stored} triangles, its count says {count}: all are read")
         count = stored
     elif size > HEADER + count * ROW.itemsize:
@@ -55,7 +54,7 @@ def read_stl(data: bytes, resolver: Any) -> FileMesh:
 
 
 def count_of(data: bytes) -> int:
-    """Return the number of triangles that the header of a binary file says."""
+    """Return the number of triangles in the header of a binary file."""
     return int.from_bytes(data[80:84], "little")
 
 
@@ -65,7 +64,10 @@ def is_text(data: bytes) -> bool:
 
 
 def _mesh(points: Any, *parts: Any) -> FileMesh:
-    """Return triangles of three points each; `parts` are the parts, and that of each triangle."""
+    """Return the mesh whose triangle i has the points 3 i to 3 i + 2.
+
+    `parts` may be `FileMesh.parts` and `FileMesh.part_ids`.
+    """
     corners = np.arange(len(points), dtype=np.int32)
     return FileMesh(points, corners, np.arange(0, len(points) + 1, 3), *parts)
 
@@ -74,11 +76,13 @@ def _read_text(data: bytes) -> FileMesh:
     """Return the triangles of a text, whose solids are its parts."""
     text = with_newlines(data)
     points, kinds = [np.empty((0, 3))], [np.empty(0, np.int8)]
-    parts, vertices = [Part()], 0
+    # Part 0 is what comes before the first solid.
+    parts = [Part()]
     for lines in pieces_of(text):
+        # The kind of each line, -1 for unknown words.
         kind = np.full(len(lines.begins), -1, np.int8)
         for k, word in enumerate(WORDS):
-            kind[lines.start_with(word, 32)] = k
+            kind[lines.start_with(word, any_case=True)] = k
         is_vertex = kind == WORDS.index(b"vertex")
         content, counts = lines.text(is_vertex, len("vertex")), lines.counts[is_vertex] - 1
         coordinates = numbers(content, np.float64, int(counts.sum()))
@@ -87,27 +91,25 @@ def _read_text(data: bytes) -> FileMesh:
                 row, _ = first_without_numbers(content, np.float64)
             else:
                 row = int((counts != 3).argmax())
-            number = line_number(text, vertices + row, rb"(?i:vertex)" + GAP)
+            number = line_number(text, sum(map(len, points)) + row, rb"(?i:vertex)" + GAP)
             raise ValueError(f"line {number}: a vertex must have three coordinates")
         for row in np.flatnonzero(kind == SOLID).tolist():
             name = lines.data[lines.begins[row] + len("solid") : lines.ends[row]].tobytes()
             parts.append(Part(name.decode("utf-8", "replace").strip() or None))
         points.append(coordinates.reshape(-1, 3))
         kinds.append(kind)
-        vertices += len(counts)
     kind = np.concatenate(kinds)
     # Without the lines of solids, and unknown ones such as of colours, the text has only facets.
-    inside = np.flatnonzero((kind >= 0) & (kind < SOLID))
+    of_facets = np.flatnonzero((kind >= 0) & (kind < SOLID))
     pattern = np.array([WORDS.index(word) for word in FACET])
-    expected = np.resize(pattern, len(inside))
-    bad = kind[inside] != expected
+    expected = np.resize(pattern, len(of_facets))
+    bad = kind[of_facets] != expected
     # No solid begins or ends within a facet.
-    solids = np.flatnonzero(kind >= SOLID)
-    bad |= (expected > 0) & (np.diff(np.searchsorted(solids, inside), prepend=0) > 0)
-    if bad.any() or len(inside) % len(FACET):
-        row = int(inside[bad.argmax()]) if bad.any() else len(kind) - 1
+    borders = np.flatnonzero(kind >= SOLID)
+    bad |= (expected > 0) & (np.diff(np.searchsorted(borders, of_facets), prepend=0) > 0)
+    if bad.any() or len(of_facets) % len(FACET):
+        row = int(of_facets[bad.argmax()]) if bad.any() else len(kind) - 1
         raise ValueError(f"line {line_number(text, row)}: it is no part of a facet")
-    solids = np.flatnonzero(kind == SOLID)
-    # Part 0 is what comes before the first solid.
-    part_ids = np.searchsorted(solids, inside[:: len(FACET)], "right")
+    first_lines = of_facets[:: len(FACET)]
+    part_ids = np.searchsorted(np.flatnonzero(kind == SOLID), first_lines, "right")
     return _mesh(np.concatenate(points), tuple(parts), part_ids)

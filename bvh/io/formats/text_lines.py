@@ -12,43 +12,49 @@ Ints = NDArray[np.int64]
 
 # Bytes that are split into lines at a time.
 PIECE = 1 << 22
-# How some programs begin a text in UTF-8.
+# The byte order mark with which some programs begin a text in UTF-8.
 MARK = b"\xef\xbb\xbf"
+# Behind a word: white space, or a comment (a part of a regular expression).
+GAP = rb"(?=[\0-\x20#])"
 # A number appended to a text of numbers: if it is read, all before it were numbers.
-_LAST = 4503599627370497
+_SENTINEL = 4503599627370497
 
 
 class Lines(NamedTuple):
-    """Lines of a piece of text that are not empty."""
+    """The lines of a piece of text that have words; a word is a run of bytes above 32.
+
+    `begins` and `ends` are indices in the bytes `data`: of the first word of each line, and of its
+    newline. `counts` are the words of each line.
+    """
 
     # Ends with white space, so that a keyword can be compared without a check of the length.
     data: NDArray[np.uint8]
-    begins: Ints  # of the first word
+    begins: Ints
     ends: Ints
-    counts: Ints  # of words
+    counts: Ints
 
-    def start_with(self, word: bytes, case: int = 0) -> NDArray[np.bool_]:
-        """Return which lines have this first word, in lower case; in any case if `case` is 32."""
-        matches = np.asarray((self.data[self.begins] | case) == word[0])
+    def start_with(self, word: bytes, any_case: bool = False) -> NDArray[np.bool_]:
+        """Return which lines have this first word, which is in lower case."""
+        # The bit by which upper and lower case differ in ASCII.
+        bit = 32 if any_case else 0
+        matches = np.asarray((self.data[self.begins] | bit) == word[0])
         rows = np.flatnonzero(matches)
-        at = self.begins[rows]
-        same = self.data[at + len(word)] <= 32
+        first = self.begins[rows]
+        same = self.data[first + len(word)] <= 32
         for k in range(1, len(word)):
-            same &= (self.data[at + k] | case) == word[k]
+            same &= (self.data[first + k] | bit) == word[k]
         matches[rows] = same
         return matches
 
     def text(self, mask: NDArray[np.bool_], skip: int) -> bytes:
-        """Return the lines of a mask, with spaces for the first `skip` bytes of each."""
-        # Where runs of such lines begin, and the lines behind their ends.
-        edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2)
-        data = self.data
-        if skip:
-            data = data.copy()
-            for k in range(skip):
-                data[self.begins[mask] + k] = 32
+        """Return the lines of a mask, with spaces in place of the first `skip` bytes of each."""
+        # Runs of such lines: the first line, and the line behind the last.
+        runs = np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2)
+        data = self.data.copy() if skip else self.data
+        for k in range(skip):
+            data[self.begins[mask] + k] = 32
         content = memoryview(data.data).cast("B")
-        begins, ends = self.begins[edges[:, 0]].tolist(), self.ends[edges[:, 1] - 1].tolist()
+        begins, ends = self.begins[runs[:, 0]].tolist(), self.ends[runs[:, 1] - 1].tolist()
         return b"\n".join([content[a:b] for a, b in zip(begins, ends, strict=True)])
 
 
@@ -61,25 +67,21 @@ def with_newlines(data: bytes) -> bytes:
 
 
 def pieces_of(data: bytes) -> Iterator[Lines]:
-    """Yield the lines of a text that ends with a newline."""
+    """Yield the lines of a text that ends with a newline, about PIECE bytes at a time."""
     begin = 0
     while begin < len(data):
         end = data.find(b"\n", begin + PIECE) + 1 or len(data)
-        yield _lines(data[begin:end])
+        piece = np.frombuffer(data[begin:end] + b" " * 16, np.uint8)
         begin = end
-
-
-def _lines(text: bytes) -> Lines:
-    data = np.frombuffer(text + b" " * 16, np.uint8)
-    is_start = data > 32
-    is_start[1:] &= data[:-1] <= 32
-    starts, ends = np.flatnonzero(is_start), np.flatnonzero(data == 10)
-    # Words that begin before the end of each line.
-    before = np.searchsorted(starts, ends)
-    counts = np.diff(before, prepend=0)
-    filled = counts > 0
-    counts = counts[filled]
-    return Lines(data, starts[before[filled] - counts], ends[filled], counts)
+        is_start = piece > 32
+        is_start[1:] &= piece[:-1] <= 32
+        starts, ends = np.flatnonzero(is_start), np.flatnonzero(piece == 10)
+        # Words that begin before the end of each line.
+        before = np.searchsorted(starts, ends)
+        counts = np.diff(before, prepend=0)
+        filled = counts > 0
+        counts = counts[filled]
+        yield Lines(piece, starts[before[filled] - counts], ends[filled], counts)
 
 
 def numbers(text: bytes, kind: type[np.generic], count: int) -> NDArray[Any] | None:
@@ -88,34 +90,33 @@ def numbers(text: bytes, kind: type[np.generic], count: int) -> NDArray[Any] | N
         # `fromstring` stops at text that is no number: now with a warning, later with an error.
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            values = np.fromstring(b"%b %d" % (text, _LAST), kind, sep=" ")
+            values = np.fromstring(b"%b %d" % (text, _SENTINEL), kind, sep=" ")
         except ValueError:
             return None
-    return values[:-1] if len(values) == count + 1 and values[-1] == _LAST else None
+    return values[:-1] if len(values) == count + 1 and values[-1] == _SENTINEL else None
 
 
 def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
-    """Return the numbers in a text, and where in them each line begins, and the last one ends.
+    """Return all numbers in a text, and the index among them at which each of n lines begins.
 
-    Empty lines do not count. Errors name the line; `before` is the number of lines before the text.
+    These indices are n + 1: the last is the number of numbers. Empty lines do not count. Errors
+    name the line; `before` is the number of lines before the text.
     """
-    values, begins, done, rows = [np.empty(0)], [np.empty(0, np.int64)], 0, 0
+    values, counts = [np.empty(0)], [np.empty(0, np.int64)]
     for lines in pieces_of(text):
-        every = np.ones(len(lines.begins), np.bool_)
-        content, ends = lines.text(every, 0), np.cumsum(lines.counts)
+        content = lines.text(np.ones(len(lines.begins), np.bool_), 0)
         some = numbers(content, np.float64, int(lines.counts.sum()))
         if some is None:
             row, line = first_without_numbers(content, np.float64)
-            number = before + line_number(text, rows + row)
+            number = before + line_number(text, sum(map(len, counts)) + row)
             raise ValueError(f"line {number}: {shown(line)} are not numbers")
         values.append(some)
-        begins.append(done + ends - lines.counts)
-        done, rows = done + len(some), rows + len(every)
-    return np.concatenate(values), np.concatenate([*begins, [done]])
+        counts.append(lines.counts)
+    return np.concatenate(values), np.cumsum(np.concatenate([[0], *counts]))
 
 
 def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, bytes]:
-    """Return the first line, of those that are not empty, that has something else than numbers."""
+    """Return the first line with words that are no numbers, and its row among lines with words."""
     filled = (line for line in text.split(b"\n") if max(line, default=0) > 32)
     for row, line in enumerate(filled):
         if numbers(line, kind, len(line.split())) is None:
@@ -123,16 +124,13 @@ def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, byt
     raise ValueError("some of its numbers cannot be read")
 
 
-# Behind a word: white space, or a comment.
-GAP = rb"(?=[\0-\x20#])"
-
-
 def line_number(
     data: bytes, row: int, word: bytes = rb"[^\0-\x20]", original: bytes | None = None
 ) -> int:
-    """Return the number, from 1, of line `row` of those that begin with a word.
+    """Return the number, from 1, of line `row` among the lines whose first word matches `word`.
 
-    Lines are counted in `original`, of the same length, if lines are joined in `data`.
+    By default any word matches. Lines are counted in `original`, a text of the same length, if
+    lines are joined in `data`.
     """
     lines = re.finditer(rb"^[\0-\x09\x0b-\x20]*(?:%b)" % word, data, re.MULTILINE)
     for k, line in enumerate(lines):
@@ -142,4 +140,5 @@ def line_number(
 
 
 def shown(line: bytes) -> str:
+    """Return the beginning of a line for an error, in quotes."""
     return repr(line.strip().decode("utf-8", "replace")[:60])

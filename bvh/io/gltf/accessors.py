@@ -13,6 +13,7 @@ from bvh.runtime.caller_warnings import warn_caller
 Json = dict[str, Any]
 Numbers = NDArray[Any]
 
+# Types of numpy by component types, and components of an element by types of accessors.
 TYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 LANES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
 # Component types of indices, and the divisors of normalized integers (glTF 2.0, section 3.11).
@@ -29,7 +30,10 @@ ROUNDED = 1e-3
 
 
 def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) -> int:
-    """Return the integer `name` of an object, by default `usual`; check that it is >= `least`."""
+    """Return the integer `owner[name]`, which must be >= `least`; `usual` if it is missing.
+
+    It is required if `usual` is None.
+    """
     value = owner.get(name, usual)
     if type(value) is not int or value < least:
         raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
@@ -37,7 +41,7 @@ def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) ->
 
 
 def item(content: Json, kind: str, number: object) -> Any:
-    """Return one of the items of a file, such as an accessor, by its number."""
+    """Return `content[kind][number]`, such as an accessor; raise if the file does not have it."""
     items = content.get(kind, [])
     if type(number) is not int or not 0 <= number < len(items):
         raise ValueError(f"it refers to {kind}[{number!r:.99}], and has {len(items)} {kind}")
@@ -45,7 +49,10 @@ def item(content: Json, kind: str, number: object) -> Any:
 
 
 class GltfFiles:
-    """A resolver of the files that a glTF file refers to by URIs, and of arrays in memory."""
+    """A resolver of trimesh for the files that a glTF file refers to by URIs.
+
+    `resolver` reads them by name; `arrays`, by URI, take precedence.
+    """
 
     def __init__(self, resolver: Any) -> None:
         self._resolver = resolver
@@ -67,9 +74,10 @@ class GltfFiles:
 
 
 class Accessors:
-    """The accessors of a file; buffers are read when they are first needed.
+    """The accessors of a file: arrays, checked against the bytes that there are.
 
-    `content` is the JSON of the file, `chunk` the binary chunk of a GLB file, or None.
+    `content` is the JSON of the file, `chunk` the binary chunk of a GLB file, or None. Buffers are
+    read when they are first needed.
     """
 
     def __init__(self, content: Json, chunk: bytes | None, files: GltfFiles) -> None:
@@ -102,7 +110,7 @@ class Accessors:
         return self._buffers[number]
 
     def view(self, number: int) -> tuple[memoryview, int | None]:
-        """Return the bytes of a bufferView, and its stride if it has one."""
+        """Return the bytes of a bufferView, and its stride in bytes; None if it has none."""
         view = item(self.content, "bufferViews", number)
         begin, size = natural(view, "byteOffset", 0), natural(view, "byteLength")
         data = self._buffer(view.get("buffer"))
@@ -115,10 +123,10 @@ class Accessors:
     def _rows(
         self, owner: Json, kind: int, lanes: int, count: int, what: str, packed: bool = False
     ) -> Numbers:
-        """Return rows (count, lanes) of a bufferView that an accessor, or a part of one, names.
+        """Return the elements (count, lanes) in the bufferView that `owner` names.
 
-        `kind` is their component type, `what` names them in errors; with `packed` there must be no
-        gaps between them.
+        `owner` is an accessor, or the indices or values of a sparse one; `kind` is the component
+        type, `what` names the elements in errors; with `packed` they must have no gaps.
         """
         data, stride = self.view(owner["bufferView"])
         begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])
@@ -155,6 +163,7 @@ class Accessors:
         else:
             values = np.zeros((count, lanes), TYPES[kind])
         if sparse is not None:
+            # Elements that replace others: their rows, and their components.
             few, where = natural(sparse, "count"), sparse["indices"]
             if where["componentType"] not in UNSIGNED:
                 raise ValueError(f"{name} has sparse indices that are not unsigned integers")
@@ -167,7 +176,7 @@ class Accessors:
         return values
 
     def indices(self, number: object, vertices: int) -> NDArray[np.uint32]:
-        """Return indices, which are below the number of vertices."""
+        """Return the indices (n,) of an accessor, which must be below the number of vertices."""
         values = self.raw(number, ("SCALAR",), may_be_empty=False)[:, 0]
         kind = self.content["accessors"][number]["componentType"]
         if kind not in UNSIGNED:
@@ -182,7 +191,7 @@ class Accessors:
     def floats(
         self, number: object, types: tuple[str, ...], may_be_empty: bool = True
     ) -> NDArray[np.float32]:
-        """Return the values of an accessor as float32; normalized integers are divided."""
+        """Return the elements (count, lanes) of an accessor; normalized integers are divided."""
         values = self.raw(number, types, may_be_empty)
         accessor = self.content["accessors"][number]
         if values.dtype.kind == "f":
@@ -200,7 +209,7 @@ class Accessors:
         return values.astype(np.float32)
 
     def positions(self, number: object, may_be_empty: bool = False) -> NDArray[np.float32]:
-        """Return positions, after a comparison with the bounds that the accessor gives."""
+        """Return the positions (n, 3) of an accessor; warn if they do not fit its bounds."""
         points = self.floats(number, ("VEC3",), may_be_empty)
         accessor = self.content["accessors"][number]
         given = accessor.get("min"), accessor.get("max")

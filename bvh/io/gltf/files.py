@@ -50,10 +50,10 @@ _STEPS, _MEAN_DEPTH = 1 << 19, 64
 def plain(
     data: bytes, binary: bool, resolver: Any, allowance: Allowance
 ) -> tuple[bytes, GltfFiles]:
-    """Return the JSON of a glTF file for trimesh, and the files that it refers to.
+    """Return the content of a .gltf file for trimesh, and a resolver of the files that it names.
 
-    Nodes with a mesh get unique names, unnamed ones the mesh's. `binary` is whether it is a GLB
-    file; `resolver` reads files of its folder.
+    `data` is a .gltf file or, if `binary`, a .glb file; `resolver` reads files of its folder. Nodes
+    with a mesh get unique names, unnamed ones the mesh's.
     """
     text, chunk = _chunks(data) if binary else (data, None)
     # UTF-8, but some exporters begin it with a mark, or write UTF-16.
@@ -162,7 +162,7 @@ def _check_arrays(content: Json, allowance: Allowance) -> None:
 
 
 def _check_tree(nodes: list[Json], roots: list[int]) -> None:
-    """Check that nodes are a tree, and that the sum of their depths is not too large."""
+    """Check that nodes are trees below `roots`, and that their depths are not too large in sum."""
     seen, steps = set[int](), 0
     open_nodes = [(root, 1) for root in roots]
     while open_nodes:
@@ -189,14 +189,17 @@ def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
 
 
 def numbered(names: list[str | None], given: set[str]) -> list[str | None]:
-    """Return unique names: a repeated one gets a number, avoiding names in `given`; None stays."""
+    """Return unique names in the same order: "a", "a_1", "a_2" for three times "a"; None stays.
+
+    A number makes no name that is in `given`.
+    """
     used: set[str | None] = set()
     numbers: dict[str, itertools.count[int]] = {}
     unique: list[str | None] = []
     for name in names:
         if name is not None and name in used:
-            numbered = (f"{name}_{k}" for k in numbers.setdefault(name, itertools.count(1)))
-            name = next(one for one in numbered if one not in used and one not in given)
+            candidates = (f"{name}_{k}" for k in numbers.setdefault(name, itertools.count(1)))
+            name = next(one for one in candidates if one not in used and one not in given)
         used.add(name)
         unique.append(name)
     return unique

@@ -42,19 +42,24 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
     if mode == FAN:
         faces[:, 0] = corners[0]
         return faces[:, [1, 2, 0]]
+    # Every other triangle of a strip is reversed, so that all have the same winding.
     faces[1::2] = faces[1::2][:, [0, 2, 1]]
     return faces
 
 
 class Meshes:
-    """The meshes and nodes of a file, rewritten; their arrays are added to its `GltfFiles`."""
+    """The meshes and nodes of a file, rewritten for trimesh.
+
+    `meshes`, `accessors` and the nodes that `nodes` returns are JSON; accessor k and buffer k are
+    the same array, of `sizes[k]` bytes, which the `GltfFiles` of the file get.
+    """
 
     def __init__(self, accessors: Accessors, allowance: Allowance) -> None:
         self._content, self._accessors, self._allowance = accessors.content, accessors, allowance
         self.sizes: list[int] = []
         self.accessors: list[Json] = []
         self.meshes: list[Json] = []
-        # Numbers of accessors and meshes that were made, by what they were made of.
+        # Numbers of new accessors and meshes, by keys of what they were made of.
         self._added: dict[Any, int] = {}
         # Ignored elements, and where they are.
         self._ignored: dict[str, list[str]] = {}
@@ -62,20 +67,21 @@ class Meshes:
         self._empty: list[str] = []
 
     def add_buffer(self, data: bytes | memoryview) -> int:
-        """Add an array of bytes as a buffer; return its number."""
+        """Add bytes as a buffer; return its number."""
         # No file can have this name.
         self._accessors.files.arrays[f"\0{len(self.sizes)}"] = data
         self.sizes.append(len(data))
         return len(self.sizes) - 1
 
     def _add(self, array: NDArray[Any]) -> int:
+        """Add vectors (n, k) of float32 or indices of uint32; return the number of the accessor."""
+        if array.dtype.kind == "f":
+            record: Json = {"count": len(array), "type": f"VEC{array.shape[1]}"}
+        else:
+            record = {"count": array.size, "type": "SCALAR"}
         kind = {"f": 5126, "u": 5125}[array.dtype.kind]
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        record: Json = {"bufferView": self.add_buffer(data), "componentType": kind}
-        if kind == 5125:
-            record |= {"count": array.size, "type": "SCALAR"}
-        else:
-            record |= {"count": len(array), "type": f"VEC{array.shape[1]}"}
+        record |= {"bufferView": self.add_buffer(data), "componentType": kind}
         self.accessors.append(record)
         return len(self.accessors) - 1
 
@@ -86,9 +92,10 @@ class Meshes:
         return self._accessors.floats(number, ATTRIBUTES[name])
 
     def _attribute(self, part: Json, name: str, weights: tuple[float, ...], vertices: int) -> int:
-        """Add an attribute, moved by its morph targets; return the number of its accessor.
+        """Add an attribute of a primitive, such as "POSITION"; return the number of its accessor.
 
-        It must have an element for each of the `vertices`; -1 allows any number.
+        It is moved by its morph targets, one for each of `weights`. It must have an element for
+        each of the `vertices`; -1 allows any number.
         """
         number = part["attributes"][name]
         targets = zip(weights, part.get("targets", []), strict=False)
@@ -112,7 +119,7 @@ class Meshes:
         return added
 
     def _primitive(self, part: Json, weights: tuple[float, ...], where: str) -> Json | None:
-        """Return a primitive as plain triangles; None if it has none."""
+        """Return a primitive as plain triangles; None if it has none. `where` is for errors."""
         mode = natural(part, "mode", TRIANGLES)
         if mode > FAN:
             raise ValueError(f"{where} has a primitive of an unknown mode, {mode}")
@@ -147,7 +154,10 @@ class Meshes:
         return primitive
 
     def _mesh(self, number: object, given: Any) -> int | None:
-        """Return the new number of a mesh; None without triangles. `given` are a node's weights."""
+        """Return the new number of mesh `number`; None if it has no triangles.
+
+        `given` are the weights of a node for morph targets, None for those of the mesh.
+        """
         mesh = item(self._content, "meshes", number)
         where = f"mesh {mesh.get('name', number)!r:.99}"
         chosen = mesh.get("weights", []) if given is None else given
@@ -204,7 +214,7 @@ class Meshes:
         return plain_nodes + more
 
     def _instances(self, given: Json, where: str) -> list[Json]:
-        """Return the transforms of the instances of a node."""
+        """Return the transforms of the instances of a node, from the attributes `given`."""
         columns: dict[str, list[Any]] = {}
         for name in TRANSFORM:
             if name.upper() in given:
@@ -222,9 +232,11 @@ class Meshes:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _ignore(self, what: str, where: str) -> None:
+        """Note that something is ignored at a place; `warn` warns of it once."""
         self._ignored.setdefault(what, []).append(where)
 
     def warn(self) -> None:
+        """Warn of nodes without triangles and of ignored elements, one warning for each kind."""
         if self._empty:
             more = len(self._empty) - 1
             others = f", and {number_of(more, 'nodes more')}" if more else ""
@@ -236,10 +248,11 @@ class Meshes:
 
 
 def _check_rotation(turn: list[float], where: str) -> None:
-    """Check that a quaternion is about 1 long: what readers make of others differs."""
+    """Check that a quaternion is about 1 long, because readers differ on others."""
     if not abs(math.hypot(*turn) - 1.0) < ROUGH:
         raise ValueError(f"{where} has a rotation that is not a unit quaternion: {turn}")
 
 
 def _label(node: Json, k: int) -> str:
+    """Return the name of node k, or its number if it has none."""
     return f"{node.get('name') or k!r:.99}"

@@ -243,7 +243,7 @@ def sections_by(
             prim_id, instances = owners(met[:, 0])
             met = prim_id.reshape(-1, 1)
         each.append(
-            Section(segments, met, edges, polygons, none, ends, plane[:3], plane, instances)
+            Section(segments, met, edges, none, polygons, ends, plane[:3], plane, instances)
         )
     return Sections._of(each, rows, shape) if shape else each[0]
 

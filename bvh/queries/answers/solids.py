@@ -13,7 +13,7 @@ from bvh.queries.answers.result_bases import PerQuery
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of, shaped
 
 if TYPE_CHECKING:
-    from bvh.surfaces.curves import Curves
+    from bvh.surfaces.curves import Curves, Polygons
     from bvh.surfaces.penetrations import Deepest
 
 Ids = NDArray[np.int32]
@@ -34,8 +34,6 @@ class Intersections:
     edges : ndarray of int32, shape (n, 2, 3)
         The edge that each end is on: 0 for this mesh and 1 for the other, and the vertices at its
         ends, the lower one first; twice the same where the end is a vertex.
-    polygons : list of ndarray of float64, shape (k, 3)
-        Convex polygons that two faces in one plane share.
     polygon_faces : ndarray of int32, shape (p, 2)
         The faces that share each polygon.
 
@@ -53,8 +51,8 @@ class Intersections:
     segments: Reals
     faces: Ids
     edges: Ids
-    polygons: list[Reals]
     polygon_faces: Ids
+    _polygons: Polygons
     # Numbers of the ends of each segment, equal where segments share an end.
     _ends: NDArray[np.int64]
     # For sections: the normal of the plane.
@@ -63,7 +61,12 @@ class Intersections:
     @classmethod
     def _of(cls, curves: Curves, normal: Reals | None = None) -> Intersections:
         segments, faces, edges, ends, polygons, polygon_faces = curves
-        return cls(segments, faces, edges, polygons, polygon_faces, ends, normal)
+        return cls(segments, faces, edges, polygon_faces, polygons, ends, normal)
+
+    @cached_property
+    def polygons(self) -> list[Reals]:
+        """Convex polygons (k, 3) that two faces in one plane share."""
+        return self._polygons.arrays()
 
     @cached_property
     def _lines(self) -> tuple[list[Reals], NDArray[np.bool_]]:
@@ -101,7 +104,8 @@ class Intersections:
             number_of(len(self), "segments"), number_of(len(self.polylines), "polylines"),
             f"{np.count_nonzero(self.closed)} closed",
         ]  # fmt: skip
-        parts += [number_of(len(self.polygons), "polygons")] if self.polygons else []
+        count = len(self.polygon_faces)
+        parts += [number_of(count, "polygons")] if count else []
         return f"{type(self).__name__}({', '.join(parts)})"
 
 

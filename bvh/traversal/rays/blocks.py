@@ -1,8 +1,8 @@
 """Ray blocks: the layout of BLOCK rays that one thread traces, and its accessors.
 
 WIDTH rays lie side by side, their rows one below the other: a ray's numbers are near each other,
-and those of WIDTH rays make a vector. A ray is identified by its *lane index*: that of its first
-number, from which its other rows are WIDTH apart.
+and a row of WIDTH rays is a vector. A ray is identified by its *lane index* r: the place of its
+first number in `Block.lanes`, from which its other rows are WIDTH apart.
 
 | rows | numbers of a ray |
 |---|---|
@@ -14,8 +14,9 @@ number, from which its other rows are WIDTH apart.
 A block also has doubles: the entry, in two parts, and the shift of tau = t * 2**shift - entry.
 Those of a ray begin at its `double_index`; an unused row makes their number a power of two.
 
-Accessors are given `lanes` and a lane index. Those in the singular read one ray's number, those in
-the plural load that of n rays; `set_` takes either.
+Accessors are functions of (`lanes`, lane index), or of (`doubles`, double index). Those in the
+singular read one ray's number, those in the plural load that of n rays; `set_` stores a number, or
+those of several rays.
 """
 
 from typing import NamedTuple
@@ -33,8 +34,9 @@ from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
 # Rays in a block: their lanes fit the first-level cache.
 BLOCK = 256
 
-# Numbers from one vector of rays to the next.
-GROUP = 32 * WIDTH
+# Numbers from the rays of one vector to those of the next: 32 rows.
+ROWS = 32
+GROUP = ROWS * WIDTH
 
 # Octants of directions.
 OCTANTS = 8
@@ -62,13 +64,12 @@ _, sure_lows, set_sure_low = _row(numbers.SURE_LOW)
 _, sure_highs, set_sure_high = _row(numbers.SURE_HIGH)
 slack, slacks, _ = _row(numbers.SLACK)
 best_low, _, set_best_low = _row(numbers.BEST_LOW)
-octant, octants, set_octant = _row(26, np.int32)
-prim, _, set_prim = _row(27, np.int32)
-prim_instance, _, set_prim_instance = _row(28, np.int32)
-prim_before, _, set_prim_before = _row(29, np.int32)
-leaf_before, _, set_leaf_before = _row(30, np.int32)
+octant, octants, set_octant = _row(numbers.ROWS, np.int32)
+prim, _, set_prim = _row(numbers.ROWS + 1, np.int32)
+prim_instance, _, set_prim_instance = _row(numbers.ROWS + 2, np.int32)
+prim_before, _, set_prim_before = _row(numbers.ROWS + 3, np.int32)
+leaf_before, _, set_leaf_before = _row(numbers.ROWS + 4, np.int32)
 
-# Rows of doubles, by `double_index`.
 entry, entries, set_entry = rows(np.float64, 0)
 entry_rest, entry_rests, set_entry_rest = rows(np.float64, WIDTH)
 shift, shifts, set_shift = rows(np.float64, 2 * WIDTH)
@@ -85,44 +86,46 @@ class Block(NamedTuple):
 def new_block() -> Block:
     """Return the memory of a ray block."""
     return Block(
-        aligned(32 * BLOCK, np.float32),
+        aligned(ROWS * BLOCK, np.float32),
         aligned(DOUBLE_ROWS * BLOCK, np.float64),
         np.empty(BLOCK, np.int64),
     )
 
 
-# The lane index of ray i of the block.
+# The lane index of the i-th ray of the block.
 lane_index = inlined(lambda i: ((i >> _LANE_BITS) << _GROUP_BITS) | (i & (WIDTH - 1)))
-# Which ray of the block has lane index r; r may be a vector.
+# The i of the ray at lane index r; r may be a vector.
 ray_number = inlined(lambda r: ((r >> _GROUP_BITS) << _LANE_BITS) | (r & (WIDTH - 1)))
 # The number in the batch of the ray at r.
 batch_index = inlined(lambda block, r: peek(block.which, ray_number(r)))
 # The index of the first double of the ray at r.
 double_index = inlined(lambda r: ((r >> _GROUP_BITS) << _DOUBLE_BITS) + (r & (WIDTH - 1)))
-# The numbers of the ray at r (see `ray_numbers`).
+# The numbers, (pointer, stride), of the ray at r: see `ray_numbers`.
 numbers_of = inlined(lambda lanes, r: (shifted(lanes, r), WIDTH))
 
 
 @inlined
 def since_entry(block, r, distance):
-    """Return a distance, in units of the tree, less that at which the ray at r enters it."""
-    at = double_index(r)
-    return (distance - entry(block.doubles, at)) - entry_rest(block.doubles, at)
+    """Return distance - entry: from where the ray at r enters the tree, in units of its frame."""
+    place = double_index(r)
+    return (distance - entry(block.doubles, place)) - entry_rest(block.doubles, place)
 
 
 @inlined
 def tau_around(block, r, t):
-    """Return (low, high) in float32 around the tau of an exact hit distance t."""
+    """Return (low, high), float32, around the tau of the distance t of a hit of the ray at r.
+
+    (-inf, inf) for a ray whose float32 tests are disabled: its tau may overflow.
+    """
     error = np.float64(slack(block.lanes, r))
     if error == INF:
-        # The tau of a ray whose float32 tests are disabled may overflow; all is decided exactly.
         return F(-INF), F(INF)
     tau = since_entry(block, r, scale_by(t, int(shift(block.doubles, double_index(r)))))
     return F(tau - error), F(tau + error)
 
 
 def _closest_id(primitives, block, r):
-    """Return the closest primitive of ray r of a block, an id or a scene's code; -1 for none."""
+    """Return the closest primitive of the ray at r so far, an id or a scene's code; -1 for none."""
     return prim(block.lanes, r)
 
 
@@ -135,7 +138,7 @@ closest_primitive = by_scene(_closest_id, _closest_code)
 
 
 def _set_closest_id(primitives, block, r, prim):
-    """Write the closest primitive of ray r of a block."""
+    """Write the closest primitive of the ray at r, an id or a scene's code; -1 for none."""
     set_prim(block.lanes, r, prim)
 
 

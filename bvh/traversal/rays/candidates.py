@@ -1,10 +1,10 @@
 """Candidates of a ray at a leaf: their filter, the exact choice of the closest hit, and ties.
 
 The bounds of the filter depend on whether the triangles are those of a tree or moved ones of a
-scene. A slot keeps its ray's closest primitive so far, with an interval of tau that surely contains
-the rounded t. A hit whose interval lies before that replaces it, one behind it is dropped; where
-the intervals overlap, and where the filter is unsure of a hit, exact t decide. Of equal distances,
-the lowest id wins the tie.
+scene. A slot stores its ray's closest primitive so far, with an interval of tau, best_low..end,
+that surely contains the rounded t. A hit whose interval lies before that replaces it, one behind it
+is dropped; where the intervals overlap, and where the filter is unsure of a hit, exact distances
+decide. Of hits at equal distances, the one with the lowest id is the closest.
 """
 
 from typing import NamedTuple
@@ -32,6 +32,7 @@ from bvh.traversal.rays.hit_details import prefetch_vertices
 from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal
 from bvh.traversal.rays.near_candidates import refined
 from bvh.traversal.rays.ray_batch import mask_of, read_exact
+from bvh.traversal.rays.slots import Filtered
 from bvh.tree.arrays import pointers_at
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class, row_of
 from bvh.tree.primitives import MISS, Triangles, corner_at, corners, distance_of, intersect, meets
@@ -43,14 +44,14 @@ F = np.float32
 
 
 class ClosestGoal(NamedTuple):
-    """Goal of a traversal: the closest hit, or with `any_hit` the first one found."""
+    """Goal of a traversal: the closest hit of each ray, or with `any_hit` any one of them."""
 
     any_hit: bool
     cull: int  # the side whose hits do not count: 1 is the back, -1 the front, 0 neither
 
 
 class CountGoal(NamedTuple):
-    """The closest hit, and its cost: nodes and primitives visited for each ray."""
+    """As `ClosestGoal`, with the cost: nodes visited and primitives tested for each ray."""
 
     any_hit: bool
     cull: int
@@ -58,29 +59,22 @@ class CountGoal(NamedTuple):
     tests: NDArray[np.int32]
 
 
-class Filtered(NamedTuple):
-    """Result of the filter of a triangle group; inside kernels."""
-
-    bits: int  # lanes that may be hit
-    passes: int  # lanes whose edges are surely passed on the inner side; of use only within `bits`
-    den: Vec  # d . N, a vector; positive where the back faces the ray
-    numerator: Vec  # of the distance, whose denominator is the size of den
-    margin: Vec  # its error bound
-
-
 class Candidates(NamedTuple):
     """Candidates of a triangle group; inside kernels."""
 
     bits: int  # lanes that may be hit
-    certain: int  # lanes that surely are hit
-    sure: int  # lanes whose distances surely are in the range of the ray
-    den: Vec  # d . N, a vector; positive where the back faces the ray
-    first: Vec  # the interval of tau that surely contains the hit, two vectors
+    certain: int  # lanes that surely are hit, of `bits`
+    sure: int  # lanes whose distances, if hit, surely are in the range of the ray
+    den: Vec  # d . N; positive where the back faces the ray
+    first: Vec  # the interval of tau, first..last, that surely contains the hit
     last: Vec
 
 
 def _edge_margin(primitives, ray, tolerance):
-    """Return the error bounds of the edge tests of a group; negative ones for unused lanes."""
+    """Return the error bounds of the edge tests of a ray and a group; negative for unused lanes.
+
+    `ray` are its `ray_numbers`, `tolerance` that of the group (see `triangle_groups`).
+    """
     return ray_numbers.edge(ray) * tolerance
 
 
@@ -94,7 +88,7 @@ edge_margin = by_scene(_edge_margin, _moved_edge_margin)
 
 
 def _distance_margin(primitives, ray, size, tolerance):
-    """Return the error bounds of the distances of a group, times den."""
+    """Return the error bounds of the distances to the triangles of a group, times abs(den)."""
     return fma(ray_numbers.t_error(ray), size, splat(TINY, WIDTH))
 
 
@@ -108,7 +102,7 @@ distance_margin = by_scene(_distance_margin, _moved_distance_margin)
 
 @inlined
 def filter_group(tree, block, memory, slot, group):
-    """Filter a triangle group for a slot's ray, without a branch."""
+    """Return `Filtered` of a slot's ray and a group of its current tree, without a branch."""
     _, groups, _ = slots.current_arrays(tree, memory, slot)
     ray = slots.ray_numbers(tree.primitives, block, memory, slot)
     triangles = load_group(groups, group)
@@ -117,7 +111,10 @@ def filter_group(tree, block, memory, slot, group):
 
 @inlined
 def filter_ray(primitives, triangles, ray, end):
-    """Filter a group, from `load_group`, for a ray, by its numbers, up to tau = `end`."""
+    """Return `Filtered` of a ray, by its `ray_numbers`, and triangles, from `load_group`.
+
+    Hits behind tau = `end` are excluded.
+    """
     v0, e1, e2, n, tolerance, size, _ = triangles
     o, d = ray_numbers.origin(ray), ray_numbers.direction(ray)
     margin = edge_margin(primitives, ray, tolerance)
@@ -125,24 +122,25 @@ def filter_ray(primitives, triangles, ray, end):
     margin = distance_margin(primitives, ray, size, tolerance)
     low, high = ray_numbers.low(ray), splat(end, WIDTH)
     within, numerator, _ = test_distance(c, den, low, high, n, margin)
-    bits, sure = np.int64(mask_bits(maybe & within)), np.int64(mask_bits(passes))
-    return Filtered(bits, sure, den, numerator, margin)
+    bits, passed = np.int64(mask_bits(maybe & within)), np.int64(mask_bits(passes))
+    return Filtered(bits, passed, den, numerator, margin)
 
 
 @inlined
-def candidates_of(ray, found):
-    """Return the candidates that the filter has left for a ray, with their intervals of tau."""
-    size = abs(found.den)
-    t, error = found.numerator / size, found.margin / size + ray_numbers.slack(ray)
+def candidates_of(ray, filtered):
+    """Return the `Candidates` that the filter has left for a ray, by its `ray_numbers`."""
+    bits, passes, den, numerator, margin = filtered
+    size = abs(den)
+    t, error = numerator / size, margin / size + ray_numbers.slack(ray)
     first, last = t - error, t + error
     within = (first >= ray_numbers.sure_low(ray)) & (last <= ray_numbers.sure_high(ray))
     sure = np.int64(mask_bits(within))
-    return Candidates(found.bits, found.bits & found.passes & sure, sure, found.den, first, last)
+    return Candidates(bits, bits & passes & sure, sure, den, first, last)
 
 
 @inlined
 def load_closest(block, memory, slot, r, best):
-    """Give a slot to ray r of a block, with the bounds of its closest hit, primitive `best`."""
+    """Give a slot to the ray at r of a block, with its closest hit so far, on primitive `best`."""
     slots.reset_closest(memory, slot, r)
     slots.set_best(memory, slot, best)
     slots.set_best_low(memory, slot, blocks.best_low(block.lanes, r))
@@ -151,7 +149,7 @@ def load_closest(block, memory, slot, r, best):
 
 @inlined
 def _set_closest(memory, slot, prim, low, high):
-    """Make a hit the closest of a slot's ray."""
+    """Make a hit on `prim`, with tau in low..high, the closest so far of a slot's ray."""
     slots.set_best(memory, slot, prim)
     slots.set_best_low(memory, slot, low)
     slots.set_end(memory, slot, min(slots.end(memory, slot), high))
@@ -159,7 +157,7 @@ def _set_closest(memory, slot, prim, low, high):
 
 @kernel
 def accept_exact(context_ref, memory, slot, prim, cull):
-    """Test a primitive exactly; keep it if it is the closest, return whether it is hit."""
+    """Return whether a slot's ray hits a primitive, by the exact test; then do as `accept_hit`."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
@@ -172,7 +170,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
 
 @kernel
 def accept_hit(context_ref, memory, slot, prim, t, cull):
-    """Keep a hit of a slot's ray at the exact distance t if it is the first by (t, id)."""
+    """Make a hit at the exact distance t the closest of a slot's ray, if it is first by (t, id)."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     best = slots.best(memory, slot)
@@ -196,8 +194,11 @@ def accept_hit(context_ref, memory, slot, prim, t, cull):
 
 @kernel
 def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, back, any_hit, cull):
-    """Decide the lanes `bits` of a triangle group, whose intervals are stored, one by one."""
-    # `certain` and `sure` are those of `Candidates`; lanes in `back` are seen from behind.
+    """Update the closest hit of a slot's ray with the candidates `bits` of a triangle group.
+
+    Their intervals are stored. `certain` and `sure` are those of `Candidates`; lanes in `back` are
+    seen from behind. With `any_hit`, the first hit ends the ray: its end becomes -inf.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     others = bits & ~certain
@@ -219,7 +220,6 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
             _set_closest(memory, slot, prim, low, high)
             if any_hit:
-                # One hit suffices: behind -inf, nothing else is visited.
                 slots.set_end(memory, slot, F(-INF))
                 return
         elif low <= slots.end(memory, slot):
@@ -229,7 +229,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
         return
     index = batch_index(block, slots.ray(memory, slot))
     o, d, (d_scaled, floor, e, f), t_min, t_max = read_exact(tree, rays, index)
-    # The sides of a vertex are computed once for all of its triangles.
+    # The sides on which the ray passes the edges of a vertex are computed once for its triangles.
     near = passing_nothing()
     while bits != 0:
         k = lowest_bit(bits)
@@ -277,11 +277,10 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             return
 
 
-def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Keep the closest hit of a slot's ray with the candidates of a triangle group."""
-    bits = found.bits
-    slots.set_intervals(memory, 0, (found.first, found.last))
-    if goal.cull == 0 and bits & (bits - 1) == 0 and bits & found.certain != 0:
+def _accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group, candidates):
+    bits = candidates.bits
+    slots.set_intervals(memory, 0, (candidates.first, candidates.last))
+    if goal.cull == 0 and bits & (bits - 1) == 0 and bits & candidates.certain != 0:
         # The usual case: one hit, certain, and closer than the closest so far.
         k = lowest_bit(bits)
         low, high = slots.interval(memory, k)
@@ -291,86 +290,79 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
             if goal.any_hit:
                 slots.set_end(memory, slot, F(-INF))
             return
-    back = np.int64(mask_bits(found.den > F(0.0)))
+    back = np.int64(mask_bits(candidates.den > F(0.0)))
     _resolve_candidates(
-        context_ref, memory, slot, group, bits, found.certain, found.sure, back, goal.any_hit,
-        goal.cull,
+        context_ref, memory, slot, group, bits, candidates.certain, candidates.sure, back,
+        goal.any_hit, goal.cull,
     )  # fmt: skip
 
 
-def accept_closest(goal, context_ref, memory, slot, prim):
-    """Keep the hit of a slot's ray with a primitive that no filter has tested, if it is closest."""
+def _accept_closest(goal, context_ref, memory, slot, prim):
     if accept_exact(context_ref, memory, slot, prim, goal.cull) and goal.any_hit:
         slots.set_end(memory, slot, F(-INF))
 
 
 # For each goal, its functions for the candidates of a group and for a single primitive.
 ACCEPTS = {
-    ClosestGoal: (accept_closest_of_group, accept_closest),
-    CountGoal: (accept_closest_of_group, accept_closest),
+    ClosestGoal: (_accept_closest_of_group, _accept_closest),
+    CountGoal: (_accept_closest_of_group, _accept_closest),
     FirstGoal: (leaf_hits.rank_group, leaf_hits.rank_hit),
-    AllGoal: (leaf_hits.collect_group, leaf_hits.collect_hit),
+    AllGoal: (leaf_hits.collect_group, leaf_hits.collect_hit.py_func),
 }
 
 
 def _own_faces(tree, memory, slot):
-    """Return the tree, in a scene that of a leaf, whose faces a slot's ray is tested against."""
+    """Return the tree that a slot's ray is in, in a scene that of its instance."""
     return tree
 
 
-def _faces_of_leaf(tree, memory, slot):
+def _faces_of_instance(tree, memory, slot):
     return pointers_at(row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives)
 
 
-_faces_of = by_scene(_own_faces, _faces_of_leaf)
+_faces_of = by_scene(_own_faces, _faces_of_instance)
 
 
 @inlined
-def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Apply the goal to the candidates of a triangle group whose faces the ray's mask selects."""
+def accept_group(goal, tree, block, context_ref, memory, slot, group, candidates):
+    """Apply the goal to the `Candidates` of a triangle group whose faces the ray's mask selects."""
     _, rays, _ = follow(context_ref)
     mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
-    bits = found.bits & selected_lanes(_faces_of(tree, memory, slot), group, mask)
+    bits, certain, sure, den, first, last = candidates
+    bits &= selected_lanes(_faces_of(tree, memory, slot), group, mask)
     if bits != 0:
-        certain = found.certain & bits
-        selected = Candidates(bits, certain, found.sure, found.den, found.first, found.last)
+        selected = Candidates(bits, certain & bits, sure, den, first, last)
         accept_candidates(goal, tree, block, context_ref, memory, slot, group, selected)
 
 
 @by_type(inline=True)
-def accept_candidates(goal, tree, block, context_ref, memory, slot, group, found):
-    """Apply the goal to the candidates of a triangle group."""
+def accept_candidates(goal, tree, block, context_ref, memory, slot, group, candidates):
+    """Apply the goal to `Candidates` of a triangle group: decide them, and record their hits."""
     return ACCEPTS[goal.instance_class][0]
 
 
 @by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
-    """Apply the goal to a primitive that no filter has tested."""
+    """Apply the goal to a primitive that no filter has tested, which a slot's ray may miss."""
     return ACCEPTS[goal.instance_class][1]
 
 
 @inlined
-def intersect_group(goal, tree, block, context_ref, memory, slot, group):
-    """Intersect a slot's ray with a triangle group."""
-    found = filter_group(tree, block, memory, slot, group)
-    if found.bits != 0:
-        ray = slots.ray_numbers(tree.primitives, block, memory, slot)
-        candidates = candidates_of(ray, found)
-        accept_group(goal, tree, block, context_ref, memory, slot, group, candidates)
-
-
-@inlined
 def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a ray with the triangle groups of a leaf; see `intersect_leaf` for the result."""
-    group, count = leaf_rows(child)
-    for g in range(group, group + count):
-        intersect_group(goal, tree, block, context_ref, memory, slot, g)
-    return group, group + count, np.int64(WIDTH)
+    """Do as `intersect_leaf` for a leaf of triangle groups."""
+    first, count = leaf_rows(child)
+    for group in range(first, first + count):
+        filtered = filter_group(tree, block, memory, slot, group)
+        if filtered.bits != 0:
+            ray = slots.ray_numbers(tree.primitives, block, memory, slot)
+            candidates = candidates_of(ray, filtered)
+            accept_group(goal, tree, block, context_ref, memory, slot, group, candidates)
+    return first, first + count, np.int64(WIDTH)
 
 
 @inlined
 def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a ray with the primitives of a leaf, one by one."""
+    """Do as `intersect_leaf` for a leaf of other primitives."""
     first, count = leaf_rows(child)
     for i in range(first, first + count):
         accept_primitive(goal, context_ref, memory, slot, slots.primitive_at(tree, memory, slot, i))
@@ -385,9 +377,9 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
 
 @by_type(inline=True)
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a slot's ray with a leaf of its current tree, for a goal.
+    """Intersect a slot's ray with the leaf `child` of its current tree, for a goal.
 
-    Returns (first, end, lanes): rows of ids that were tested, `end` excluded; ids in a row.
+    Returns (first, end, lanes): the rows of ids that were tested, `end` excluded, and ids in a row.
     """
     kind = primitives_class(tree)
     if kind is Instanced:

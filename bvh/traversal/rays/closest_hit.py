@@ -1,6 +1,6 @@
 """Closest hit of each ray of a batch, or whether there is any: in streams, or singly.
 
-The kernel works block by block; trials choose the faster of both ways (see `trials`).
+The kernel works block by block; trials choose the faster way for each (see `trials`).
 """
 
 from typing import NamedTuple
@@ -24,9 +24,9 @@ from bvh.traversal.rays.instanced_streams import (
     trace_in_tree,
 )
 from bvh.traversal.rays.leaf_hits import begin_block
-from bvh.traversal.rays.ray_batch import ALWAYS, AUTO, PATCH_WIDTH, SINGLES, STREAMS, TRIAL
+from bvh.traversal.rays.ray_batch import ALWAYS, AUTO, PATCH_WIDTH, SINGLES, STREAMS, TRIAL, Context
 from bvh.traversal.rays.ray_setup import set_up_block
-from bvh.traversal.rays.single_rays import trace_all
+from bvh.traversal.rays.single_rays import trace
 from bvh.traversal.rays.slots import Slots, new_slots
 from bvh.traversal.rays.trials import UNMEASURED, next_way, record
 from bvh.traversal.rays.windows import Window, new_window
@@ -34,7 +34,7 @@ from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
 
-# The fewest rays of a block that streams are used for.
+# The fewest active rays of a block for streams.
 FEWEST = 16
 
 
@@ -44,13 +44,13 @@ class Scratch(NamedTuple):
     block: Block
     slots: Slots
     active: NDArray[np.int64]  # lane indices of the rays to trace
-    measured: NDArray[np.float64]  # see `trials`
+    measured: NDArray[np.float64]  # the measures of `trials`
     streams: SceneStreams
     window: Window
 
 
 def new_scratch() -> Scratch:
-    """Return the scratch of one thread; measured times may be shared by threads of a batch."""
+    """Return the scratch of one thread."""
     active, measured = np.empty(BLOCK + HALF, np.int64), UNMEASURED.copy()
     streams = new_scene_streams()
     return Scratch(blocks.new_block(), new_slots(), active, measured, streams, new_window())
@@ -60,48 +60,47 @@ trace_streams = by_scene(trace_in_tree, trace_in_scene)
 
 
 @by_type()
-def trace_block(tree, rays, scratch, measured, count, forced, goal):
-    """Trace the rays `active[:count]` of a block through a tree or a scene.
+def trace_block(tree, rays, scratch, count, forced, goal):
+    """Trace the rays `scratch.active[:count]` of a block through a tree or a scene.
 
-    `forced` is SINGLES, STREAMS, or AUTO, for which trials choose by `measured`. Streams are for
+    `forced` is SINGLES, STREAMS, or AUTO, for which trials choose. Streams are for
     the closest hit, or any, on triangles and in scenes; all else is traced singly.
     """
     has_streams = primitives_class(tree) in (Triangles, Instanced)
     if has_streams and goal.instance_class is ClosestGoal:
         return _trace_either_way
-    return lambda tree, rays, scratch, measured, count, forced, goal: trace_all(
-        tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
+    return lambda tree, rays, scratch, count, forced, goal: trace(
+        Context(tree, rays, scratch.block), scratch.slots.memory, scratch.active, count, goal
     )
 
 
-def _trace_either_way(tree, rays, scratch, measured, count, forced, goal):
-    """Trace the active rays of a block in streams or one by one, as forced, or as trials choose."""
-    block, left, single = scratch.block, scratch.active, count
+def _trace_either_way(tree, rays, scratch, count, forced, goal):
+    block, measured, single, single_count = scratch.block, scratch.measured, scratch.active, count
     way = forced if count >= FEWEST else np.int64(SINGLES)
-    tried = way == AUTO
-    if tried:
+    by_trial = way == AUTO
+    if by_trial:
         way = next_way(measured, count)
     began = cycles()
     if way == STREAMS:
         # In a scene, streams leave some rays to be traced singly.
-        left = scratch.slots.spare
-        single = trace_streams(
-            tree, rays, block, scratch.streams, scratch.active, count, goal, left
+        single = scratch.slots.spare
+        single_count = trace_streams(
+            tree, rays, block, scratch.streams, scratch.active, count, goal, single
         )
-    trace_all(tree, rays, block, scratch.slots.memory, left, single, goal)
-    if tried:
+    trace(Context(tree, rays, block), scratch.slots.memory, single, single_count, goal)
+    if by_trial:
         record(measured, count, way, cycles() - began)
 
 
 @entry
 def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
-    """Find the closest hits of the rays in the blocks begin..end of an order, or any.
+    """Find the closest hits of the rays in the blocks begin..end of an order, or any hits.
 
-    Then, of the blocks in chunks that are claimed from its queue.
+    Then of those in chunks of blocks that are claimed from the order's queue. `columns` are
+    `hit_details.Columns` with a row for each ray of the batch; the goal is a `ClosestGoal`,
+    `CountGoal` or `FirstGoal`. If it is any hit, only `columns.front` is written: 1 for a hit.
     """
-    # One kernel for both: the traversal is nearly all of it, and is compiled once. `columns` has a
-    # row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; for
-    # any hit, only `columns.front` is written: whether there is one.
+    # One kernel for both: the traversal is nearly all of it, and is compiled once.
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
@@ -115,52 +114,49 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
 
 
 @kernel
-def _trace_blocks(tree, rays, order, scratch, aim, begin, end, out):
+def _trace_blocks(tree, rays, order, scratch, goal, begin, end, out):
     """Trace the rays in the blocks begin..end of an order, window by window."""
     of_windows = shifted(scratch.measured, trials.OF_WINDOWS)
     first = np.int64(begin)
     while first < end:
-        tried = order.sort == TRIAL and peek(of_windows, trials.TURN) < trials.TURNS
+        in_trial = order.sort == TRIAL and peek(of_windows, trials.TURN) < trials.TURNS
         # Windows are shorter during a trial.
-        last = min(first + (windows.TRIED if tried else windows.WINDOW), np.int64(end))
+        last = min(first + (windows.TRIED if in_trial else windows.WINDOW), np.int64(end))
         ray, count = first * BLOCK, min(last * BLOCK, order.size) - first * BLOCK
-        trial = order.plain and order.sort == TRIAL and last - first >= windows.SMALLEST
+        is_image = order.row > 0
+        by_trial = not is_image and order.sort == TRIAL and last - first >= windows.SMALLEST
         # STREAMS stands for sorted, SINGLES for unsorted.
-        way = next_way(of_windows, count) if trial else np.int64(SINGLES)
-        is_sorted = order.plain and count >= HALF and (order.sort == ALWAYS or way == STREAMS)
+        way = next_way(of_windows, count) if by_trial else np.int64(SINGLES)
+        is_sorted = not is_image and count >= HALF and (order.sort == ALWAYS or way == STREAMS)
         began = cycles()
         if is_sorted:
             windows.sort_window(rays, tree.frame, scratch.window, ray, count)
-            _clear(ray, ray + count, aim.any_hit, out)
+            _write_misses(ray, ray + count, goal.any_hit, out)
         within = windows.order_within(order, scratch.window, ray, is_sorted)
         for b in range(first, last):
-            _trace_in_order(tree, rays, scratch, within, b, is_sorted, aim, out)
-        if trial:
+            _trace_in_order(tree, rays, scratch, within, b, goal, out)
+        if by_trial:
             record(of_windows, count, way, cycles() - began)
         first = last
 
 
 @inlined
-def _trace_in_order(tree, rays, scratch, order, b, is_sorted, goal, out):
-    """Trace a block of an order, which may be that of a sorted window, and write its results."""
+def _trace_in_order(tree, rays, scratch, order, b, goal, out):
+    """Trace block number b of an order, and write its results."""
     block, active = scratch.block, scratch.active
     size, ahead = ray_batch.pick_rays(order, b, block.which), ray_batch.first_of(order, b + 1)
-    # The results of a sorted window have been cleared together.
-    if not is_sorted:
-        if goal.any_hit:
-            for i in range(size):
-                poke(out.front, peek(block.which, i), np.uint8(0))
-        else:
-            _miss_all(order, b, block.which, size, out)
+    # For a sorted window, misses have been written to all rows together.
+    if not order.is_sorted:
+        _write_misses_of_block(order, b, size, goal.any_hit, out)
     count = set_up_block(block, tree.frame, rays, size, active, order, ahead)
-    if not order.given:
+    if not order.is_sorted:
         _prefetch_results(order, ahead, goal.any_hit, out)
     begin_block(goal)
     # Rays of an image and of a sorted window are coherent: for them streams are always faster, and
-    # what a trial measures changes more from block to block than from the one to the other.
-    coherent = order.kernel == AUTO and (is_sorted or not order.plain)
+    # times differ more from block to block than from one way to the other.
+    coherent = order.kernel == AUTO and (order.is_sorted or order.row > 0)
     forced = np.int64(STREAMS) if coherent else order.kernel
-    trace_block(tree, rays, scratch, scratch.measured, count, forced, goal)
+    trace_block(tree, rays, scratch, count, forced, goal)
     hits = np.int64(0)
     for j in range(count):
         r = peek(active, j)
@@ -176,53 +172,41 @@ def _trace_in_order(tree, rays, scratch, order, b, is_sorted, goal, out):
 
 
 @inlined
-def _clear(begin, end, any_hit, out):
-    """Write misses for neighbouring rays."""
-    if any_hit:
-        for k in range(begin, end):
-            poke(out.front, k, np.uint8(0))
-    else:
-        _miss_run(begin, end, out)
-
-
-@inlined
 def _prefetch_results(order, first, any_hit, out):
-    """Prefetch the results of the block that begins at `first`, to be overwritten."""
+    """Prefetch the rows of results of the full block that begins at ray `first`."""
     for i in range(0, BLOCK, PATCH_WIDTH):
-        at = ray_batch.place_of(order, first, i)
-        prefetch_address(address(out.front, at))
+        row = ray_batch.place_of(order, first, i)
+        prefetch_address(address(out.front, row))
         if not any_hit:
-            prefetch_address(address(out.t, at))
-            prefetch_address(address(out.u, at))
-            prefetch_address(address(out.v, at))
-            prefetch_address(address(out.prim_id, at))
+            prefetch_address(address(out.t, row))
+            prefetch_address(address(out.u, row))
+            prefetch_address(address(out.v, row))
+            prefetch_address(address(out.prim_id, row))
 
 
 @kernel
-def _miss_all(order, b, which, size, out):
-    """Write misses for the rays of a block, run by run of neighbours."""
-    if order.plain:
-        begin = peek(which, np.int64(0))
-        _miss_run(begin, begin + size, out)
-    elif order.row > 0:
-        top, bottom, left, right = ray_batch.tile_of(order, b)
-        for y in range(top, bottom):
-            _miss_run(y * order.row + left, y * order.row + right, out)
-    else:
-        for i in range(size):
-            _miss_run(peek(which, i), peek(which, i) + 1, out)
+def _write_misses_of_block(order, b, size, any_hit, out):
+    """Write misses for the `size` rays of block number b of an order that is not sorted."""
+    if order.row == 0:
+        _write_misses(b * BLOCK, b * BLOCK + size, any_hit, out)
+        return
+    top, bottom, left, right = ray_batch.tile_of(order, b)
+    for y in range(top, bottom):
+        _write_misses(y * order.row + left, y * order.row + right, any_hit, out)
 
 
 @inlined
-def _miss_run(begin, end, out):
-    """Write misses to rows begin..end, array by array, which makes them vector stores."""
-    for k in range(begin, end):
-        poke(out.t, k, INF)
-    for k in range(begin, end):
-        poke(out.prim_id, k, -1)
-    for k in range(begin, end):
-        poke(out.u, k, NAN)
-    for k in range(begin, end):
-        poke(out.v, k, NAN)
+def _write_misses(begin, end, any_hit, out):
+    """Write misses to rows begin..end; to `out.front` alone for any hit."""
+    # A loop for each array becomes vector stores.
+    if not any_hit:
+        for k in range(begin, end):
+            poke(out.t, k, INF)
+        for k in range(begin, end):
+            poke(out.prim_id, k, -1)
+        for k in range(begin, end):
+            poke(out.u, k, NAN)
+        for k in range(begin, end):
+            poke(out.v, k, NAN)
     for k in range(begin, end):
         poke(out.front, k, np.uint8(0))

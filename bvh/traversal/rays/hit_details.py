@@ -1,8 +1,8 @@
 """Hit details: t, weights and side of the primitive that a ray hits, correctly rounded.
 
 HALF pairs of a ray and a triangle are solved side by side in double-doubles, in a scene with the
-moved vertices. Pairs that these cannot decide, and other primitives, are solved one by one, exactly
-if need be.
+moved vertices. Pairs for which double-doubles do not suffice, and other primitives, are solved one
+by one, exactly if need be. Details are (t, u, v, front); u and v are NaN for shapes.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import DD_ERROR, round_quotient, two_sum
+from bvh.geometry.arithmetic.floats import DD_ERROR, high, round_quotient, two_sum
 from bvh.geometry.transforms import exact_dot, rounded_dot, rounded_soon
 from bvh.geometry.triangles import (
     details_at_edge,
@@ -25,8 +25,9 @@ from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.tuple_references import stack_memory
 from bvh.traversal.rays.blocks import BLOCK, HALF, batch_index, closest_primitive
 from bvh.traversal.rays.ray_batch import consecutive, read_axes, read_ray, read_rows
+from bvh.traversal.rays.ray_numbers import largest_of
 from bvh.tree import frame as frames
-from bvh.tree.instanced import Instanced, by_scene, kind_of, leaf_of, local_corners
+from bvh.tree.instanced import MAP_SIZE, Instanced, by_scene, kind_of, leaf_of, local_corners
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
 from bvh.tree.rows import TRIANGLES
 
@@ -36,8 +37,8 @@ LARGEST_COMPONENT = 2.0**200
 # Volumes of larger sizes, if they are not small compared to these, are far from underflow.
 SMALLEST_SIZE = 2.0**-400
 
-# Stack memory for the pairs of a ray block, three rows of integers; then, on a cache line of their
-# own, the coordinates of three vertices and a map for HALF triangles of a scene.
+# Stack memory for the pairs of a ray block, three rows of integers; then, aligned to 64 bytes, the
+# coordinates of three vertices and a map (9 and 12 numbers) for HALF triangles of a scene.
 PAIRS = BLOCK + HALF
 VERTICES = 3 * 8 * PAIRS + 64
 LANES_BYTES = VERTICES + 8 * (9 + 12) * HALF
@@ -59,10 +60,10 @@ class Columns(NamedTuple):
 class HitPairs(NamedTuple):
     """Pairs of a ray and a primitive, the last repeated to fill a vector; pointers."""
 
-    which: NDArray[np.int64]  # rays of the batch
-    prims: NDArray[np.int64]
-    rows: NDArray[np.int64]  # where their details are written
-    vertices: NDArray[np.float64]  # in a scene: rows of local coordinates and of maps
+    which: NDArray[np.int64]  # numbers of rays in the batch
+    prims: NDArray[np.int64]  # ids, or codes of a scene
+    rows: NDArray[np.int64]  # of the columns, where their details are written
+    vertices: NDArray[np.float64]  # in a scene, HALF lanes a row: local coordinates, then maps
 
 
 @inlined
@@ -71,26 +72,23 @@ def _difference(a, b):
     return two_sum(a[0], -b[0]), two_sum(a[1], -b[1]), two_sum(a[2], -b[2])
 
 
-# The largest size of a component of a vector of double-doubles, but for NaN.
-_size = inlined(lambda a: simd.greater(abs(a[0][0]), simd.greater(abs(a[1][0]), abs(a[2][0]))))
-
-
 @inlined
 def _is_moderate(a, p, q, r):
-    """Return whether no component of four vectors is so large that an underflow could matter."""
-    return (
-        simd.greater(simd.greater(_size(a), _size(p)), simd.greater(_size(q), _size(r)))
-        < LARGEST_COMPONENT
-    )
+    """Return whether no component of four double-double vectors exceeds `LARGEST_COMPONENT`."""
+    ap = simd.greater(largest_of(high(a)), largest_of(high(p)))
+    qr = simd.greater(largest_of(high(q)), largest_of(high(r)))
+    return simd.greater(ap, qr) < LARGEST_COMPONENT
 
 
 @inlined
 def solve(corners, o, d):
     """Return (known, timed, weighed, t, u, v, volumes) of a ray and a triangle, or those in lanes.
 
-    Only where `known`, double-doubles suffice; there `timed` tells whether t is rounded correctly,
-    `weighed` whether u and v are good to a few units in the last place. `volumes`, of u, v and the
-    whole, each with its size, serve `details_at_edge`. The whole is negative for a front.
+    known : whether double-doubles suffice; only there the other results have a meaning.
+    timed : whether t is correctly rounded.
+    weighed : whether u and v have errors of at most a few units in the last place.
+    volumes : those of u, of v and the whole, each a double-double and its size, for
+        `details_at_edge`; the whole is negative where the ray meets the front.
     """
     v0, v1, v2 = corners
     ray = (d[0],), (d[1],), (d[2],)
@@ -109,7 +107,7 @@ def solve(corners, o, d):
 
 @inlined
 def _solve_exactly(primitives, tree, prim, ray, cull):
-    """Return the details of a hit by exact arithmetic."""
+    """Do as `details_of` for primitives that are not triangles."""
     o, d, t_min, t_max = ray
     scaled = scaled_ray(o, d, frames.farthest(tree.frame))
     t, side = intersect(primitives, prim, o, d, scaled, t_min, t_max, cull)
@@ -119,20 +117,19 @@ def _solve_exactly(primitives, tree, prim, ray, cull):
 
 @kernel
 def _solve_triangle(primitives, tree, prim, ray, cull):
-    """Return (t, u, v, front) of a hit with a triangle, by exact sums where `solve` is unsure."""
-    vertices = corners(primitives, prim)
-    known, timed, weighed, t, u, v, volumes = solve(vertices, ray[0], ray[1])
+    """Do as `details_of` for a triangle, by exact sums where `solve` is unsure."""
+    vertices, (o, d, _, _) = corners(primitives, prim), ray
+    known, timed, weighed, t, u, v, (of_u, of_v, (whole, size)) = solve(vertices, o, d)
     if known and not weighed:
-        of, (whole, size) = (volumes[0], volumes[1]), volumes[2]
-        timed, t, u, v = details_at_edge(ray[0], ray[1], vertices, of, whole, size, 0, timed, t)
+        timed, t, u, v = details_at_edge(o, d, vertices, (of_u, of_v), whole, size, 0, timed, t)
     if known and timed:
-        return t, u, v, volumes[2][0][0] < 0.0
-    return exact_details(ray[0], ray[1], *vertices)
+        return t, u, v, whole[0] < 0.0
+    return exact_details(o, d, *vertices)
 
 
 @kernel
 def _solve_instanced(primitives, tree, prim, ray, cull):
-    """Return the details of a hit with a primitive of a scene."""
+    """Do as `details_of` for a primitive of a scene."""
     if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
         return _solve_triangle(primitives, tree, prim, ray, cull)
     return _solve_exactly(primitives, tree, prim, ray, cull)
@@ -140,14 +137,14 @@ def _solve_instanced(primitives, tree, prim, ray, cull):
 
 @by_type()
 def details_of(primitives, tree, prim, ray, cull):
-    """Return (t, u, v, front) of a hit; `ray` is what `read_ray` returns, `cull` a goal's."""
+    """Return (t, u, v, front) of a hit of a ray, (o, d, t_min, t_max); `cull` is the goal's."""
     solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
 @by_type()
 def _undecided(primitives, tree, prim, ray, cull):
-    """Return the details of a hit for which lanes are not used or do not decide."""
+    """Do as `details_of`, but without `solve` for triangles, whose lanes have not decided."""
     if primitives.instance_class is Triangles:
         return lambda primitives, tree, prim, ray, cull: exact_details(
             ray[0], ray[1], *corners(primitives, prim)
@@ -158,7 +155,7 @@ def _undecided(primitives, tree, prim, ray, cull):
 
 @inlined
 def pairs_at(memory):
-    """Return pairs whose arrays are in LANES_BYTES of memory, from an address on."""
+    """Return `HitPairs` whose arrays are in the LANES_BYTES of memory at an address."""
     return HitPairs(
         simd.pointer_to(memory, I8), simd.pointer_to(memory + 8 * PAIRS, I8),
         simd.pointer_to(memory + 16 * PAIRS, I8), simd.pointer_to((memory + VERTICES) & -64, F8),
@@ -171,7 +168,7 @@ def _prefetch_face(primitives, prim):
 
 @by_type(inline=True)
 def prefetch_primitive(primitives, prim):
-    """Prefetch the row of faces that `prefetch_vertices` reads; -1, for none, does no harm."""
+    """Prefetch the row of faces that `prefetch_vertices` reads; for -1, a miss, it does no harm."""
     if primitives.instance_class is Triangles:
         return _prefetch_face
     return lambda primitives, prim: None
@@ -194,6 +191,7 @@ def prefetch_vertices(primitives, prim):
 
 @inlined
 def _set_pair(pairs, j, which, prim, row):
+    """Make pair j that of ray number `which` and a primitive, with details in a row of columns."""
     simd.poke(pairs.which, j, which)
     simd.poke(pairs.prims, j, prim)
     simd.poke(pairs.rows, j, row)
@@ -201,7 +199,7 @@ def _set_pair(pairs, j, which, prim, row):
 
 @inlined
 def _finish(tree, rays, pairs, count, cull, out):
-    """Write the details of up to BLOCK pairs."""
+    """Write the details of the first `count` pairs, up to BLOCK, to the columns `out`."""
     if count == 0:
         return
     # Fill the last vector with copies of the last pair.
@@ -215,7 +213,7 @@ def _finish(tree, rays, pairs, count, cull, out):
 
 @kernel
 def finish_block(tree, rays, block, hits, count, cull, out):
-    """Write the details of the closest hits of the rays `hits[:count]` of a block."""
+    """Write the details of the closest hits of the rays `hits[:count]`, lane indices of a block."""
     # Write all pairs first: numbers just written one by one are slow to read as vectors.
     pairs = pairs_at(stack_memory(LANES_BYTES))
     for j in range(count):
@@ -228,8 +226,7 @@ def finish_block(tree, rays, block, hits, count, cull, out):
 
 @kernel
 def finish_pairs(tree, rays, which, prims, count, cull, out):
-    """Write the details of the hits of the rays `which[:count]`, each with one of `prims`."""
-    # Row j of `out` gets those of pair j.
+    """Write the details of the hit of ray number which[j] with prims[j] to row j, j < count."""
     pairs = pairs_at(stack_memory(LANES_BYTES))
     for begin in range(0, count, BLOCK):
         size = min(count - begin, BLOCK)
@@ -245,14 +242,13 @@ def _write_one_by_one(primitives, tree, rays, pairs, j, count, cull, out):
 
 
 @inlined
-def _volume(of, k):
-    """Return lane k of a volume and its size."""
-    (high, low), size = of
-    return (simd.lane(high, k), simd.lane(low, k)), simd.lane(size, k)
+def _lane_of_volume(volume, k):
+    """Return lane k of a volume, a double-double, and of its size."""
+    (value, rest), size = volume
+    return (simd.lane(value, k), simd.lane(rest, k)), simd.lane(size, k)
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
-    """Write the details of up to HALF hits, pairs j..j + count, computed side by side."""
     triangles, vertices = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
     known, timed, weighed, t, u, v, (of_u, of_v, whole) = solve(vertices, o, d)
@@ -273,24 +269,25 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
     for k in range(HALF):
         details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
         write_details(out, simd.lane(rows, k), details)
-    times, at_edges = np.int64(simd.mask_bits(timed)), np.int64(simd.mask_bits(known & ~weighed))
+    timed_bits = np.int64(simd.mask_bits(timed))
+    at_edges = np.int64(simd.mask_bits(known & ~weighed)) & triangles
     for k in range(count):
         done = solved >> k & 1 != 0
-        if (at_edges & triangles) >> k & 1:
-            p, r, _, _ = read_ray(rays, simd.peek(pairs.which, j + k))
-            done, at, x, y = details_at_edge(
-                p, r, corners(primitives, simd.peek(pairs.prims, j + k)),
-                (_volume(of_u, k), _volume(of_v, k)), *_volume(whole, k), 0,
-                times >> k & 1 != 0, simd.lane(t, k),
+        if at_edges >> k & 1:
+            o_k, d_k, _, _ = read_ray(rays, simd.peek(pairs.which, j + k))
+            done, t_k, u_k, v_k = details_at_edge(
+                o_k, d_k, corners(primitives, simd.peek(pairs.prims, j + k)),
+                (_lane_of_volume(of_u, k), _lane_of_volume(of_v, k)), *_lane_of_volume(whole, k),
+                0, timed_bits >> k & 1 != 0, simd.lane(t, k),
             )  # fmt: skip
-            write_details(out, simd.lane(rows, k), (at, x, y, fronts >> k & 1))
+            write_details(out, simd.lane(rows, k), (t_k, u_k, v_k, fronts >> k & 1))
         if not done:
             _write_alone(tree, rays, pairs, j + k, cull, out)
 
 
 @by_type()
 def _write_details(primitives, tree, rays, pairs, j, count, cull, out):
-    """Write the details of up to HALF hits, from pair j on."""
+    """Write the details of up to HALF hits, the pairs j..j + count, side by side where possible."""
     if primitives.instance_class in (Triangles, Instanced):
         return _write_side_by_side
     return _write_one_by_one
@@ -298,7 +295,7 @@ def _write_details(primitives, tree, rays, pairs, j, count, cull, out):
 
 @inlined
 def write_details(out, j, details):
-    """Write (t, u, v, front) to row j."""
+    """Write (t, u, v, front) to row j of columns."""
     t, u, v, front = details
     simd.poke(out.t, j, t)
     simd.poke(out.u, j, u)
@@ -308,14 +305,18 @@ def write_details(out, j, details):
 
 @kernel
 def _write_alone(tree, rays, pairs, k, cull, out):
-    """Write the details of pair k, for which lanes are not used or do not decide."""
+    """Write the details of pair k by `_undecided`."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
     details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray, cull)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
 def _own_vertices(primitives, pairs, j):
-    """Return (lanes with triangles, as bits; (v0, v1, v2), lane by lane) of pairs from j on."""
+    """Return (triangles, (v0, v1, v2)) of the HALF pairs from j on, in a scene in the world.
+
+    `triangles` has the bits of lanes whose primitives are triangles. A vertex is a vector for each
+    axis; in other lanes it means nothing.
+    """
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
     v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8))
@@ -324,10 +325,9 @@ def _own_vertices(primitives, pairs, j):
 
 
 def _moved_vertices(primitives, pairs, j):
-    """Return the result of `_own_vertices` in a scene: vertices are those in the world."""
     triangles = np.int64(0)
     for k in range(HALF):
-        triangles |= _lay_out(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
+        triangles |= _write_lane(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
     v0, v1 = _moved(pairs.vertices, 0, triangles), _moved(pairs.vertices, 1, triangles)
     return triangles, (v0, v1, _moved(pairs.vertices, 2, triangles))
 
@@ -336,24 +336,23 @@ vertices_of = by_scene(_own_vertices, _moved_vertices)
 
 
 @inlined
-def _lay_out(primitives, pairs, code, k):
-    """Write the vertices and the map of a triangle to lane k; return 1, or 0 for a shape."""
-    rows = pairs.vertices
-    leaf = leaf_of(code)
+def _write_lane(primitives, pairs, code, k):
+    """Write the local vertices and the map of a triangle to lane k; return 1, or 0 for a shape."""
+    rows, leaf = pairs.vertices, leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:
         return np.int64(0)
-    v = local_corners(primitives, code)
+    vertices = local_corners(primitives, code)
     for i in range(3):
         for axis in range(3):
-            simd.poke(rows, (3 * i + axis) * HALF + k, v[i][axis])
-    for i in range(12):
-        simd.poke(rows, (9 + i) * HALF + k, simd.peek(primitives.maps, 12 * leaf + i))
+            simd.poke(rows, (3 * i + axis) * HALF + k, vertices[i][axis])
+    for i in range(MAP_SIZE):
+        simd.poke(rows, (9 + i) * HALF + k, simd.peek(primitives.maps, MAP_SIZE * leaf + i))
     return np.int64(1)
 
 
 @inlined
 def _three(rows, row):
-    """Return three rows of `HitPairs.vertices` as vectors."""
+    """Return three rows of `HitPairs.vertices`, from `row` on, as vectors."""
     at = row * HALF
     return (
         simd.load(rows, at, HALF),
@@ -364,27 +363,27 @@ def _three(rows, row):
 
 @inlined
 def _moved(rows, vertex, lanes):
-    """Return vertex 0, 1 or 2, moved, in the lanes of the bits `lanes`; others mean nothing."""
+    """Return vertex 0, 1 or 2 in the world, in the lanes of the bits `lanes`, as three vectors."""
     x, y = _coordinate(rows, vertex, 0, lanes), _coordinate(rows, vertex, 1, lanes)
     return x, y, _coordinate(rows, vertex, 2, lanes)
 
 
 @inlined
 def _coordinate(rows, vertex, axis, lanes):
-    """Return a coordinate of moved vertices, correctly rounded in `lanes`, most by doubles."""
-    good, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
-    if lanes & ~np.int64(simd.mask_bits(good)) != 0:
+    """Return a coordinate of vertices in the world, correctly rounded in the lanes `lanes`."""
+    decided, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
+    if lanes & ~np.int64(simd.mask_bits(decided)) != 0:
         x = _coordinate_of_few(rows, vertex, axis, lanes)
     return x
 
 
 @kernel
 def _coordinate_of_few(rows, vertex, axis, lanes):
-    """Return the result of `_coordinate`, by exact sums where double-doubles do not decide."""
+    """Do as `_coordinate`, by exact sums where double-doubles do not decide."""
     stay_outlined()
     m, v = _row_of_map(rows, axis), _three(rows, 3 * vertex)
-    good, x = rounded_dot(m, v)
-    lanes &= ~np.int64(simd.mask_bits(good))
+    decided, x = rounded_dot(m, v)
+    lanes &= ~np.int64(simd.mask_bits(decided))
     while lanes != 0:
         k = simd.lowest_bit(lanes)
         lanes &= lanes - 1
@@ -396,5 +395,6 @@ def _coordinate_of_few(rows, vertex, axis, lanes):
 
 @inlined
 def _row_of_map(rows, axis):
+    """Return the row of maps for a coordinate in the world, four vectors."""
     a, b, c = _three(rows, 9 + 4 * axis)
     return a, b, c, simd.load(rows, (12 + 4 * axis) * HALF, HALF)

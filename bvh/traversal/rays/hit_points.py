@@ -1,9 +1,8 @@
-"""Hit points: where hits on triangles are, and the unit normals there, HALF hits side by side.
+"""Hit points: positions of hits on triangles, and unit normals there, HALF hits side by side.
 
-A position is ((1 - u - v) v0 + u v1) + v v2, the weights' sum from left to right. A normal is the
-cross product of the edges from v0, of length 1 each, scaled to length 1. Every operation is rounded
-as written, so that the results do not depend on lanes, threads or CPUs. In a scene the vertices are
-the moved ones.
+A position is (((1 - u) - v) v0 + u v1) + v v2. A normal is the cross product of the edges from v0,
+scaled to length 1 before and after. Every operation is rounded as written, so that the results do
+not depend on lanes, threads or CPUs. In a scene the vertices are those in the world.
 """
 
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.hit_details import LANES_BYTES, pairs_at, vertices_of
+from bvh.traversal.rays.ray_numbers import largest_of
 from bvh.tree.instanced import by_scene, code_of, kind_of
 from bvh.tree.rows import TRIANGLES
 
@@ -26,31 +26,31 @@ from bvh.tree.rows import TRIANGLES
 class HitColumns(NamedTuple):
     """Hits of a tree or scene, column by column; pointers inside kernels."""
 
-    leaf: NDArray[np.int32]  # rows of instanced trees; empty for a tree
+    leaf: NDArray[np.int32]  # rows of the scene's instanced trees; empty for a tree
     prim_id: NDArray[np.int32]
     u: NDArray[np.float64]
     v: NDArray[np.float64]
 
 
-def _id_of_face(primitives, hits, i):
-    """Return the id of the triangle of hit i, in a scene its code; -1 for misses and shapes."""
+def _id_of_triangle(primitives, hits, i):
+    """Return the triangle of hit i, an id or a scene's code; -1 for a miss or a hit on a shape."""
     return np.int64(simd.peek(hits.prim_id, i))
 
 
-def _code_of_face(primitives, hits, i):
+def _code_of_triangle(primitives, hits, i):
     leaf, prim = np.int64(simd.peek(hits.leaf, i)), simd.peek(hits.prim_id, i)
     if prim < 0 or kind_of(primitives, leaf) != TRIANGLES:
         return np.int64(-1)
     return code_of(leaf, prim)
 
 
-_face_of = by_scene(_id_of_face, _code_of_face)
+_triangle_of = by_scene(_id_of_triangle, _code_of_triangle)
 
 
 @inlined
 def _unit(a):
     """Return vectors scaled to length 1; NaN for zero vectors."""
-    largest = simd.greater(abs(a[0]), simd.greater(abs(a[1]), abs(a[2])))
+    largest = largest_of(a)
     x, y, z = a[0] / largest, a[1] / largest, a[2] / largest
     length = simd.sqrt((x * x + y * y) + z * z)
     return x / length, y / length, z / length
@@ -58,7 +58,7 @@ def _unit(a):
 
 @kernel
 def _write_points(primitives, hits, pairs, positions, normals):
-    """Write the positions and normals of the hits of the first HALF pairs."""
+    """Write the positions and normals of the first HALF pairs, whose rows are those of hits."""
     _, (v0, v1, v2) = vertices_of(primitives, pairs, np.int64(0))
     rows = simd.load(pairs.rows, 0, HALF)
     u, v = simd.gather(hits.u, rows, 1, 0), simd.gather(hits.v, rows, 1, 0)
@@ -73,20 +73,23 @@ def _write_points(primitives, hits, pairs, positions, normals):
 
 @entry
 def locate_hits(primitives, columns, begin, end, position, normal):
-    """Write the positions and normals of the hits begin..end; NaN for misses and hits on shapes."""
+    """Write `position` and `normal`, (n, 3), of the hits begin..end of `columns`, `HitColumns`.
+
+    Both are NaN for misses and hits on shapes; `primitives` are a tree's, or `Instanced`.
+    """
     triangles, hits = as_pointers(primitives), as_pointers(columns)
     positions, normals = simd.pointer(position), simd.pointer(normal)
     pairs, count = pairs_at(stack_memory(LANES_BYTES)), np.int64(0)
     for i in range(begin, end):
-        face = _face_of(triangles, hits, i)
-        if face >= 0:
-            simd.poke(pairs.prims, count, face)
+        prim = _triangle_of(triangles, hits, i)
+        if prim >= 0:
+            simd.poke(pairs.prims, count, prim)
             simd.poke(pairs.rows, count, i)
             count += 1
         else:
-            for at in range(3 * i, 3 * i + 3):
-                simd.poke(positions, at, NAN)
-                simd.poke(normals, at, NAN)
+            for k in range(3 * i, 3 * i + 3):
+                simd.poke(positions, k, NAN)
+                simd.poke(normals, k, NAN)
         if count == HALF or (count > 0 and i == end - 1):
             # The last vector is filled with copies of its first hit.
             for k in range(count, HALF):

@@ -1,10 +1,11 @@
 """Setup of rays at an instance: into the frame of its BLAS, clipped, to float32 with margins.
 
-The local transform x'' = A x' + b maps the frame of the TLAS to that of the BLAS (see `instanced`);
-both frames are scaled by powers of two, so t'' = t' * 2**k. The rest is `ray_setup.set_up_ray`,
-with one more error: *delta*, the distance that a primitive, in its float32 rows, may be away from
-its exact position relative to the ray. Functions are given one ray (`instanced_rays`, which has its
-axes side by side) or several side by side (`moved_rays`).
+The local transform x'' = A x' + b maps the frame of the TLAS to that of the BLAS (see `instanced`).
+Directions are scaled by powers of two there, so t'' = t' * 2**k. The rest is as in
+`ray_setup.set_up_ray`, with one more error: *delta*, the distance that a primitive, in its float32
+rows, may be away from its exact position relative to the ray. Functions take one ray
+(`instanced_rays`, which has its axes side by side) or several side by side (`moved_rays`).
+The transform of an instance begins at index `at` of `transforms`.
 
 With a the largest row sum of abs(A) and B the bound of the tree's frame, delta is the sum of
 
@@ -31,7 +32,7 @@ import numpy as np
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import Vec, as_floats, as_ints, full_like, greater, lesser, peek
 from bvh.traversal.rays import ray_numbers
-from bvh.traversal.rays.ray_numbers import Limits
+from bvh.traversal.rays.ray_numbers import Limits, largest_of
 from bvh.traversal.rays.ray_setup import MARGIN, UP, clip_axis, inverse_of
 from bvh.tree import frame as frames
 from bvh.tree import instanced
@@ -41,7 +42,6 @@ from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, TINY, UNIT
 F = np.float32
 # Scales of instances within which nothing over- or underflows.
 MIN_SCALE, MAX_SCALE = 2.0**-400, 2.0**400
-
 
 # A number of one ray, or of several side by side; and three of them.
 Scalars: TypeAlias = float | Vec
@@ -53,39 +53,40 @@ class LocalRay(NamedTuple):
 
     p: Vectors  # where the ray enters the TLAS, in the frame of the BLAS
     q: Vectors  # its direction, the largest component in [1, 2)
-    inverse: Vectors
+    inverse: Vectors  # 1 / q
     k: Scalars  # t'' = t' * 2**k
-    delta: Scalars
+    delta: Scalars  # see above
 
 
 class Stay(NamedTuple):
-    """Distances of a ray in a BLAS, in its units; inside kernels."""
+    """Distances of a ray from `LocalRay.p`, in units of the BLAS; inside kernels."""
 
-    start: Scalars  # t_min, and t_max
-    stop: Scalars
-    entry: Scalars  # where it enters the root's box, and leaves it, or is behind the closest so far
-    leave: Scalars
+    start: Scalars  # of t_min
+    stop: Scalars  # of t_max
+    entry: Scalars  # where it enters the root's box
+    leave: Scalars  # where it leaves the box, or is behind the closest so far
     lost: Scalars  # error of a distance in the TLAS, without its own rounding
 
 
-# The largest of the sizes of three components.
-largest_of = inlined(lambda v: greater(abs(v[0]), greater(abs(v[1]), abs(v[2]))))
 # 2**k; callers reject the rays whose k is not within -1022..1023.
 power = inlined(lambda k: as_floats((k + 1023) << 52))
-# This keeps infinities out of differences: nothing within reach of a ray is that far.
+# t within +-2**500, which keeps infinities out of differences: nothing that a ray meets is farther.
 limited = inlined(lambda t: lesser(greater(t, -(2.0**500)), 2.0**500))
 
 
 @inlined
 def enter_tlas(p, x, entry):
-    """Return the point P where a ray from a near p along x enters the TLAS, and its error eta."""
+    """Return (P, eta): where a ray from a near origin p along x enters the TLAS, and the error."""
     p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
     return p, largest_of(p) * 2.0**-51 + abs(entry) * 2.0**-50
 
 
 @inlined
 def delta_of(transforms, at, error, largest, unit):
-    """Return delta by the `error` of P, the `largest` coordinate of A P + b, and `unit`, 2**-k."""
+    """Return delta of a ray and an instance.
+
+    error, largest, unit : the error of P, the largest coordinate of A P + b, and 2**-k.
+    """
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     travel = (largest + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
     rest = peek(transforms, at + SHIFT_ERROR) + peek(transforms, at + VERTEX_ERROR)
@@ -94,12 +95,11 @@ def delta_of(transforms, at, error, largest, unit):
 
 @inlined
 def local_ray(transforms, at, p, x, error):
-    """Return (ray, size): the `LocalRay` in a BLAS of the ray from p along x in the TLAS.
+    """Return (ray, size): the `LocalRay` of the ray from p along x in the TLAS.
 
-    p is off by up to `error`; `size` is the largest component of A x; the instance's transform
-    begins at `at`.
+    p is off by up to `error`. `size` is the largest component of A x; callers reject sizes beyond
+    MIN_SCALE..MAX_SCALE, for which delta is no bound.
     """
-    # Callers reject sizes beyond MIN_SCALE..MAX_SCALE, for which delta is no bound.
     # Scale the direction's largest component to [1, 2), as ray setup does.
     q = instanced.local_direction(transforms, at, x)
     size = largest_of(q)
@@ -116,18 +116,22 @@ def local_ray(transforms, at, p, x, error):
 
 @inlined
 def widened(tree, scale, before, start, last):
-    """Return the error of a distance in the TLAS, and an interval in a BLAS widened by it."""
-    # Both are in units of the BLAS, as `start` and `last`. `before` is where the ray enters the
-    # TLAS, in units of that, and `scale` is 2**k.
+    """Return (lost, start, last): the error of a distance in the TLAS, and a widened interval.
+
+    All are in units of the BLAS. `before` is where the ray enters the TLAS, in units of that, and
+    `scale` is 2**k.
+    """
     lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
     return lost, start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
 
 
 @inlined
 def stay_in(tree, transforms, at, ray, scale, before, times):
-    """Clip a ray to the root's box of a BLAS; it misses that where `entry` is beyond `leave`."""
-    # `times` are those of t_min, t_max, and the closest so far, from where the ray enters the TLAS;
-    # `before` is how far that is.
+    """Return the `Stay` of a `LocalRay` in the root's box; it misses that where entry > leave.
+
+    `times` are the distances of t_min, t_max, and the closest so far, in the TLAS from where the
+    ray enters that, and `before` is how far that is from its origin; `scale` is 2**k.
+    """
     start, stop, last = times
     start, stop, last = start * scale, stop * scale, lesser(stop, last) * scale
     lost, entry, leave = widened(tree, scale, before, start, last)
@@ -140,8 +144,10 @@ def stay_in(tree, transforms, at, ray, scale, before, times):
 
 @inlined
 def write_local_ray(memory, place, stride, transforms, at, ray, stay, first):
-    """Write the numbers of a ray in a BLAS; return its limits."""
-    # `first` is where the interval of the closest so far begins, before the clipping.
+    """Write the `ray_numbers` of a ray in a BLAS at index `place` of `memory`, `stride` apart.
+
+    `first` is the distance at which the interval of the closest so far begins, inf without one.
+    """
     bound, entry = peek(transforms, at + BOUND), stay.entry
     p, q, delta = ray.p, ray.q, ray.delta
     # Count from where the ray enters the root's box: float32 has most digits there.
@@ -149,12 +155,15 @@ def write_local_ray(memory, place, stride, transforms, at, ray, stay, first):
     margin = (delta + MARGIN * bound) * UP
     ray_numbers.write_axes(memory, place, stride, origin, q, ray.inverse, margin)
     spread = abs(q[0]) + abs(q[1]) + abs(q[2])
-    return write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first)
+    write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first)
 
 
 @inlined
 def write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first):
-    """Write and return the limits of a ray in a BLAS; `spread` is its direction's sum of sizes."""
+    """Write the rows from EDGE on of a ray in a BLAS, as `write_local_ray` does.
+
+    `spread` is the sum of the sizes of its direction's components.
+    """
     bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
     entry = stay.entry
     # Widen the bounds of the filter by the errors of the rounded vertices and of the ray.
@@ -175,4 +184,3 @@ def write_local_limits(memory, place, stride, transforms, at, spread, delta, sta
     edge = spread * (27.5 * bound * vertex_error * UP)
     slope, floor = full_like(entry, slope), full_like(entry, floor)
     ray_numbers.write_floors(memory, place, stride, edge, slope, floor)
-    return limits

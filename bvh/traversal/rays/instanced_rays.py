@@ -1,7 +1,7 @@
 """Single rays in a scene: from its TLAS to its BLAS and back.
 
 At a leaf of the TLAS a single ray is transformed into the frame of an instance's BLAS and continues
-there, in the same slot and on the same stack; when nothing is left of the BLAS, it returns.
+there, in the same slot and on the same stack; when no entry of the BLAS is left, it returns.
 
 Where delta (see `instance_setup`) is beyond WORST B, B the bound of the tree's frame, the float32
 tests are disabled in this instance, as in `ray_setup.set_up_ray`: all is decided exactly.
@@ -33,15 +33,17 @@ MAX_SHIFT = 980
 
 @inlined
 def _enter_tlas(tree, block, memory, slot, r, ray):
-    """Write the numbers of a ray, from `read_ray`, that all instances share to its slot."""
-    # The scale of t is zero where t would overflow, or lose digits, in the TLAS: `_enter_blas` then
-    # disables the float32 tests.
+    """Write to a slot the numbers of the ray at r of the block that all instances share.
+
+    `ray` is (o, d, t_min, t_max). The scale of t becomes 0 where t would overflow, or lose digits,
+    in the TLAS: `_enter_blas` then disables the float32 tests.
+    """
     o, d, t_min, t_max = ray
-    frame, doubles, at = tree.frame, block.doubles, double_index(r)
-    shift = int(blocks.shift(doubles, at))
+    frame, doubles, place = tree.frame, block.doubles, double_index(r)
+    shift = int(blocks.shift(doubles, place))
     k = frames.exponent(frame) - shift
     x = scale_by(d[0], k), scale_by(d[1], k), scale_by(d[2], k)
-    entry, rest = blocks.entry(doubles, at), blocks.entry_rest(doubles, at)
+    entry, rest = blocks.entry(doubles, place), blocks.entry_rest(doubles, place)
     p, low = ray_setup.local_origin(frame, o)
     if largest(p) <= NEAR_ORIGIN:
         p, error = instance_setup.enter_tlas(p, x, entry)
@@ -61,15 +63,16 @@ def _enter_tlas(tree, block, memory, slot, r, ray):
 
 @kernel
 def _enter_blas(context_ref, memory, slot, leaf):
-    """Set a slot's ray up for the instance in row `leaf`; return False if it misses its box."""
+    """Set a slot's ray up for the instance in row `leaf`.
+
+    Returns False if the ray misses the root's box of its BLAS, or its mask excludes the instance.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     r = slots.ray(memory, slot)
     instanced, index = tree.primitives, batch_index(block, r)
-    # Skip an instance that the ray's mask leaves out.
     if peek(instanced.masks, leaf) & mask_of(rays, index) == 0:
         return False
-    # Before the first instance, compute the numbers that all share.
     if slots.tlas_error(memory, slot) < 0.0:
         _enter_tlas(tree, block, memory, slot, r, read_ray(rays, index))
     # Transform the ray, its axes side by side, and bound by how much it may be off.
@@ -78,18 +81,18 @@ def _enter_blas(context_ref, memory, slot, leaf):
     q = _transformed(transforms, at, slots.tlas_direction(memory, slot))
     p = _transformed(transforms, at, slots.tlas_origin(memory, slot))
     p = p + load(transforms, at + COLUMNS + 9, AXES)
-    size = _largest(q)
+    size = _largest_lane(q)
     k = (as_ints(size) >> 52) - 1023
     unit, scale = instance_setup.power(0 - k), instance_setup.power(k)
     q, error = q * unit, slots.tlas_error(memory, slot)
-    delta = instance_setup.delta_of(transforms, at, error, _largest(p), unit)
-    # Where float64 cannot bound that well enough, visit all nodes and decide all exactly.
+    delta = instance_setup.delta_of(transforms, at, error, _largest_lane(p), unit)
+    # Where that cannot be bounded well enough, visit all nodes and decide all primitives exactly.
     to_top = slots.tlas_scale(memory, slot)
     enabled = blocks.slack(block.lanes, r) < F(INF) and to_top > 0.0
     enabled = enabled and MIN_SCALE < size < MAX_SCALE and norm < MAX_SCALE
     if not (enabled and delta <= WORST * bound and to_top * scale < 2.0**1000):
         slots.open_tree(instanced, memory, slot, leaf)
-        _disable(memory, slot, (lane(q, 0), lane(q, 1), lane(q, 2)), bound)
+        _disable_tests(memory, slot, (lane(q, 0), lane(q, 1), lane(q, 2)), bound)
         return True
     # Clip it to the box of the BLAS, and at the closest hit in other instances.
     has_hit = slots.best(memory, slot) >= 0
@@ -106,7 +109,7 @@ def _enter_blas(context_ref, memory, slot, leaf):
     leave = min(leave, min(lane(far, 0), min(lane(far, 1), lane(far, 2))))
     if entry > leave:
         return False
-    # Write its numbers to the slot, in place of those for the TLAS.
+    # Overwrite the rows of the TLAS in the slot.
     slots.open_tree(instanced, memory, slot, leaf)
     margin = (delta + MARGIN * bound) * UP
     ray_numbers.write_axis(memory, slot, 1, p + entry * q, q, inverse, margin)
@@ -123,21 +126,22 @@ def _enter_blas(context_ref, memory, slot, leaf):
 
 @inlined
 def _transformed(transforms, at, v):
-    """Return a vector of the TLAS in the frame of a tree, an axis a lane."""
+    """Return a vector of the TLAS in the frame of a BLAS, an axis in each of AXES lanes."""
     at += COLUMNS
     x, y = load(transforms, at, AXES) * v[0], load(transforms, at + 3, AXES) * v[1]
     return x + y + load(transforms, at + 6, AXES) * v[2]
 
 
 @inlined
-def _largest(v):
+def _largest_lane(v):
+    """Return the largest size of the three axes of a vector."""
     sizes = abs(v)
     return max(lane(sizes, 0), max(lane(sizes, 1), lane(sizes, 2)))
 
 
 @inlined
-def _disable(memory, slot, q, bound):
-    """Set a ray up to visit all nodes of an instance, where all is decided exactly."""
+def _disable_tests(memory, slot, q, bound):
+    """Set a slot's ray along q up to visit all nodes of a BLAS, and to decide all exactly."""
     p, inverse, margin = ray_setup.disabled_axes(q)
     ray_numbers.write_axes(memory, slot, 1, p, (1.0, 1.0, 1.0), inverse, margin)
     ray_numbers.write_limits(memory, slot, 1, ray_setup.disabled_limits(bound))
@@ -147,7 +151,7 @@ def _disable(memory, slot, q, bound):
 
 @inlined
 def _store_closest_interval(block, memory, slot, r):
-    """Store the interval around the closest hit, which is in the BLAS that the ray leaves."""
+    """Write the interval, in the TLAS, of a slot's closest hit, which is in the BLAS it leaves."""
     if slots.exact(memory, slot) == slots.best(memory, slot):
         t = instance_setup.limited(slots.exact_t(memory, slot) * slots.tlas_scale(memory, slot))
         low = high = blocks.since_entry(block, r, t)
@@ -162,15 +166,15 @@ def _store_closest_interval(block, memory, slot, r):
 
 @inlined
 def _leave_blas(block, memory, slot, r):
-    """Store the end of a ray that leaves a BLAS in the ray block, in units of the TLAS."""
+    """Leave the BLAS of a slot: write the ray's end, in the TLAS, to the block."""
     lanes, best = block.lanes, slots.best(memory, slot)
     slack = blocks.slack(lanes, r)
     if slots.end(memory, slot) == F(-INF):
-        # The ray is done: one hit suffices.
+        # The ray is done, as one hit suffices.
         blocks.set_end(lanes, r, F(-INF))
     elif best >= 0 and leaf_of(best) == slots.instance(memory, slot):
         _store_closest_interval(block, memory, slot, r)
-        # Where t has no scale in the TLAS, its end stays what it was.
+        # Where t has no scale in the TLAS, the end stays as it was.
         if slack < F(INF) and slots.tlas_scale(memory, slot) > 0.0:
             end = slots.before_high(memory, slot) + slack
             blocks.set_end(lanes, r, min(blocks.end(lanes, r), F(end)))
@@ -179,14 +183,14 @@ def _leave_blas(block, memory, slot, r):
 
 @inlined
 def _load_tlas_numbers(tree, block, memory, slot, r):
-    """Load into a slot the numbers of ray r that the nodes of the TLAS need, but its end."""
+    """Write to a slot the numbers of the ray at r for nodes of the TLAS, but its end."""
     slots.load_planes(memory, slot, block, r)
     slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
     slots.set_nodes(memory, slot, address(tree.blocks, np.int64(0)))
 
 
 def load_ray_of_scene(tree, block, memory, slot, r):
-    """Load ray r into a slot, at the root of the TLAS."""
+    """Give a slot to the ray at r of a block, without a hit so far, at the root of the TLAS."""
     _load_tlas_numbers(tree, block, memory, slot, r)
     slots.set_end(memory, slot, blocks.end(block.lanes, r))
     slots.reset_closest(memory, slot, r)
@@ -198,8 +202,10 @@ def load_ray_of_scene(tree, block, memory, slot, r):
 
 
 def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
-    """Return the top of the stack at the next node, or at the next leaf of a BLAS."""
-    # Nothing is left of either tree: the ray is done.
+    """Return the top of the stack at the next node, or leaf of a BLAS, not behind the ray's end.
+
+    BLASes are entered and left on the way; the top is below the slot if nothing is left.
+    """
     if top < slot:
         return top
     if (
@@ -213,9 +219,8 @@ def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
 
 @kernel
 def _change_level(context_ref, memory, slot, top):
-    """Pop the stack of a slot from `top` on, entering and leaving BLASes as needed."""
-    # Returns the new top, below the slot if nothing is left. Entries behind the closest hit are
-    # dropped; one with it stays, for a tie.
+    """Do as `next_entry_in_scene`, where that is not an entry of the current tree."""
+    # Entries behind the closest hit are dropped; those at the same distance stay, for ties.
     stay_outlined()
     tree, _, block = follow(context_ref)
     r, in_tlas = slots.ray(memory, slot), slots.instance(memory, slot) < 0
@@ -232,7 +237,7 @@ def _change_level(context_ref, memory, slot, top):
                 if not in_tlas:
                     _load_tlas_numbers(tree, block, memory, slot, r)
                 return top
-            # A leaf of the TLAS: the root of its BLAS replaces it on the stack.
+            # The root of the BLAS, code 0, replaces the leaf of the TLAS on the stack.
             leaf = np.int64(peek(tree.ids, first_row(child)))
             if _enter_blas(context_ref, memory, slot, leaf):
                 slots.set_base(memory, slot, top)

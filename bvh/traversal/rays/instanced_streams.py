@@ -1,8 +1,8 @@
 """Streams in a scene: through its TLAS, and into the BLAS of each instance.
 
 At a leaf of the TLAS, the rays of all groups that wait there are moved into the frame of the BLAS,
-form groups anew, by the octants that their directions have there, and go through it as streams.
-Rays that cannot (see `moved_rays`), and those that meet an instance of boxes or other shapes, are
+form new groups, by the octants that their directions have there, and are traced as streams there.
+Rays that fail (see `moved_rays`), and those that meet an instance of boxes or other shapes, are
 traced singly, from the start.
 """
 
@@ -42,19 +42,22 @@ def new_scene_streams() -> SceneStreams:
     return SceneStreams(streams.new_streams(), streams.new_groups(), moved_rays.new_moved_rays())
 
 
-# The loop of a TLAS calls this copy of itself at a leaf. Numba takes a call of a function that it
-# is compiling for recursion, and links no code for other types.
+# `streams.trace` of a TLAS calls this copy of it at a leaf: Numba takes a call of a function that
+# it is compiling for recursion, and links no code for other types.
 _trace_in_blas = kernel(streams.trace.py_func)
 
 
 @kernel
 def _take_rays(context_ref, memory, moved, leaf, first, last):
-    """List in `moved` the rays of the groups first..last that wait at the leaf of the first."""
-    # Only those that are not done, and whose masks share a bit with the instance's. The leaf's tree
-    # is in row `leaf`.
+    """List in `moved` the rays of the queued groups that wait at the leaf of the first of them.
+
+    The groups are first..last of their queue, `memory` theirs; the leaf is the instance in row
+    `leaf`. Rays that are done, and those whose masks exclude the instance, are left out. Returns
+    how many are listed.
+    """
     tree, rays, block = follow(context_ref)
     lanes, to, count = block.lanes, moved.block, np.int64(0)
-    seen = peek(tree.primitives.masks, leaf)
+    instance_mask = peek(tree.primitives.masks, leaf)
     code = streams.child(memory, streams.queued(memory, first))
     for i in range(first, last):
         group = streams.queued(memory, i)
@@ -68,7 +71,7 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
             bits &= bits - 1
             r = np.int64(streams.ray(memory, group + k))
             index = batch_index(block, r)
-            if blocks.end(lanes, r) > F(-INF) and seen & mask_of(rays, index) != 0:
+            if blocks.end(lanes, r) > F(-INF) and instance_mask & mask_of(rays, index) != 0:
                 poke(moved.places, count, group * GROUP_RAYS + k)
                 poke(moved.numbers, count, ray_number(r))
                 poke(to.which, count, index)
@@ -82,7 +85,7 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
 
 @kernel
 def _trace_instance(context_ref, scratch, leaf, count, goal):
-    """Trace the `count` rays of `scratch.moved` through the instance in row `leaf`."""
+    """Trace the rays `scratch.moved.numbers[:count]` through the instance in row `leaf`."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     instanced, moved, memory = tree.primitives, scratch.moved, scratch.groups
@@ -114,7 +117,7 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
 
 
 def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Trace the queued groups first..last in the instances at their leaves; as `visit_leaves`."""
+    """Do as `visit_leaves` in a TLAS: trace the rays of groups in the instances at their leaves."""
     memory = scratch.groups
     for i in range(first, last):
         group = streams.queued(memory, i)
@@ -132,15 +135,17 @@ def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiti
 LEAVES[SceneStreams] = _visit_instances
 
 
-def trace_in_tree(tree, rays, block, scratch, active, count, goal, left):
-    """Trace the rays `active[:count]` of a block as streams; return 0: none is traced singly."""
+def trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
+    """Trace the rays `active[:count]` of a block as streams; return how many have failed.
+
+    Their lane indices are written to `failed`: they must be traced singly. In a tree none fails.
+    """
     streams.trace(tree, rays, block, scratch.below, active, count, goal)
     return np.int64(0)
 
 
-def trace_in_scene(tree, rays, block, scratch, active, count, goal, left):
-    """Trace the rays of a block as streams through a scene; list those to be traced singly."""
-    # Their lane indices are written to `left`; returns their number.
+def trace_in_scene(tree, rays, block, scratch, active, count, goal, failed):
+    """Do as `trace_in_tree` in a scene."""
     moved_rays.start_moving(tree, rays, block, scratch.moved)
     streams.trace(tree, rays, block, scratch, active, count, goal)
-    return moved_rays.restart(block, scratch.moved, left)
+    return moved_rays.restart(block, scratch.moved, failed)

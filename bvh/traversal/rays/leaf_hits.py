@@ -1,8 +1,10 @@
 """Goals of several hits of a ray: all of them, or the first ones that a filter accepts.
 
-All hits are appended as they are found, a ray and a primitive each, and sorted by `all_hits`. A
-filter takes t, u and v, so every candidate for the first hits is decided exactly. Once a ray has
-`max_hits` hits, it ends at the last of them.
+A *filter* here is a user's function that accepts hits or not.
+
+All hits are appended as they are found, a ray and a primitive each; `all_hits` sorts them. The
+first hits are sorted by (t, id), and decided exactly, as a filter takes t, u and v. Once a ray has
+`max_hits` of them, it ends at the last.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ F = np.float32
 
 
 class FirstGoal(NamedTuple):
-    """The `max_hits` closest hits that a filter accepts; with `any_hit` the first one found.
+    """The `max_hits` closest hits that a filter accepts; with `any_hit` any one of them.
 
-    `accept` and `data` are the function and the data of a `UserCall`. With `once`, a ray through an
-    edge hits only the one of its faces that `edge_rule` tells; `cull` is as in `ClosestGoal`.
+    `accept` and `data` are the function and the data of a `UserCall`, 0 for no filter. With `once`,
+    a ray through an edge hits only one of its faces, by `edge_rule`; `cull` is as in `ClosestGoal`.
     """
 
     any_hit: bool
@@ -48,34 +50,38 @@ class FirstGoal(NamedTuple):
 class AllGoal(NamedTuple):
     """All hits; `cull` and `once` are as in `FirstGoal`.
 
-    With `sided`, which needs `once`, hits from the back count 1 and those from the front -1, for
-    rays whose origin is moved by the infinitesimal of `edge_rule`: see `hit_weight`.
+    If `listed`, hits are appended to `found`; otherwise they are only counted there. With `sided`,
+    which needs `once`, hits from the back count 1 and those from the front -1, for rays whose
+    origin is moved by the infinitesimal of `edge_rule`: see `hit_weight`.
     """
 
     cull: int
     once: bool
     sided: bool
-    listed: bool  # without it hits are only counted
+    listed: bool
     found: FoundHits
-    visits: tuple[NDArray[np.int32], ...]
+    visits: tuple[NDArray[np.int32], ...]  # `Visits`, scratch
 
 
 class NearestHits(NamedTuple):
-    """Closest hits of each ray of a block, sorted, up to the same number; pointers in kernels."""
+    """Up to `max_hits` closest hits of each ray of a block; pointers in kernels.
+
+    Those of the ray with number i begin at i * max_hits, sorted.
+    """
 
     t: NDArray[np.float64]
     prims: Ids
-    counts: NDArray[np.int64]  # how many each ray has
+    counts: NDArray[np.int64]  # hits of each ray
 
 
 class FoundHits(NamedTuple):
     """Hits of a block in the order in which they were found; pointers inside kernels."""
 
-    rays: NDArray[np.int64]  # which ray of the block
+    rays: NDArray[np.int64]  # number of the ray in the block
     prims: Ids
-    counts: NDArray[np.int64]  # how many each ray has
-    size: NDArray[np.int64]  # how many there are in all, those beyond the capacity included
-    capacity: int
+    counts: NDArray[np.int64]  # hits of each ray, or the sum of their weights if not listed
+    size: NDArray[np.int64]  # hits of all rays, (1,), those beyond the capacity included
+    capacity: int  # of `rays` and `prims`
 
 
 def new_nearest_hits(max_hits: int, ids: DTypeLike = np.int32) -> NearestHits:
@@ -98,12 +104,12 @@ def _first_goal_pointers(arrays):
     )  # fmt: skip
 
 
-def _forget_nearest(goal):
+def _clear_nearest(goal):
     for i in range(BLOCK):
         poke(goal.nearest.counts, i, 0)
 
 
-def _forget_found(goal):
+def _clear_found(goal):
     for i in range(BLOCK):
         poke(goal.found.counts, i, 0)
     poke(goal.found.size, 0, 0)
@@ -111,29 +117,31 @@ def _forget_found(goal):
 
 @by_type()
 def begin_block(goal):
-    """Make a goal ready for a new block of rays."""
-    forgets = {FirstGoal: _forget_nearest, AllGoal: _forget_found}
-    return forgets.get(goal.instance_class, lambda goal: None)
+    """Clear the hits of a goal for a new block of rays; closest hits are in the block itself."""
+    clears = {FirstGoal: _clear_nearest, AllGoal: _clear_found}
+    return clears.get(goal.instance_class, lambda goal: None)
 
 
 @inlined
 def append_hit(goal, r, prim, weight):
-    """Append a hit of ray r; beyond the capacity it is only counted."""
-    # `weight` is that of `hit_weight`. Listed hits count 1 each.
+    """Append a hit of the ray at r to an `AllGoal`, or only add its `hit_weight` to the count.
+
+    A listed hit counts 1; beyond the capacity it is not stored.
+    """
     found = goal.found
-    i, at = ray_number(r), peek(found.size, 0)
+    i, size = ray_number(r), peek(found.size, 0)
     poke(found.counts, i, peek(found.counts, i) + (1 if goal.listed else weight))
     if not goal.listed:
         return
-    poke(found.size, 0, at + 1)
-    if at < found.capacity:
-        poke(found.rays, at, i)
-        poke(found.prims, at, prim)
+    poke(found.size, 0, size + 1)
+    if size < found.capacity:
+        poke(found.rays, size, i)
+        poke(found.prims, size, prim)
 
 
 @kernel
 def hit_weight(context_ref, r, prim, cull, once, sided):
-    """Return the weight of a primitive for ray r: 0 for a miss, else 1, or its side if `sided`.
+    """Return 0 if the ray at r misses a primitive, else 1, or its side, BACK or FRONT, if `sided`.
 
     With `once`, `edge_rule` decides which face a ray through an edge hits; if `sided`, also whether
     a ray hits a face that it begins on.
@@ -151,75 +159,79 @@ def hit_weight(context_ref, r, prim, cull, once, sided):
     return np.int64(side)
 
 
+@inlined
 def collect_hit(goal, context_ref, memory, slot, prim):
-    """Append a primitive that no filter has seen, if a slot's ray hits it."""
+    """Append the hit of a slot's ray with a primitive that no float32 test has seen, if any."""
     r = slots.ray(memory, slot)
     weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
     if weight != 0:
         append_hit(goal, r, prim, weight)
 
 
-def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Append all hits of a slot's ray with the candidates of a triangle group."""
-    back = np.int64(mask_bits(found.den > F(0.0)))
+def collect_group(goal, tree, block, context_ref, memory, slot, group, candidates):
+    """Append the hits of a slot's ray with the `Candidates` of a triangle group."""
+    back = np.int64(mask_bits(candidates.den > F(0.0)))
     culled = slots.culled_lanes(tree.primitives, memory, slot, goal.cull, back)
-    behind = slots.culled_lanes(tree.primitives, memory, slot, BACK, back)
-    r, bits = slots.ray(memory, slot), found.bits
+    # Lanes whose backs the ray meets: those that would be culled.
+    from_back = slots.culled_lanes(tree.primitives, memory, slot, BACK, back)
+    r, bits = slots.ray(memory, slot), candidates.bits
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
         prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
-        if found.certain >> k & 1:
+        if candidates.certain >> k & 1:
             # A ray that surely passes all edges meets none of them, so no edge rule applies.
             if not culled >> k & 1:
-                exits = not goal.sided or behind >> k & 1 == 1
+                exits = not goal.sided or from_back >> k & 1 == 1
                 append_hit(goal, r, prim, np.int64(1) if exits else np.int64(-1))
         else:
-            weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
-            if weight != 0:
-                append_hit(goal, r, prim, weight)
+            collect_hit(goal, context_ref, memory, slot, prim)
 
 
-def _call(accept, primitives, ray, prim, t, u, v, data):
+def _call_address(accept, primitives, ray, prim, t, u, v, data):
     return accept == 0 or call_filter(accept, (ray, prim, t, u, v, data))
 
 
-def _call_in_scene(accept, primitives, ray, prim, t, u, v, data):
+def _call_address_in_scene(accept, primitives, ray, prim, t, u, v, data):
     if accept == 0:
         return True
     owner = peek(primitives.owners, leaf_of(prim))
     return call_scene_filter(accept, (ray, owner, prim_of(prim), t, u, v, data))
 
 
-def _ask(accept, primitives, ray, prim, t, u, v, data):
+def _call(accept, primitives, ray, prim, t, u, v, data):
     return bool(accept(ray, prim, t, u, v, data))
 
 
-def _ask_in_scene(accept, primitives, ray, prim, t, u, v, data):
+def _call_in_scene(accept, primitives, ray, prim, t, u, v, data):
     owner = peek(primitives.owners, leaf_of(prim))
     return bool(accept(ray, owner, prim_of(prim), t, u, v, data))
 
 
 @by_type()
 def accepts(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether a filter accepts a hit; `accept` is its address, 0 for none, or a function."""
+    """Return whether a filter accepts a hit of ray number `ray`.
+
+    `accept` is the address of the filter, 0 for none, or a compiled function; `prim` is an id, or a
+    scene's code, for which the filter is given the instance and the id.
+    """
     in_scene = primitives.instance_class is Instanced
     if isinstance(accept, types.Dispatcher):
-        return _ask_in_scene if in_scene else _ask
-    return _call_in_scene if in_scene else _call
+        return _call_in_scene if in_scene else _call
+    return _call_address_in_scene if in_scene else _call_address
 
 
 @by_type(inline=True)
 def has_filter(accept):
-    """Return whether there is a filter."""
+    """Return whether there is a filter: a compiled function, or an address that is not 0."""
     if isinstance(accept, types.Dispatcher):
         return lambda accept: True
     return lambda accept: accept != 0
 
 
-def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Insert those candidates of a triangle group that are among the first hits, see `rank_hit`."""
-    bits = found.bits
+def rank_group(goal, tree, block, context_ref, memory, slot, group, candidates):
+    """Do as `rank_hit` for the `Candidates` of a triangle group."""
+    bits = candidates.bits
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
@@ -228,15 +240,17 @@ def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
 
 
 def rank_hit(goal, context_ref, memory, slot, prim):
-    """Insert a primitive into the first hits of a slot's ray, if it is one of them."""
+    """Insert the hit of a slot's ray with a primitive into its first hits, if it is one of them.
+
+    The ray ends at its last hit if it has `max_hits`, or, with `any_hit`, after the first.
+    """
     _rank(goal, context_ref, memory, slot, prim)
 
 
 @kernel
 def _rank(goal, context_ref, memory, slot, prim):
-    """Insert a primitive into the first hits, and shorten the ray."""
     stay_outlined()
-    # A primitive of the same leaf that was tested before has ended the search.
+    # A primitive of the same leaf that was tested before may have ended the ray.
     if goal.any_hit and slots.end(memory, slot) == F(-INF):
         return
     tree, _, block = follow(context_ref)
@@ -247,7 +261,7 @@ def _rank(goal, context_ref, memory, slot, prim):
         if inserted:
             slots.set_end(memory, slot, F(-INF))
     elif count == goal.max_hits:
-        # End the ray at its last hit, in the slot and in the block, which counts in the TLAS.
+        # End the ray at its last hit, in the slot and in the block, whose end is that in the TLAS.
         t = peek(goal.nearest.t, first + count - 1)
         _, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
         slots.set_end(memory, slot, min(slots.end(memory, slot), high))
@@ -257,7 +271,10 @@ def _rank(goal, context_ref, memory, slot, prim):
 
 @inlined
 def _insert(goal, context_ref, r, prim):
-    """Insert a primitive into the first hits of ray r; return whether it is one of them."""
+    """Insert the hit of the ray at r with a primitive into its first hits; return whether it was.
+
+    It is not if it is a miss, not among the first hits, one of them already, or not accepted.
+    """
     tree, rays, block = follow(context_ref)
     hits, number = goal.nearest, ray_number(r)
     index = batch_index(block, r)
@@ -268,12 +285,12 @@ def _insert(goal, context_ref, r, prim):
     first = number * goal.max_hits
     count = peek(hits.counts, number)
     # Find its place among the sorted hits, from the last one on.
-    at = count
-    while at > 0 and _before(t, prim, hits, first + at - 1):
-        at -= 1
-    if at == goal.max_hits:
+    place = count
+    while place > 0 and _before(t, prim, hits, first + place - 1):
+        place -= 1
+    if place == goal.max_hits:
         return False
-    if at > 0 and peek(hits.prims, first + at - 1) == prim:
+    if place > 0 and peek(hits.prims, first + place - 1) == prim:
         # The same hit, from another leaf.
         return False
     if goal.once and not crosses(tree.primitives, prim, ray[0], ray[1]):
@@ -283,13 +300,13 @@ def _insert(goal, context_ref, r, prim):
         u, v = weights(tree.primitives, prim, *ray)
         if not accepts(goal.accept, tree.primitives, index, prim, t, u, v, goal.data):
             return False
-    # Move those behind it, of which the last may drop out.
+    # Move those behind it; the last one is lost if there are `max_hits` already.
     last = min(count, goal.max_hits - 1)
-    for j in range(last, at, -1):
+    for j in range(last, place, -1):
         poke(hits.t, first + j, peek(hits.t, first + j - 1))
         poke(hits.prims, first + j, peek(hits.prims, first + j - 1))
-    poke(hits.t, first + at, t)
-    poke(hits.prims, first + at, prim)
+    poke(hits.t, first + place, t)
+    poke(hits.prims, first + place, prim)
     poke(hits.counts, number, last + 1)
     blocks.set_closest_primitive(tree.primitives, block, r, np.int64(peek(hits.prims, first)))
     return True
@@ -297,6 +314,6 @@ def _insert(goal, context_ref, r, prim):
 
 @inlined
 def _before(t, prim, hits, i):
-    """Return whether a hit comes before hit i."""
+    """Return whether a hit at t on `prim` comes before hit i, by (t, id)."""
     other = peek(hits.t, i)
     return t < other or (t == other and prim < peek(hits.prims, i))

@@ -1,11 +1,11 @@
 """Moved rays: rays of a block in the BLAS of an instance, their setup and return.
 
 The rays that enter an instance are set up side by side in a ray block of their own, by
-`instance_setup`. Its doubles mean the same as in a tree: with t * 2**shift - entry in the TLAS and
-tau = tau' * 2**k - entry' in the BLAS, tau = t * 2**(shift + k) - (entry * 2**k + entry'), a sum in
-two parts.
+`instance_setup`. Its doubles mean the same as in a tree: with tau' = t * 2**shift - entry in the
+TLAS and tau = tau' * 2**k - entry' in the BLAS, tau = t * 2**(shift + k) - (entry * 2**k + entry'),
+a sum in two parts.
 
-A ray *fails* that cannot be set up so: it is traced singly, from the start.
+A ray *fails* if it cannot be set up so: it is then traced singly, from the start.
 """
 
 from typing import NamedTuple
@@ -31,17 +31,19 @@ from bvh.traversal.rays.blocks import (
 from bvh.traversal.rays.instance_setup import MAX_SCALE, MIN_SCALE
 from bvh.traversal.rays.instanced_rays import WORST
 from bvh.traversal.rays.ray_batch import read_lanes
+from bvh.traversal.rays.ray_numbers import largest_of
 from bvh.traversal.rays.ray_setup import NEAR_ORIGIN, octant_of
 from bvh.tree import frame as frames
 from bvh.tree.instanced import BOUND, TRANSFORM_SIZE
 
 F = np.float32
-# Rays are set up here up to this power of two from t to distances.
+# Rays fail if the power of two from t to distances is beyond this.
 MAX_SHIFT = 900.0
 
-# The state of rays in the TLAS, rows of doubles by the ray's number: where it enters, its
-# direction, the error of the former; t_min and t_max from there on, in the TLAS; the scale of t;
-# entry and shift; the interval of t around the closest hit; END before the first instance.
+# The state of rays in the TLAS, rows of doubles with a ray in each column. ORIGIN, DIRECTION: where
+# the ray enters the TLAS, and its direction. ERROR: of the former. START, STOP: distances of t_min
+# and t_max from there. SCALE: of t, 2**SHIFT. ENTRY, SHIFT: as in blocks. LOW_T, HIGH_T: the
+# interval of t around the closest hit. END: the ray's end before the first instance.
 (_ORIGIN, _DIRECTION, _ERROR, _START, _STOP, _SCALE, _ENTRY, _SHIFT, _LOW_T, _HIGH_T, _END,
  _STATE_ROWS) = 0, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15  # fmt: skip
 
@@ -49,12 +51,12 @@ MAX_SHIFT = 900.0
 class MovedRays(NamedTuple):
     """Scratch of moved rays; pointers inside kernels."""
 
-    block: Block
+    block: Block  # the rays in the BLAS
     state: NDArray[np.float64]
-    numbers: NDArray[np.int64]  # of the rays in the block of the TLAS
-    places: NDArray[np.int64]  # the index of the ray's group, times GROUP_RAYS, plus that in it
-    active: NDArray[np.int64]  # lane indices of those that meet the BLAS
-    failed: NDArray[np.int64]  # how many rays have failed, and their lane indices in the TLAS
+    numbers: NDArray[np.int64]  # of the rays, in the block of the TLAS
+    places: NDArray[np.int64]  # of the rays: index of the group * GROUP_RAYS + place in the group
+    active: NDArray[np.int64]  # lane indices, in `block`, of the rays that meet the BLAS
+    failed: NDArray[np.int64]  # the number of rays that failed, and their lane indices in the TLAS
 
 
 def new_moved_rays() -> MovedRays:
@@ -81,7 +83,7 @@ _end, _, _set_ends = _row(_END)
 
 @inlined
 def fail(block, moved, r):
-    """Note that the ray at r of the TLAS must be traced singly, and end it here."""
+    """List the ray at r of the TLAS as failed, and end it: it will be traced singly."""
     count = simd.peek(moved.failed, np.int64(0)) + 1
     simd.poke(moved.failed, np.int64(0), count)
     simd.poke(moved.failed, count, r)
@@ -90,35 +92,35 @@ def fail(block, moved, r):
 
 @kernel
 def start_moving(tree, rays, block, moved):
-    """Compute the state of a block's rays, which all instances share; let some rays fail."""
+    """Write the state of a block's rays, which all instances share; some rays fail."""
     lanes, doubles, state, frame = block.lanes, block.doubles, moved.state, tree.frame
     s, c = frames.scale(frame), frames.centre(frame)
     simd.poke(moved.failed, np.int64(0), np.int64(0))
     for i in range(0, BLOCK, HALF):
         r, at = lane_index(i), double_index(lane_index(i))
         ends = blocks.ends(lanes, r, HALF)
-        on = ends > F(-INF)
-        active = simd.mask_bits(on)
+        is_active = ends > F(-INF)
+        active = simd.mask_bits(is_active)
         if active == 0:
             continue
         # Lanes without an active ray read the first active one: their numbers may be of no ray.
         first = simd.peek(block.which, i + simd.lowest_bit(active))
-        which = simd.select(on, simd.load(block.which, i, HALF), simd.splat(first, HALF))
+        which = simd.select(is_active, simd.load(block.which, i, HALF), simd.splat(first, HALF))
         o, d, t_min, t_max = read_lanes(rays, which)
         shift, entry = blocks.shifts(doubles, at, HALF), blocks.entries(doubles, at, HALF)
         p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
-        # Far origins, extreme lengths and disabled tests are left to single rays.
+        # Rays of far origins, extreme lengths, and without float32 tests fail.
         ordinary = (
-            (instance_setup.largest_of(p) <= NEAR_ORIGIN)
+            (largest_of(p) <= NEAR_ORIGIN)
             & (abs(shift) <= MAX_SHIFT)
             & (blocks.entry_rests(doubles, at, HALF) == 0.0)
         )
         finite = blocks.slacks(lanes, r, HALF) < F(INF)
         _set_ends(state, i, simd.convert(ends, 0.0))
-        bad = active & ~(simd.mask_bits(ordinary) & simd.mask_bits(finite))
-        while bad != 0:
-            fail(block, moved, r + simd.lowest_bit(bad))
-            bad &= bad - 1
+        fails = active & ~(simd.mask_bits(ordinary) & simd.mask_bits(finite))
+        while fails != 0:
+            fail(block, moved, r + simd.lowest_bit(fails))
+            fails &= fails - 1
         k = simd.convert(simd.lesser(simd.greater(shift, -MAX_SHIFT), MAX_SHIFT), np.int64(0))
         unit, to_top = instance_setup.power(frames.exponent(frame) - k), instance_setup.power(k)
         x = d[0] * unit, d[1] * unit, d[2] * unit
@@ -141,19 +143,20 @@ def _gathered(state, numbers, row):
 @inlined
 def _three(state, numbers, row):
     """Return three rows of the state of HALF rays, from `row` on."""
-    return (
-        _gathered(state, numbers, row),
-        _gathered(state, numbers, row + 1),
-        _gathered(state, numbers, row + 2),
-    )
+    x, y = _gathered(state, numbers, row), _gathered(state, numbers, row + 1)
+    return x, y, _gathered(state, numbers, row + 2)
 
 
 @inlined
 def _move_some(tree, moved, i, leaf):
-    """Set HALF rays up for an instance; return the bits of those that meet it, and that fail."""
+    """Set HALF rays of `moved.numbers`, from i on, up for the instance in row `leaf`.
+
+    Returns (meets, fails), bits of lanes: rays that meet the root's box, and those that fail.
+    """
     block, state, numbers = moved.block, moved.state, simd.load(moved.numbers, i, HALF)
     lanes, r = block.lanes, lane_index(i)
     transforms, at = tree.primitives.transforms, leaf * TRANSFORM_SIZE
+    # `before` is where the ray enters the TLAS.
     before, shift = _gathered(state, numbers, _ENTRY), _gathered(state, numbers, _SHIFT)
     # Transform the rays, and find those that can be set up side by side.
     p, x = _three(state, numbers, _ORIGIN), _three(state, numbers, _DIRECTION)
@@ -180,61 +183,67 @@ def _move_some(tree, moved, i, leaf):
         blocks.set_octant(lanes, r, octant_of(ray.inverse))
         blocks.set_prim(lanes, r, simd.splat(np.int32(-1), HALF))
         entry, rest = two_sum(before * scale, stay.entry)
-        to = double_index(r)
-        blocks.set_entry(block.doubles, to, entry)
-        blocks.set_entry_rest(block.doubles, to, rest)
-        blocks.set_shift(block.doubles, to, total)
+        place = double_index(r)
+        blocks.set_entry(block.doubles, place, entry)
+        blocks.set_entry_rest(block.doubles, place, rest)
+        blocks.set_shift(block.doubles, place, total)
     return meets, ~simd.mask_bits(sound)
 
 
 @kernel
 def move_rays(tree, block, moved, leaf, count):
-    """Set the rays `numbers[:count]` up for an instance; list in `active` those that meet it."""
-    # Returns their number; those that cannot be set up fail.
+    """Set the rays `moved.numbers[:count]` up for the instance in row `leaf`.
+
+    Returns how many meet the root's box of its BLAS; they are listed in `moved.active`. `block` is
+    that of the TLAS.
+    """
     stay_outlined()
     # The last vector is filled with copies of the last ray.
     for i in range(count, count + -count % HALF):
         simd.poke(moved.numbers, i, simd.peek(moved.numbers, count - 1))
     active = np.int64(0)
     for i in range(0, count, HALF):
-        meets, bad = _move_some(tree, moved, i, leaf)
-        inside = (np.int64(1) << min(HALF, count - i)) - 1
-        meets, bad = np.int64(meets) & inside, np.int64(bad) & inside
+        meets, fails = _move_some(tree, moved, i, leaf)
+        lanes = (np.int64(1) << min(HALF, count - i)) - 1
+        meets, fails = np.int64(meets) & lanes, np.int64(fails) & lanes
         while meets != 0:
             simd.poke(moved.active, active, lane_index(i + simd.lowest_bit(meets)))
             active += 1
             meets &= meets - 1
-        while bad != 0:
-            fail(block, moved, lane_index(simd.peek(moved.numbers, i + simd.lowest_bit(bad))))
-            bad &= bad - 1
+        while fails != 0:
+            fail(block, moved, lane_index(simd.peek(moved.numbers, i + simd.lowest_bit(fails))))
+            fails &= fails - 1
     return active
 
 
 @kernel
 def bring_back(block, moved, r, leaf):
-    """Write the hit of the moved ray at r in an instance to its ray in the block of the TLAS."""
+    """Write the hit of the moved ray at r in an instance to its ray in `block`, of the TLAS."""
     stay_outlined()
-    here, state, tlas = moved.block, moved.state, block.lanes
-    number, at = simd.peek(moved.numbers, ray_number(r)), double_index(r)
-    to = lane_index(number)
-    blocks.set_prim(tlas, to, blocks.prim(here.lanes, r))
-    blocks.set_prim_instance(tlas, to, leaf)
+    (lanes, doubles, _), state, tlas = moved.block, moved.state, block.lanes
+    number, place = simd.peek(moved.numbers, ray_number(r)), double_index(r)
+    tlas_r = lane_index(number)
+    blocks.set_prim(tlas, tlas_r, blocks.prim(lanes, r))
+    blocks.set_prim_instance(tlas, tlas_r, leaf)
     # Convert tau to t, because the next instance and the TLAS count from other places.
-    back = power_of_two(-int(blocks.shift(here.doubles, at)))
-    entry, rest = blocks.entry(here.doubles, at), blocks.entry_rest(here.doubles, at)
-    low, high = np.float64(blocks.best_low(here.lanes, r)), np.float64(blocks.end(here.lanes, r))
-    low, high = ((low + rest) + entry) * back, ((high + rest) + entry) * back
+    to_t = power_of_two(-int(blocks.shift(doubles, place)))
+    entry, rest = blocks.entry(doubles, place), blocks.entry_rest(doubles, place)
+    low, high = np.float64(blocks.best_low(lanes, r)), np.float64(blocks.end(lanes, r))
+    low, high = ((low + rest) + entry) * to_t, ((high + rest) + entry) * to_t
     _set_low_t(state, number, low)
     _set_high_t(state, number, high)
     # The ray ends there in the TLAS as well.
-    top = high * _scale(state, number) - _entry(state, number)
-    end = F(top + np.float64(blocks.slack(tlas, to)))
-    blocks.set_end(tlas, to, min(end, blocks.end(tlas, to)))
+    distance = high * _scale(state, number) - _entry(state, number)
+    end = F(distance + np.float64(blocks.slack(tlas, tlas_r)))
+    blocks.set_end(tlas, tlas_r, min(end, blocks.end(tlas, tlas_r)))
 
 
 @kernel
 def restart(block, moved, active):
-    """Reset the rays that have failed, and list them in `active`; return how many there are."""
+    """Reset the rays of a block that have failed; return how many there are.
+
+    Their lane indices are written to `active`.
+    """
     count = simd.peek(moved.failed, np.int64(0))
     for i in range(count):
         r = simd.peek(moved.failed, i + 1)

@@ -1,4 +1,7 @@
-"""Second edge test of a triangle group, from a point of the ray near it, where errors are small."""
+"""Near candidates: a second edge test of a triangle group, from a point of the ray near it.
+
+There errors are smaller, and fewer candidates are left to exact tests.
+"""
 
 import numpy as np
 
@@ -18,19 +21,16 @@ F = np.float32
 def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, sure):
     """Repeat the edge test of a group from a point near it; return the new (bits, certain).
 
-    primitives, tree, group : the kind of primitives, the tree, and the group of its triangles.
-    rays, block, memory, slot : the ray, as in other functions here: all rays, the block of those
-        that are set up, the slots of those in flight, and the slot.
-    bits, certain, sure : bits of lanes: triangles that may be hit, those of them that surely are,
-        and those at distances that surely are in the ray's range.
+    The ray is that of a slot, whose intervals of candidates are stored. `bits`, `certain` and
+    `sure` are lanes of the group, as in `candidates.Candidates`.
     """
     # Give up if three or more triangles are uncertain, or the closest hit was decided exactly: the
     # ray probably passes exactly through a vertex or an edge, which this test cannot decide.
-    others = bits & ~certain
-    others &= others - 1
+    but_one = bits & ~certain
+    but_one &= but_one - 1
     if (
         bits == certain
-        or others & (others - 1) != 0
+        or but_one & (but_one - 1) != 0
         or slots.exact(memory, slot) == slots.best(memory, slot)
     ):
         return bits, certain
@@ -39,10 +39,11 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, s
     r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
     o, d, _, _ = read_ray(rays, batch_index(block, r))
     p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)
-    t = blocks.entry(block.doubles, double_index(r)) + 0.5 * (low + high)
-    if not (largest(p) <= NEAR_ORIGIN and abs(t) <= 4.0 * NEAR_ORIGIN and abs(e) < 1000):
+    # In the frame the direction is d * 2**-e.
+    distance = blocks.entry(block.doubles, double_index(r)) + 0.5 * (low + high)
+    if not (largest(p) <= NEAR_ORIGIN and abs(distance) <= 4.0 * NEAR_ORIGIN and abs(e) < 1000):
         return bits, certain
-    s = t * power_of_two(-e)
+    s = distance * power_of_two(-e)
     q = p[0] + s * d[0], p[1] + s * d[1], p[2] + s * d[2]
     # The point is the sum of two vectors of float32.
     x, y, z = F(q[0]), F(q[1]), F(q[2])

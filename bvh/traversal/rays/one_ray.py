@@ -1,8 +1,9 @@
 """One ray from Python: numbers or points in, a tuple or a hit out.
 
 Passing an array to a kernel takes longer than tracing a ray, so a tree is passed as the address of
-its row (see `tree.rows`), to a *method* (see `python_calls`). Scratch memory is on the stack of the
-call: any number of threads may call it at the same time.
+its row (see `tree.rows`), to a *method*, which reads and makes Python's objects (see
+`python_calls`). Scratch memory is on the stack of the call: any number of threads may call it at
+the same time.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,8 @@ from bvh.tree.instanced import leaf_of, prim_of
 from bvh.tree.primitives import Custom, is_ray
 from bvh.tree.shapes import SHAPES
 
-# Where the parts of the scratch memory begin, in bytes.
+# Where the parts of the scratch memory begin, in bytes: the lanes and the doubles of a block; the
+# ray; its number and mask; a slot.
 DOUBLES = 4 * GROUP
 RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
 WHICH = RAY + 64
@@ -46,43 +48,51 @@ SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
+# The mask that shares a bit with all faces and instances.
 EVERY = np.int64(-1)
 
 
 @kernel
 def trace_alone(tree, memory, ray, mask, goal):
-    """Trace one ray through a tree; return the closest primitive, or -1."""
-    # `ray` is (o, d, t_min, t_max), `memory` the address of SCRATCH_BYTES.
+    """Trace one ray, (o, d, t_min, t_max), through a tree; return the closest primitive, or -1.
+
+    `memory` is the address of SCRATCH_BYTES of scratch.
+    """
     o, d, t_min, t_max = ray
     if not is_ray(o, d, t_min, t_max):
         return np.int64(-1)
-    at = memory + (-memory & 63)
-    numbers = pointer_to(at + RAY, F8)
+    # Aligned to a cache line.
+    start = memory + (-memory & 63)
+    numbers = pointer_to(start + RAY, F8)
     for axis in range(3):
         poke(numbers, axis, o[axis])
         poke(numbers, 3 + axis, d[axis])
     poke(numbers, 6, t_min)
     poke(numbers, 7, t_max)
-    none = np.int64(0)
+    zero = np.int64(0)
     rays = RayPointers(
-        numbers, pointer_to(at + RAY + 24, F8), pointer_to(at + RAY + 48, F8),
-        pointer_to(at + RAY + 56, F8), pointer_to(at + WHICH + 8, I4), none, none, none, none, none,
+        numbers, pointer_to(start + RAY + 24, F8), pointer_to(start + RAY + 48, F8),
+        pointer_to(start + RAY + 56, F8), pointer_to(start + WHICH + 8, I4),
+        zero, zero, zero, zero, zero,
     )  # fmt: skip
-    which = pointer_to(at + WHICH, I8)
+    which = pointer_to(start + WHICH, I8)
     poke(which, 0, 0)
     poke(which, 1, mask)
-    block = Block(pointer_to(at, F4), pointer_to(at + DOUBLES, F8), which)
-    if not set_up_ray(block, tree.frame, none, o, d, t_min, t_max):
+    block = Block(pointer_to(start, F4), pointer_to(start + DOUBLES, F8), which)
+    if not set_up_ray(block, tree.frame, zero, o, d, t_min, t_max):
         return np.int64(-1)
-    # The lane index of the only ray is 0, which is also what `which` begins with.
+    # The list of active rays is `which`: the lane index of the only ray is 0, as is its number.
     context = Context(tree, rays, block)
-    trace(context, pointer_to(at + SLOT, F4), which, np.int64(1), goal)
-    return closest_primitive(tree.primitives, block, none)
+    trace(context, pointer_to(start + SLOT, F4), which, np.int64(1), goal)
+    return closest_primitive(tree.primitives, block, zero)
 
 
 @inlined
 def cast(tree, memory, ray, mask, cull):
-    """Return (t, prim_id, u, v, front) of the closest hit of one ray."""
+    """Return (t, prim_id, u, v, front) of the closest hit of one ray; see `trace_alone`.
+
+    In a scene, prim_id is a code; a miss is (inf, -1, nan, nan, False).
+    """
     prim = trace_alone(tree, memory, ray, mask, ClosestGoal(False, cull))
     if prim < 0:
         return INF, prim, NAN, NAN, False
@@ -92,33 +102,35 @@ def cast(tree, memory, ray, mask, cull):
 
 @inlined
 def _cast_at(row, ray, mask, cull):
-    """Return (t, prim_id, u, v, front) of one ray in the tree of a row."""
+    """Return `cast` of one ray and the tree of a row, which may be empty."""
     if is_empty(row):
         return INF, np.int64(-1), NAN, NAN, False
     return cast(as_pointers(row), stack_memory(SCRATCH_BYTES), ray, mask, cull)
 
 
-# Kinds of results: an exception; None; of a ray of numbers, a tuple; of one of points, whether
-# there is a hit, or one as an object. Words in memory: the address of the tree's row, options, the
-# last of these kinds that is given, the class of hits, their last field, names of arguments and
-# of fields.
+# Forms of results: an exception; None; for eight numbers, a tuple; for points, whether there is a
+# hit, or a hit as an object.
 FAILED, NOTHING, NUMBERS, BLOCKED, HIT = range(-1, 4)
-ROW, CULL, MASK, FORMS, KIND, LAST, NAMES = range(calls.OWN, calls.OWN + 7)
+# Words of a method: the address of the tree's row, options, the last form that it may return, the
+# class of hits, the last field of hits, names of arguments, then of fields.
+ROW, CULL, MASK, FORMS, HIT_CLASS, LAST_FIELD, NAMES = range(calls.OWN, calls.OWN + 7)
 ARGUMENTS = "ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max"
 FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 
 
 @kernel
-def _read_question(words, given, count, names, numbers):
-    """Write the ray and its range, a call's arguments, to `numbers`; return the kind of result."""
-    # `given` has the addresses of arguments, the first `count` without names; `names` is a tuple of
-    # the names of the others, or 0. A ray of points has four arguments, or five for BLOCKED.
-    asked, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)
+def _read_arguments(words, given, count, names, numbers):
+    """Write o, d, t_min and t_max, the arguments of a call, to `numbers`; return the form.
+
+    `given` has the addresses of arguments, the first `count` without names; `names` is a tuple of
+    the names of the others, or 0. A ray of points has four arguments, or five for BLOCKED.
+    """
+    form, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)
     if forms != NUMBERS and names == 0 and (count == 4 or count == 5):
-        good = asked <= forms and calls.read_three(words, peek(given, 0), numbers, 0)
+        good = form <= forms and calls.read_three(words, peek(given, 0), numbers, 0)
         good = good and calls.read_three(words, peek(given, 1), numbers, 3)
         good = good and calls.read_float(words, peek(given, 2), numbers, 6)
-        return asked if good and calls.read_float(words, peek(given, 3), numbers, 7) else NOTHING
+        return form if good and calls.read_float(words, peek(given, 3), numbers, 7) else NOTHING
     # Defaults of t_min and t_max.
     poke(numbers, 6, 0.0)
     poke(numbers, 7, INF)
@@ -127,10 +139,12 @@ def _read_question(words, given, count, names, numbers):
 
 
 @kernel
-def _new_hit(words, asked, hit, last, size, parts):
-    """Return a hit as an object, for HIT, or as a tuple; 0 with an exception."""
-    # The object is made as by `result_bases.filler`: without a call of its class. `parts` is memory
-    # for the addresses of `size` fields; the sixth, if any, is `last`.
+def _new_hit(words, form, hit, last, size, parts):
+    """Return the address of a hit as an object, for the form HIT, or as a tuple; 0 if that fails.
+
+    `parts` is memory for the addresses of its `size` fields; the sixth, if any, is `last`.
+    """
+    # The object is made without a call of its class, as by `result_bases.filler`.
     t, prim, u, v, front = hit
     poke(parts, 0, calls.new_float(words, t))
     poke(parts, 1, calls.new_int(words, prim))
@@ -139,24 +153,23 @@ def _new_hit(words, asked, hit, last, size, parts):
     poke(parts, 4, calls.new_bool(words, front))
     poke(parts, 5, last)
     made = (
-        calls.new_instance(words, peek(words, KIND), 0)
-        if asked == HIT
+        calls.new_instance(words, peek(words, HIT_CLASS), 0)
+        if form == HIT
         else calls.new_tuple(words, size)
     )
-    fields = calls.fields_of(words, made, 0) if asked == HIT and made != 0 else made
+    fields = calls.fields_of(words, made, 0) if form == HIT and made != 0 else made
     good = fields != 0
     for i in range(size):
         part = peek(parts, i)
         if not good or part == 0:
             good = False
-        elif asked == HIT:
-            good = (
-                calls.set_field(words, fields, peek(words, NAMES + len(ARGUMENTS) + i), part) == 0
-            )
+        elif form == HIT:
+            name = peek(words, NAMES + len(ARGUMENTS) + i)
+            good = calls.set_field(words, fields, name, part) == 0
             calls.decref(words, part)
         else:
             calls.set_item(words, made, i, part)
-    if asked == HIT and fields != 0:
+    if form == HIT and fields != 0:
         calls.decref(words, fields)
     if made != 0 and not good:
         calls.decref(words, made)
@@ -169,12 +182,12 @@ def _cast_in(row: type) -> Any:
 
     @method
     def cast_at(held, given, count, names):
-        """Cast a ray at a tree, as `cast_function` describes."""
+        """Cast a ray at a tree, as `cast_function` describes; return the address of the result."""
         words, numbers = calls.memory_of(held), pointer_to(stack_memory(64), F8)
-        asked = _read_question(words, pointer_to(given, I8), count, names, numbers)
-        if asked == NOTHING:
+        form = _read_arguments(words, pointer_to(given, I8), count, names, numbers)
+        if form == NOTHING:
             return calls.new_reference(words, calls.NONE)
-        if asked == FAILED:
+        if form == FAILED:
             return 0
         o = peek(numbers, 0), peek(numbers, 1), peek(numbers, 2)
         d = peek(numbers, 3), peek(numbers, 4), peek(numbers, 5)
@@ -184,28 +197,31 @@ def _cast_in(row: type) -> Any:
             row(peek(words, ROW)), ray, peek(words, MASK), peek(words, CULL)
         )
         calls.restore_gil(words, thread_state)
-        if asked == BLOCKED:
+        if form == BLOCKED:
             return calls.new_bool(words, prim >= 0)
-        parts, last, size = pointer_to(stack_memory(48), I8), peek(words, LAST), 5
-        if asked == HIT:
+        parts, last, size = pointer_to(stack_memory(48), I8), peek(words, LAST_FIELD), 5
+        if form == HIT:
             calls.incref(words, last)
             size = 6
         elif in_scene:
             last, size = calls.new_int(words, leaf_of(prim)), 6
             prim = prim_of(prim) if prim >= 0 else prim
-        return _new_hit(words, asked, (t, prim, u, v, front), last, size, parts)
+        return _new_hit(words, form, (t, prim, u, v, front), last, size, parts)
 
     return cast_at
 
 
 @entry
 def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
-    """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives."""
-    # Options are (cull, function, data).
+    """Return `cast` of one ray and a tree over a user's primitives, whose row is at an address.
+
+    `options` are (cull, function, data), the latter two of `Custom`.
+    """
     ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
     return _cast_at(CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
 
 
+# Methods that cast one ray, by the class of the tree's row.
 CASTS: dict[type, Any] = {
     row: _cast_in(row)
     for row in (TriangleRow, CompactRow, SceneRow, *(shape.row for shape in SHAPES))
@@ -213,7 +229,7 @@ CASTS: dict[type, Any] = {
 
 
 class RayCaster(calls.MethodMemory):
-    """Words in memory of a caster of rays."""
+    """Memory of the words of a function that casts rays."""
 
 
 def cast_function(
@@ -229,19 +245,19 @@ def cast_function(
     that `python_calls` does not read. `doc` begins with the signature.
     """
     if type(arrays.primitives) is Custom:
-        return _cast_with_users_code(arrays, cull, doc, forms)
+        return _cast_at_users_primitives(arrays, cull, doc, forms)
     own = arrays.row.address, cull, mask, forms, kind, last, *ARGUMENTS, *FIELDS, arrays
     return calls.new_function(CASTS[type(arrays.row)], doc, own, RayCaster)
 
 
-def _cast_with_users_code(
+def _cast_at_users_primitives(
     arrays: TreeArrays, cull: int, doc: str, forms: int
 ) -> Callable[..., Any]:
     """Return `cast_function` of a tree over a user's primitives, which only takes numbers.
 
     If `forms` is not NUMBERS, it returns None for other calls than those with eight numbers.
     """
-    ready, kept = kernel_arrays(arrays)
+    ready, owner = kernel_arrays(arrays)
     custom: Any = ready.primitives
     address, options = arrays.row.address, (cull, custom.intersect, custom.data)
     kernel: Callable[..., Any] = cast_at_custom
@@ -250,8 +266,8 @@ def _cast_with_users_code(
         ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = np.inf,
     ) -> Any:  # fmt: skip
-        # Referenced to keep the arrays alive.
-        assert arrays, kept
+        # Referenced to keep alive what the kernel reads by address.
+        assert arrays, owner
         return kernel(address, *map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max)), options)
 
     cast.__doc__ = doc.partition("--")[2].lstrip()

@@ -1,7 +1,7 @@
 """Ray batch: the rays of a query inside kernels, and the order in which blocks take them.
 
-Rays are taken as they come, in tiles of an image, in an order that is given, or sorted within
-windows (see `windows`).
+Rays are taken in the order of the batch, in tiles of an image, or sorted within windows (see
+`windows`). The number of a ray is its row in the arrays of the batch.
 """
 
 from typing import NamedTuple
@@ -20,42 +20,43 @@ from bvh.traversal.rays.blocks import BLOCK, HALF, Block
 from bvh.tree.arrays import TreePointers
 from bvh.tree.frame import farthest
 
-# The mask, one row for all rays, with which all faces and all instances of a scene count.
+# The mask that shares a bit with all faces and instances: one row for all rays.
 EVERY = kernel_input(np.full(1, -1, np.int32))
 
-# Pixels of a block: patches side by side, square.
+# Pixels of a block of an image: a tile, traced patch by patch.
 TILE_WIDTH, TILE_HEIGHT = 32, 8
 PATCH_WIDTH, PATCH_HEIGHT = 8, 8
 PATCH = PATCH_WIDTH * PATCH_HEIGHT
 
-# Limits of `row_length`: rays of an image's first two rows; rays and rows that are examined.
+# Limits of `row_length`: the most rays in an image's first two rows, and the most rays and rows
+# that are examined.
 LONGEST_ROWS, SAMPLE, ROWS = 1 << 14, 1 << 10, 64
 
-# Single rays or streams: chosen by trial, or forced.
+# `Order.kernel`: rays are traced singly or in streams as trials choose; always singly; in streams.
 AUTO, SINGLES, STREAMS = 0, 1, 2
 
-# The rays of a window are sorted never, if trials find that faster, or always.
+# `Order.sort`: the rays of a window are sorted never, if trials find that faster, or always.
 NEVER, TRIAL, ALWAYS = 0, 1, 2
 
 
 class Rays(NamedTuple):
     """Rays of a batch; an array may have one row for all of them."""
 
-    origins: NDArray[np.float64]
-    directions: NDArray[np.float64]
+    origins: NDArray[np.float64]  # (n, 3)
+    directions: NDArray[np.float64]  # (n, 3)
     t_min: NDArray[np.float64]
     t_max: NDArray[np.float64]
     masks: NDArray[np.int32] = EVERY
 
 
 def read_only(arrays: Rays) -> Rays:
-    """Return rays as all kernels are compiled for them."""
+    """Return rays with arrays of the types for which kernels are compiled."""
     o, d, low, high, masks = (kernel_input(array) for array in arrays)
     return Rays(o, d, low, high, masks)
 
 
 class RayPointers(NamedTuple):
-    """Rays inside kernels: pointers, and 0 for an array that has one row for all rays, else 1."""
+    """Rays inside kernels: pointers, and rows from ray to ray: 0 where all share one, else 1."""
 
     origins: NDArray[np.float64]
     directions: NDArray[np.float64]
@@ -79,7 +80,6 @@ class Context(NamedTuple):
 
 @pointers_of(Rays)
 def _ray_pointers(arrays):
-    """Return `RayPointers` of `Rays`; arrays of one row are shared by all rays."""
     return RayPointers(
         simd.pointer(arrays.origins), simd.pointer(arrays.directions), simd.pointer(arrays.t_min),
         simd.pointer(arrays.t_max), simd.pointer(arrays.masks), np.int64(len(arrays.origins) > 1),
@@ -101,7 +101,10 @@ def read_ray(rays, i):
 
 @inlined
 def read_exact(tree, rays, i):
-    """Return (o, d, scaled, t_min, t_max) of ray i: arguments of `primitives.intersect`."""
+    """Return (o, d, scaled, t_min, t_max) of ray i, as `primitives.intersect` takes them.
+
+    `scaled` is the result of `scaled_ray`.
+    """
     o, d, t_min, t_max = read_ray(rays, i)
     return o, d, scaled_ray(o, d, farthest(tree.frame)), t_min, t_max
 
@@ -111,58 +114,66 @@ mask_of = inlined(lambda rays, i: simd.peek(rays.masks, i * rays.mask_step))
 
 
 @inlined
+def numbers_from(first):
+    """Return the HALF numbers from `first` on as a vector of int64."""
+    return simd.convert(simd.lane_numbers(HALF), np.int64(0)) + first
+
+
+@inlined
 def consecutive(index):
     """Return whether the HALF numbers of a vector are consecutive."""
-    # All are compared: with a given order, the first and the last alone do not suffice.
-    steps = simd.convert(simd.lane_numbers(HALF), np.int64(0))
-    return simd.mask_bits(index == steps + simd.lane(index, 0)) == (1 << HALF) - 1
+    # All are compared: in a sorted window, the first and the last alone do not suffice.
+    return simd.mask_bits(index == numbers_from(simd.lane(index, 0))) == (1 << HALF) - 1
 
 
 @inlined
 def read_rows(array, index):
-    """Return rows of an (n, 3) array, side by side, as three vectors."""
+    """Return rows of an (n, 3) array as a vector for each column; `index` has their numbers."""
     x, y = simd.gather(array, index, 3, 0), simd.gather(array, index, 3, 1)
     return x, y, simd.gather(array, index, 3, 2)
 
 
 @inlined
 def read_axes(rays, index):
-    """Return (o, d) of HALF rays, side by side, as vectors."""
-    # Neighbours are loaded, and a row that all rays share is read once; others are gathered.
-    near = consecutive(index)
+    """Return (o, d) of the HALF rays whose numbers are in `index`, a vector for each axis."""
+    neighbours = consecutive(index)
     return (
-        _rows(rays.origins, rays.o_step, near, index),
-        _rows(rays.directions, rays.d_step, near, index),
+        _rows_of(rays.origins, rays.o_step, neighbours, index),
+        _rows_of(rays.directions, rays.d_step, neighbours, index),
     )
 
 
 @inlined
 def read_lanes(rays, index):
-    """Return (o, d, t_min, t_max) of HALF rays, side by side, as vectors."""
+    """Return (o, d, t_min, t_max) of the HALF rays whose numbers are in `index`, as vectors."""
     o, d = read_axes(rays, index)
-    t_min = _numbers(rays.t_min, rays.low_step, index)
-    return o, d, t_min, _numbers(rays.t_max, rays.high_step, index)
+    t_min = _values_of(rays.t_min, rays.low_step, index)
+    return o, d, t_min, _values_of(rays.t_max, rays.high_step, index)
 
 
 @inlined
-def _rows(array, step, near, index):
-    """Return the result of `read_rows`; `step` is 0 for a shared row, `near` for neighbours."""
+def _rows_of(array, step, neighbours, index):
+    """Return the result of `read_rows`, of one row for all where `step` is 0.
+
+    With `neighbours`, the numbers in `index` are consecutive.
+    """
     if step == 0:
         x, y, z = vector(array, np.int64(0))
         return simd.splat(x, HALF), simd.splat(y, HALF), simd.splat(z, HALF)
-    if near:
+    if neighbours:
         return simd.load_threes(array, 3 * simd.lane(index, 0), HALF)
     return read_rows(array, index)
 
 
 @inlined
-def _numbers(array, step, index):
+def _values_of(array, step, index):
+    """Return the numbers of an (n,) array in the rows `index`, of one for all where `step` is 0."""
     if step == 0:
         return simd.splat(simd.peek(array, np.int64(0)), HALF)
     return simd.gather(array, index, 1, 0)
 
 
-# A queue without chunks.
+# A queue without chunks (see `threads.share_claimed`).
 NO_QUEUE = np.zeros(1, np.int64)
 
 
@@ -170,11 +181,11 @@ class Order(NamedTuple):
     """Division of the rays of a batch into blocks, and of the blocks among threads."""
 
     size: int  # rays of the batch
-    row: int  # rays in a row of the image, 0 where the batch is none
+    row: int  # rays in a row of the image; 0 for a batch that is not an image
     kernel: int  # AUTO, SINGLES or STREAMS
     sort: int = NEVER  # or TRIAL, or ALWAYS
-    queue: NDArray[np.int64] = NO_QUEUE  # chunks of blocks that threads claim (see `new_queue`)
-    chunks: int = 0  # how many of them a call claims at most
+    queue: NDArray[np.int64] = NO_QUEUE  # chunks of blocks that threads claim
+    chunks: int = 0  # the most chunks that one call claims
 
 
 class OrderPointers(NamedTuple):
@@ -182,9 +193,8 @@ class OrderPointers(NamedTuple):
 
     size: int
     row: int
-    given: bool  # by the permutation of a sorted window
-    plain: bool  # rays as they come: no image, no permutation
-    permutation: NDArray[np.int64]
+    is_sorted: bool  # by the permutation of a window
+    permutation: NDArray[np.int64]  # numbers of rays, by their places in the order
     kernel: int
     sort: int
     queue: NDArray[np.int64]
@@ -194,11 +204,11 @@ class OrderPointers(NamedTuple):
 
 @pointers_of(Order)
 def _order_pointers(arrays):
-    """Return `OrderPointers` of an `Order`, before a window is sorted."""
+    # No window is sorted yet: any pointer will do for the permutation.
     return OrderPointers(
-        np.int64(arrays.size), np.int64(arrays.row), False, arrays.row == 0,
-        simd.pointer(arrays.queue), np.int64(arrays.kernel), np.int64(arrays.sort),
-        simd.pointer(arrays.queue), np.int64(len(arrays.queue)) - 2, np.int64(arrays.chunks),
+        np.int64(arrays.size), np.int64(arrays.row), False, simd.pointer(arrays.queue),
+        np.int64(arrays.kernel), np.int64(arrays.sort), simd.pointer(arrays.queue),
+        np.int64(len(arrays.queue)) - 2, np.int64(arrays.chunks),
     )  # fmt: skip
 
 
@@ -211,7 +221,7 @@ def _step(directions, i):
 
 @inlined
 def _jumps(directions, i, usual):
-    """Return whether the step from direction i to the next is much longer or shorter than usual."""
+    """Return whether the step from direction i to the next is not half to twice the usual one."""
     # A NaN jumps.
     step = _step(directions, i)
     return not (step < 2.0 * usual and step > 0.5 * usual)
@@ -219,8 +229,10 @@ def _jumps(directions, i, usual):
 
 @entry
 def row_length(directions):
-    """Return the rays in a row of the image that directions are of; 0 if they are of none."""
-    # In a row the direction moves on by steady small steps; the next row begins with a jump.
+    """Return how many rays a row of an image has, guessed from directions (n, 3); 0 for no image.
+
+    In a row the direction moves on by steady small steps; the next row begins with a jump.
+    """
     n, row = len(directions), 1
     usual, most = _step(directions, TILE_WIDTH // 2), min(n, LONGEST_ROWS) // 2
     while row < most and not _jumps(directions, row - 1, usual):
@@ -239,7 +251,7 @@ def row_length(directions):
 
 @inlined
 def next_chunk(order):
-    """Claim the next chunk of the queue; return its blocks (begin, end), (0, 0) after the last."""
+    """Claim the next chunk of the queue; return its blocks (begin, end), (0, 0) if none is left."""
     k = simd.claim(order.queue, 0)
     if k >= order.queued:
         return np.int64(0), np.int64(0)
@@ -248,12 +260,12 @@ def next_chunk(order):
 
 @inlined
 def pick_rays(order, block, which):
-    """Write the numbers of a block's rays to `which`; return how many there are."""
+    """Write the numbers of the rays of block number `block` to `which`; return how many."""
     if order.row > 0:
         return _pick_tile(order, block, which)
     begin = block * BLOCK
     size = min(order.size - begin, BLOCK)
-    if order.given:
+    if order.is_sorted:
         for i in range(size):
             simd.poke(which, i, simd.peek(order.permutation, begin + i))
     else:
@@ -264,7 +276,7 @@ def pick_rays(order, block, which):
 
 @inlined
 def tile_of(order, block):
-    """Return (top, bottom, left, right) of a block of an image: its pixels, the ends excluded."""
+    """Return (top, bottom, left, right) of a block of an image, bottom and right excluded."""
     across = (order.row + TILE_WIDTH - 1) // TILE_WIDTH
     top, left = block // across * TILE_HEIGHT, block % across * TILE_WIDTH
     rows = order.size // order.row
@@ -273,7 +285,7 @@ def tile_of(order, block):
 
 @inlined
 def _pick_tile(order, block, which):
-    """Write the numbers of a tile's pixels, patch by patch; return how many there are."""
+    """Do as `pick_rays` for a tile of an image, patch by patch."""
     top, bottom, left, right = tile_of(order, block)
     size = np.int64(0)
     for y0 in range(top, bottom, PATCH_HEIGHT):
@@ -287,7 +299,7 @@ def _pick_tile(order, block, which):
 
 @inlined
 def first_of(order, block):
-    """Return where a block begins: its first ray, or place in an order that is given."""
+    """Return the number of the first ray of a block, in a sorted window its place in the order."""
     if order.row > 0:
         top, _, left, _ = tile_of(order, block)
         return top * order.row + left
@@ -296,7 +308,7 @@ def first_of(order, block):
 
 @inlined
 def place_of(order, first, i):
-    """Return the number of ray i of the full block that begins at `first`, without permutation."""
+    """Return the number of ray i of a full block that begins at ray `first` and is not sorted."""
     if order.row > 0:
         patch, pixel = i // PATCH, i % PATCH
         return first + pixel // PATCH_WIDTH * order.row + patch * PATCH_WIDTH + pixel % PATCH_WIDTH
@@ -308,17 +320,18 @@ def prefetch_some(order, first, i, rays):
     """Prefetch HALF rays, from the i-th on, of the block that begins at `first`."""
     # Between two blocks the CPU's own prefetching loses track, and a block has more cache lines
     # than can be loaded at once.
-    if order.given:
+    if order.is_sorted:
         for k in range(first + i, min(first + i + HALF, order.size)):
             _prefetch(rays, simd.peek(order.permutation, k))
     else:
-        at = place_of(order, first, i)
-        # Two neighbours a prefetch, which does no harm beyond the end of the batch.
+        # One prefetch for two neighbours; beyond the end of the batch it does no harm.
+        number = place_of(order, first, i)
         for k in range(0, HALF, 2):
-            _prefetch(rays, at + k)
+            _prefetch(rays, number + k)
 
 
 @inlined
 def _prefetch(rays, i):
+    """Prefetch the origin and direction of ray i."""
     simd.prefetch_address(simd.address(rays.origins, 3 * i * rays.o_step))
     simd.prefetch_address(simd.address(rays.directions, 3 * i * rays.d_step))

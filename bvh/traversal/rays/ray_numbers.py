@@ -21,23 +21,29 @@ Only the owners of a layout (`blocks`, `slots`) use the numbers of rows.
 from typing import NamedTuple
 
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import Vec, splat_rows, store
+from bvh.runtime.simd import Vec, greater, splat_rows, store
 
 NEAR, FAR, INVERSE, ORIGIN, DIRECTION = 0, 3, 6, 9, 12
 EDGE, T_ERROR, LOW, END, SURE_LOW, SURE_HIGH, SLACK, BEST_LOW = range(15, 23)
 EDGE_FLOOR, T_SLOPE, T_FLOOR = 23, 24, 25
 ROWS = 26
 
-# A number of a ray in all lanes of a vector, or three; each is a function of the ray's numbers.
-near, far, inverse = splat_rows(0, 1, 2), splat_rows(3, 4, 5), splat_rows(6, 7, 8)
-origin, direction = splat_rows(9, 10, 11), splat_rows(12, 13, 14)
+# Functions of the ray's numbers, (pointer, stride), that copy a number into all lanes of a vector;
+# those of the first five return a vector for each axis.
+near, far, inverse, origin, direction = (
+    splat_rows(row, row + 1, row + 2) for row in (NEAR, FAR, INVERSE, ORIGIN, DIRECTION)
+)
 edge, t_error, low, end = map(splat_rows, (EDGE, T_ERROR, LOW, END))
 sure_low, sure_high, slack = map(splat_rows, (SURE_LOW, SURE_HIGH, SLACK))
 edge_floor, t_slope, t_floor = map(splat_rows, (EDGE_FLOOR, T_SLOPE, T_FLOOR))
 
 
+# The largest size of three components, numbers or vectors; that of the third where it is NaN.
+largest_of = inlined(lambda v: greater(abs(v[0]), greater(abs(v[1]), abs(v[2]))))
+
+
 class Limits(NamedTuple):
-    """The rows EDGE to BEST_LOW of a ray: doubles, or vectors of them with a ray in each lane."""
+    """The rows EDGE to BEST_LOW: of one ray, or vectors of them with a ray in each lane."""
 
     edge: float | Vec
     t_error: float | Vec
@@ -51,9 +57,13 @@ class Limits(NamedTuple):
 
 @inlined
 def write_axis(memory, at, stride, p, d, inverse, margin):
-    """Write the rows NEAR to DIRECTION of an axis; or, with an axis a lane, those of all axes."""
-    # Such vectors have a fourth lane, and `stride` is 1: the lane is overwritten by the next row,
-    # after DIRECTION by `write_limits`.
+    """Write the rows NEAR to DIRECTION of one axis, `stride` apart, or of all axes at once.
+
+    p, d, inverse : the ray's origin and direction, and 1 / direction.
+    margin : how far the planes of boxes are moved outward.
+    """
+    # For all axes, these are vectors of four lanes, with an axis in each but the last, and `stride`
+    # is 1: the last lane is overwritten by the next row, after DIRECTION by `write_limits`.
     across, slack = p * inverse, abs(inverse) * margin
     store(memory, at + NEAR * stride, -across - slack)
     store(memory, at + FAR * stride, slack - across)
@@ -64,8 +74,7 @@ def write_axis(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_axes(memory, at, stride, p, d, inverse, margin):
-    """Write the numbers of all axes for the tests of boxes and triangles, rows `stride` apart."""
-    # Numbers are those of one ray, or vectors of several side by side, as in `write_limits`.
+    """Write the rows NEAR to DIRECTION of a ray, or of rays side by side; see `write_axis`."""
     write_axis(memory, at, stride, p[0], d[0], inverse[0], margin)
     write_axis(memory, at + stride, stride, p[1], d[1], inverse[1], margin)
     write_axis(memory, at + 2 * stride, stride, p[2], d[2], inverse[2], margin)
@@ -73,7 +82,7 @@ def write_axes(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_limits(memory, at, stride, limits):
-    """Write the rows from EDGE to BEST_LOW, `stride` apart."""
+    """Write the rows EDGE to BEST_LOW, `stride` apart, from `Limits`."""
     store(memory, at + EDGE * stride, limits.edge)
     store(memory, at + T_ERROR * stride, limits.t_error)
     store(memory, at + LOW * stride, limits.low)

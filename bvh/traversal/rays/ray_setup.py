@@ -36,15 +36,19 @@ from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays import blocks, ray_numbers
 from bvh.traversal.rays.blocks import BLOCK, HALF, double_index, lane_index
 from bvh.traversal.rays.ray_batch import prefetch_some, read_lanes, read_ray
-from bvh.traversal.rays.ray_numbers import Limits
+from bvh.traversal.rays.ray_numbers import Limits, largest_of
 from bvh.tree import frame as frames
 from bvh.tree.primitives import is_ray
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, UNIT
 
+# The margin of the slab test, as a share of the tree's bound.
 MARGIN = 11.0 * UNIT
-# Errors of clipping in float32, by the origin's reach and the tree's bound; of rounded distances.
+# Margins of clipping in float32, as shares of the origin's largest coordinate and of the tree's
+# bound; the relative error of rounded distances.
 CLIP_ERROR, CLIP_MARGIN, AROUND = 8.0 * UNIT, 2.0**-18, 2.0**-22
+# The largest size of 1 / d in the tests of boxes.
 STEEPEST = 2.0**60
+# Largest local coordinates of origins: of those that are moved in float64, and in double-doubles.
 NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
 # Rays whose origins are beyond this times the bound of the tree are clipped in two steps.
 FAR_STEP = 16.0
@@ -52,20 +56,24 @@ FAR_STEP = 16.0
 UP = 1.0 + 2.0**-20
 F = np.float32
 ALL = (1 << WIDTH) - 1
-# Bit of OCTANT: the float32 tests are disabled for this ray.
+# Bit of the row OCTANT: the float32 tests are disabled for this ray.
 DISABLED = 8
 
 
 @inlined
 def inverse_of(d):
-    """Return 1/d of a component of a direction, limited to +-STEEPEST."""
+    """Return 1/d of components of directions, doubles, limited to +-STEEPEST."""
     limit = simd.select(d < 0.0, -STEEPEST, STEEPEST)
     return simd.select(abs(d) < 1.0 / STEEPEST, limit, 1.0 / d)
 
 
 @inlined
 def clip_axis(low, high, p, inverse, margin, start, stop):
-    """Return a ray's interval start..stop clipped to the slab low..high, widened by a margin."""
+    """Return (start, stop), a ray's interval, clipped to the slab low..high, widened by a margin.
+
+    `p` and `inverse` are the coordinates of the origin and of 1 / direction along the axis; they,
+    the margin and the interval may be vectors. The ray misses the slab where start > stop.
+    """
     a = ((low - p) - margin) * inverse
     b = ((high - p) + margin) * inverse
     return simd.greater(start, simd.lesser(a, b)), simd.lesser(stop, simd.greater(a, b))
@@ -73,7 +81,7 @@ def clip_axis(low, high, p, inverse, margin, start, stop):
 
 @inlined
 def _clip(frame, p, inverse, margin, start, stop):
-    """Return a ray's interval start..stop clipped to the root's box, enlarged by a margin."""
+    """Return (start, stop), a ray's interval, clipped to the root's box, enlarged by a margin."""
     low, high = frames.lower_corner(frame), frames.upper_corner(frame)
     start, stop = clip_axis(low[0], high[0], p[0], inverse[0], margin, start, stop)
     start, stop = clip_axis(low[1], high[1], p[1], inverse[1], margin, start, stop)
@@ -91,7 +99,7 @@ def octant_of(inverse):
 
 @inlined
 def disabled_axes(d):
-    """Return (p, inverse, margin) with which a ray enters every box, but no unused lane's."""
+    """Return (p, inverse, margin) with which a ray along d enters all boxes but unused lanes."""
     # Near planes are met at about -1, far ones at 1; those of unused lanes at inf and -inf.
     e = 2.0**-100
     inverse = -e if d[0] < 0.0 else e, -e if d[1] < 0.0 else e, -e if d[2] < 0.0 else e
@@ -100,50 +108,58 @@ def disabled_axes(d):
 
 @inlined
 def disabled_limits(bound):
-    """Return limits with which every primitive of a leaf is decided exactly."""
+    """Return `Limits` with which the filter leaves every primitive of a leaf to exact tests."""
     # `low` is finite: it will be multiplied by den, which may be zero.
     return Limits(INF, INF, -(2.0**100), max(bound, 1.0), INF, -INF, INF, INF)
 
 
 @inlined
 def _limits(bound, d, interval, rest, t_min, t_max, grain):
-    """Return the `Limits` of a ray that enters the box at entry + rest and leaves it at `leave`."""
-    # `interval` is (start, entry, leave); t_min and t_max are in local units, start no later than
-    # t_min, and grain is the rounding of t itself.
+    """Return the `Limits` of a ray along d that enters the root's box at entry + rest.
+
+    All are in local units. `interval` is (start, entry, leave), with start no later than t_min and
+    `leave` where the ray ends or leaves the box; `grain` is the spacing of t near zero.
+    """
     start, entry, leave = interval
     spread = abs(d[0]) + abs(d[1]) + abs(d[2])
     slack = abs(entry) * 2.0**-51 + ((16.0 * UNIT + 2.0**-49) * bound + 2.0 * grain)
     return Limits(
         spread * (EDGE_ERROR * UP * bound),
-        simd.full_like(entry, T_BOUND * UP * bound),
-        simd.greater((start - entry) - rest, simd.full_like(entry, -bound)) - slack,
+        T_BOUND * UP * bound,
+        simd.greater((start - entry) - rest, -bound) - slack,
         ((leave - entry) - rest) * UP + slack,
         ((t_min - entry) - rest) + slack,
         ((t_max - entry) - rest) - slack,
         slack,
-        simd.full_like(entry, INF),
+        INF,
     )
 
 
 @inlined
+def _write_doubles(block, r, entry, rest, shift):
+    """Write the doubles of the ray at r, or of the HALF rays from there on."""
+    place = double_index(r)
+    blocks.set_entry(block.doubles, place, entry)
+    blocks.set_entry_rest(block.doubles, place, rest)
+    blocks.set_shift(block.doubles, place, shift)
+
+
+@inlined
 def _write_ray(block, r, axes, limits, entry, rest, shift):
-    """Write the ray at r, or the HALF rays from there on; `axes` are (p, d, inverse, margin)."""
-    lanes, doubles, at = block.lanes, block.doubles, double_index(r)
+    """Write the ray at r, without a hit so far; `axes` are (p, d, inverse, margin)."""
     p, d, inverse, margin = axes
-    ray_numbers.write_axes(lanes, r, WIDTH, p, d, inverse, margin)
-    ray_numbers.write_limits(lanes, r, WIDTH, limits)
-    blocks.set_octant(lanes, r, octant_of(inverse))
-    blocks.set_prim(lanes, r, simd.full_like(entry, np.int32(-1)))
-    blocks.set_entry(doubles, at, entry)
-    blocks.set_entry_rest(doubles, at, rest)
-    blocks.set_shift(doubles, at, shift)
+    ray_numbers.write_axes(block.lanes, r, WIDTH, p, d, inverse, margin)
+    ray_numbers.write_limits(block.lanes, r, WIDTH, limits)
+    blocks.set_octant(block.lanes, r, octant_of(inverse))
+    blocks.set_prim(block.lanes, r, np.int32(-1))
+    _write_doubles(block, r, entry, rest, shift)
 
 
 @inlined
 def _local_bound(t, shift, sign):
-    """Return a bound t, moved by `sign` times the rounding of a hit's t, as a local parameter."""
-    # Hits are compared by their rounded t, which may equal a bound that the real t is beyond. A
-    # bound of the largest double or more becomes infinite.
+    """Return t * 2**shift of a bound t, moved by `sign` times the rounding of a hit's t."""
+    # The rounded t of a hit is compared with a bound: they may be equal where the real t is beyond
+    # the bound. A bound of the largest double or more becomes infinite.
     if t >= LARGEST or t <= -LARGEST:
         return INF if t > 0.0 else -INF
     return floats.scale_by(t + sign * (abs(t) * 2.0**-52 + SMALLEST), shift)
@@ -151,7 +167,7 @@ def _local_bound(t, shift, sign):
 
 @inlined
 def local_origin(frame, o):
-    """Return an origin in the local frame as double-doubles: (high, low) parts of three."""
+    """Return (high, low), the parts of an origin in the local frame as double-doubles."""
     s, c = frames.scale(frame), frames.centre(frame)
     px, qx = floats.two_sum(o[0], -c[0])
     py, qy = floats.two_sum(o[1], -c[1])
@@ -161,7 +177,7 @@ def local_origin(frame, o):
 
 @inlined
 def _along(p, low, t, d):
-    """Return p + low + t*d as (high, low)."""
+    """Return p + low + t * d of one axis as a double-double (high, low)."""
     product, e = floats.two_product(t, d)
     s, f = floats.two_sum(p, product)
     return floats.two_sum(s, f + (e + low))
@@ -169,7 +185,7 @@ def _along(p, low, t, d):
 
 @inlined
 def advance(p, low, t, d):
-    """Return p + low + t*d of three components, as (high, low) parts."""
+    """Return the point (p + low) + t * d as (high, low), the parts of double-doubles."""
     x, a = _along(p[0], low[0], t, d[0])
     y, b = _along(p[1], low[1], t, d[1])
     z, c = _along(p[2], low[2], t, d[2])
@@ -193,10 +209,11 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     q = x, y, z
     inverse = inverse_of(x), inverse_of(y), inverse_of(z)
     p, low = local_origin(frame, o)
+    # How far away the origin is: its largest coordinate.
     away = floats.largest(p)
     start = _local_bound(t_min, shift, -1.0)
     stop = _local_bound(t_max, shift, 1.0)
-    # Distances that share a double, denormal or the largest one, must not differ in local units.
+    # Distances that are rounded to one t, at 0 or the largest double, must not differ in the frame.
     grain, limit = floats.scale_by(SMALLEST, shift), floats.scale_by(LARGEST, shift)
     margin = away * 2.0**-50 + CLIP_MARGIN * bound
     entry, leave = _clip(frame, p, inverse, margin, start, stop)
@@ -228,12 +245,15 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
 
 @inlined
 def _read_scaled(block, frame, rays, i):
-    """Return (p, q, (t_min, t_max), shift, bits) of HALF rays of a block, from the i-th on."""
-    # Vectors of doubles in the local frame. `bits` are the lanes whose directions have ordinary
-    # lengths, with t_min <= t_max; other lanes mean nothing. k is the largest biased exponent.
+    """Return (p, q, (t_min, t_max), shift, ordinary) of the HALF rays of a block from i on.
+
+    Those are vectors of doubles, in the local frame, and `ordinary` has the bits of lanes whose
+    directions have ordinary lengths, with t_min <= t_max; other lanes may have any values.
+    """
     o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
     s, c, exponent = frames.scale(frame), frames.centre(frame), frames.exponent(frame)
-    k = simd.as_ints(simd.greater(abs(d[0]), simd.greater(abs(d[1]), abs(d[2])))) >> 52
+    # The largest biased exponent of the direction.
+    k = simd.as_ints(largest_of(d)) >> 52
     # Powers of two, made from their biased exponents.
     scale = simd.as_floats((2046 - k) << 52)
     shift = k + (exponent - 1023)
@@ -251,7 +271,8 @@ def _narrowed(a, b):
 
 
 @inlined
-def _all_narrowed(a, b):
+def _axes_narrowed(a, b):
+    """Return `_narrowed` of each axis."""
     return _narrowed(a[0], b[0]), _narrowed(a[1], b[1]), _narrowed(a[2], b[2])
 
 
@@ -262,56 +283,45 @@ _doubled = inlined(
         simd.convert(simd.part(v, HALF, HALF), 0.0),
     )
 )
-
-
-@inlined
-def _along_ray(p, q, t):
-    return p[0] + t * q[0], p[1] + t * q[1], p[2] + t * q[2]
+# The points p + t q of rays, vectors for each axis.
+_along_ray = inlined(lambda p, q, t: (p[0] + t * q[0], p[1] + t * q[1], p[2] + t * q[2]))
 
 
 @inlined
 def _around(t):
-    """Return (lower, upper) bounds of float32 distances that were rounded."""
+    """Return (lower, upper) bounds of distances that have been rounded to float32."""
     a, b = t * F(1.0 - AROUND), t * F(1.0 + AROUND)
     return simd.lesser(a, b), simd.greater(a, b)
 
 
 @inlined
 def _inverse_lanes(d):
-    """Return 1/d of float32 lanes, their sizes limited."""
+    """Return `inverse_of` of float32 lanes."""
     limit = simd.select(d < F(0.0), F(-STEEPEST), F(STEEPEST))
     return simd.select(abs(d) < F(1.0 / STEEPEST), limit, F(1.0) / d)
 
 
 @inlined
-def _clip_lanes(frame, p, inverse, margin, start, stop):
-    """Return `_clip` of float32 lanes."""
-    low, high = frames.lower_corner(frame), frames.upper_corner(frame)
-    for axis in range(3):
-        start, stop = clip_axis(
-            F(low[axis]), F(high[axis]), p[axis], inverse[axis], margin, start, stop
-        )
-    return start, stop
-
-
-@inlined
 def _set_up_lanes(block, frame, rays, i, valid):
-    """Write WIDTH rays to the block from the i-th on, side by side."""
-    # Returns, as bits within `valid`, the rays that meet the root's box, and the rays that
-    # `set_up_ray` must set up: far, of extreme length, or perhaps invalid.
+    """Write the WIDTH rays of a block from the i-th on; return (meets, others), bits in `valid`.
+
+    meets : rays that meet the root's box; the end of the others becomes -inf.
+    others : rays that `set_up_ray` must set up: far, of extreme length, or perhaps invalid.
+    """
+    # The halves a and b are read as doubles, and tested as one vector of float32.
     lanes, r, bound = block.lanes, lane_index(i), frames.bound(frame)
-    pa, qa, times, shift_a, usual = _read_scaled(block, frame, rays, i)
-    pb, qb, more_times, shift_b, more_usual = _read_scaled(block, frame, rays, i + HALF)
-    p, q = _all_narrowed(pa, pb), _all_narrowed(qa, qb)
-    away = simd.greater(abs(p[0]), simd.greater(abs(p[1]), abs(p[2])))
+    pa, qa, times_a, shift_a, ordinary_a = _read_scaled(block, frame, rays, i)
+    pb, qb, times_b, shift_b, ordinary_b = _read_scaled(block, frame, rays, i + HALF)
+    p, q = _axes_narrowed(pa, pb), _axes_narrowed(qa, qb)
+    away = largest_of(p)
     # The product is NaN unless all components are finite.
-    sound = ((q[0] + q[1] + q[2]) + (p[0] + p[1] + p[2])) * F(0.0) == F(0.0)
-    ordinary = simd.mask_bits(sound & (away <= F(NEAR_ORIGIN))) & (usual | more_usual << HALF)
-    start, sure_start = _around(_narrowed(times[0], more_times[0]))
-    sure_stop, stop = _around(_narrowed(times[1], more_times[1]))
+    finite = ((q[0] + q[1] + q[2]) + (p[0] + p[1] + p[2])) * F(0.0) == F(0.0)
+    ordinary = simd.mask_bits(finite & (away <= F(NEAR_ORIGIN))) & (ordinary_a | ordinary_b << HALF)
+    start, sure_start = _around(_narrowed(times_a[0], times_b[0]))
+    sure_stop, stop = _around(_narrowed(times_a[1], times_b[1]))
     inverse = _inverse_lanes(q[0]), _inverse_lanes(q[1]), _inverse_lanes(q[2])
     margin = F(CLIP_MARGIN * bound)
-    entry, leave = _clip_lanes(frame, p, inverse, away * F(CLIP_ERROR) + margin, start, stop)
+    entry, leave = _clip(frame, p, inverse, away * F(CLIP_ERROR) + margin, start, stop)
     meets = simd.mask_bits(entry <= leave) & ordinary & valid
     if meets == 0:
         blocks.set_end(lanes, r, simd.splat(F(-INF), WIDTH))
@@ -321,14 +331,14 @@ def _set_up_lanes(block, frame, rays, i, valid):
     sure_start, sure_stop = sure_start - entry, sure_stop - entry
     ea, eb = _doubled(entry)
     pa, pb = _along_ray(pa, qa, ea), _along_ray(pb, qb, eb)
-    p = _all_narrowed(pa, pb)
+    p = _axes_narrowed(pa, pb)
     if simd.mask_bits(away > F(FAR_STEP * bound)) & meets != 0:
-        more, leave = _clip_lanes(frame, p, inverse, margin, start, leave)
+        more, leave = _clip(frame, p, inverse, margin, start, leave)
         meets &= simd.mask_bits(more <= leave)
         start, leave = start - more, leave - more
         sure_start, sure_stop = sure_start - more, sure_stop - more
         ma, mb = _doubled(more)
-        p = _all_narrowed(_along_ray(pa, qa, ma), _along_ray(pb, qb, mb))
+        p = _axes_narrowed(_along_ray(pa, qa, ma), _along_ray(pb, qb, mb))
         ea, eb = ea + ma, eb + mb
     slack = abs(entry) * F(2.0**-51) + F(17.0 * UNIT * bound)
     # The slack, and two roundings of distances within the box.
@@ -349,31 +359,26 @@ def _set_up_lanes(block, frame, rays, i, valid):
     x, y, z = simd.as_ints(inverse[0]), simd.as_ints(inverse[1]), simd.as_ints(inverse[2])
     blocks.set_octant(lanes, r, (x >> 31) | (y >> 31) << 1 | (z >> 31) << 2)
     blocks.set_prim(lanes, r, simd.splat(np.int32(-1), WIDTH))
-    _write_doubles(block, r, ea, shift_a)
-    _write_doubles(block, r + HALF, eb, shift_b)
+    none = simd.splat(0.0, HALF)
+    _write_doubles(block, r, ea, none, shift_a)
+    _write_doubles(block, r + HALF, eb, none, shift_b)
     return meets, ~ordinary & valid
-
-
-@inlined
-def _write_doubles(block, r, entry, shift):
-    at = double_index(r)
-    blocks.set_entry(block.doubles, at, entry)
-    blocks.set_entry_rest(block.doubles, at, simd.splat(0.0, HALF))
-    blocks.set_shift(block.doubles, at, shift)
 
 
 @kernel
 def set_up_block(block, frame, rays, count, active, order, ahead):
-    """Write the rays `block.which[:count]` to the block; list those that meet the root's box."""
-    # Writes their lane indices to `active`; returns their number. The others get the end -inf. The
-    # rays of the next block of `order`, which begins at `ahead`, are prefetched.
-    found, whole = np.int64(0), -(-count // WIDTH) * WIDTH
+    """Write the rays `block.which[:count]` to the block; return how many meet the root's box.
+
+    Their lane indices are written to `active`; the end of the others becomes -inf. The rays of the
+    next block of `order`, which begins at `ahead` (see `first_of`), are prefetched.
+    """
+    found, filled = np.int64(0), -(-count // WIDTH) * WIDTH
     # The last vector is filled with copies of the last ray.
-    for i in range(count, whole):
+    for i in range(count, filled):
         simd.poke(block.which, i, simd.peek(block.which, count - 1))
-    for i in range(whole, BLOCK, WIDTH):
+    for i in range(filled, BLOCK, WIDTH):
         blocks.set_end(block.lanes, lane_index(i), simd.splat(F(-INF), WIDTH))
-    for i in range(0, whole, WIDTH):
+    for i in range(0, filled, WIDTH):
         r = lane_index(i)
         prefetch_some(order, ahead, i, rays)
         prefetch_some(order, ahead, i + HALF, rays)
@@ -381,7 +386,9 @@ def set_up_block(block, frame, rays, count, active, order, ahead):
         while others != 0:
             j = simd.lowest_bit(others)
             others &= others - 1
-            meets |= _set_up_one(block, frame, rays, i + j) << j
+            ray = read_ray(rays, simd.peek(block.which, i + j))
+            if is_ray(*ray) and set_up_ray(block, frame, r + j, *ray):
+                meets |= np.int64(1) << j
         if meets == ALL:
             simd.store(active, found, simd.convert(simd.lane_numbers(WIDTH), np.int64(0)) + r)
             found += WIDTH
@@ -391,10 +398,3 @@ def set_up_block(block, frame, rays, count, active, order, ahead):
             found += 1
             meets &= meets - 1
     return found
-
-
-@inlined
-def _set_up_one(block, frame, rays, i):
-    """Write ray i to the block; return 1 if it meets the root's box, else 0."""
-    ray = read_ray(rays, simd.peek(block.which, i))
-    return np.int64(is_ray(*ray) and set_up_ray(block, frame, lane_index(i), *ray))

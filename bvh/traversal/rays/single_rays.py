@@ -3,9 +3,9 @@
 Each slot has a ray and its stack. A round lets every slot whose next entry is a node take one step,
 without a branch that depends on the ray. When most slots have reached a leaf, the filter tests all
 of these, and its results are decided after that.
-A node's children are pushed nearest last, by the order that is stored for the ray's octant: no
-sorting, no branch a child (Bikker 2024, "TinyBVH", its 8-wide layout). Where any hit will do they
-are pushed as they come.
+The children of a node that a ray enters are pushed nearest last, by the order that is stored for
+the ray's octant: no sorting, no branch for each child (Bikker 2024, "TinyBVH", its 8-wide layout).
+For any hit they are pushed in the order of the node.
 
 The loop is the same for a tree and for a scene; `load_ray`, `next_entry` and
 `slots.current_arrays` are chosen by type.
@@ -20,10 +20,9 @@ from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, candidates, ray_numbers, slots
 from bvh.traversal.rays.blocks import OCTANTS, batch_index
-from bvh.traversal.rays.candidates import ClosestGoal, CountGoal, Filtered
+from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.instanced_rays import load_ray_of_scene, next_entry_in_scene
 from bvh.traversal.rays.leaf_hits import AllGoal
-from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE, SLOTS
 from bvh.tree.instanced import Instanced, by_scene, primitives_class
 from bvh.tree.primitives import Triangles
@@ -35,9 +34,12 @@ F = np.float32
 
 @inlined
 def enter_children(nodes, at, ray, end, planes):
-    """Return (first, last), where a ray up to `end` enters and leaves children of node `at`."""
-    # `planes` are those of `all_planes`: near and far ones are chosen by the sign of the direction,
-    # not by comparing their distances.
+    """Return (first, last), tau where a ray up to `end` enters and leaves the children of a node.
+
+    The node is at index `at` of `nodes`; `ray` are its `ray_numbers`. Both results are vectors; a
+    child is entered if first <= last. `planes`, from `all_planes`, are the places of near and far
+    planes, chosen by the signs of the direction, not by comparing their distances.
+    """
     nx, ny, nz, fx, fy, fz = planes
     ix, iy, iz = ray_numbers.inverse(ray)
     x, y, z = ray_numbers.near(ray)
@@ -60,32 +62,36 @@ def _count_node(goal, block, r):
 
 @by_type(inline=True)
 def count_node(goal, block, r):
-    """Count a node that ray r visits, if the goal counts."""
+    """Add 1 to the nodes that the ray at r has visited, for a `CountGoal`."""
     return _count_node if goal.instance_class is CountGoal else lambda goal, block, r: None
 
 
 def _count_tests(goal, tree, block, memory, slot, tested):
-    """Add the primitives in the tested rows of ids to the cost of a slot's ray."""
+    """Add the primitives in the tested rows of ids to the tests of a slot's ray."""
     _, groups, ids = slots.current_arrays(tree, memory, slot)
     i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
     first, last, lanes = tested
     for row in range(first, last):
         at = id_place(groups, group_at(row)) if lanes > 1 else row
         for k in range(lanes):
+            # Unused lanes have the id -1.
             used += np.int32(simd.peek(ids, at + k) >= 0)
     simd.poke(goal.tests, i, simd.peek(goal.tests, i) + used)
 
 
 @by_type(inline=True)
 def count_tests(goal, tree, block, memory, slot, tested):
-    """Count the primitives that a ray was tested against; `tested` is from `intersect_leaf`."""
+    """Count the primitives that a ray was tested against, for a `CountGoal`.
+
+    `tested` is what `intersect_leaf` returns: (first, end, lanes).
+    """
     if goal.instance_class is CountGoal:
         return _count_tests
     return lambda goal, tree, block, memory, slot, tested: None
 
 
 def _load_ray_of_tree(tree, block, memory, slot, r):
-    """Load ray r into a slot, at the root."""
+    """Give a slot to the ray at r of a block, without a hit so far, at the root."""
     candidates.load_closest(block, memory, slot, r, slots.NO_PRIM)
     slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
 
@@ -95,22 +101,29 @@ load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 
 @by_type(inline=True)
 def in_order(goal, tree):
-    """Return whether children are pushed nearest last, and those behind the ray's end dropped."""
+    """Return whether children are pushed nearest last, and those behind the ray's end dropped.
+
+    That pays if the end of a ray moves before the ray is done; a `CountGoal` counts as for closest
+    hits.
+    """
     if primitives_class(tree) is Instanced or goal.instance_class is CountGoal:
         return lambda goal, tree: True
-    # An end that does not move before the ray is done drops nothing.
     if goal.instance_class is AllGoal:
         return lambda goal, tree: False
     return lambda goal, tree: not goal.any_hit
 
 
 def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
-    """Pop the stack of a slot from `top` on; return the new top, below the slot if it is empty."""
+    """Return the top of a slot's stack, from `top` on, without entries behind the ray's end.
+
+    It is below the slot if nothing is left. If not `ordered`, only a ray that is done has such
+    entries: its end is -inf.
+    """
     # Entries behind the closest hit are dropped; one with it stays, for a tie.
     end = slots.end(memory, slot)
     if not ordered:
         return top if end > F(-INF) else slot - 1
-    # WIDTH entries at a time, without a branch that no CPU could predict. Numbers below the slot's
+    # WIDTH entries at a time: a branch for each could not be predicted. Numbers below the slot's
     # stack may have any value.
     while True:
         entries = slots.stack_entries(memory, top - (WIDTH - 1), WIDTH)
@@ -130,37 +143,34 @@ def _store_primitive(goal, tree, block, memory, slot):
 
 @by_type(inline=True)
 def finish_ray(goal, tree, block, memory, slot):
-    """Write a slot's closest primitive to the ray block, for goals that store it in slots only."""
+    """Write the closest primitive of a slot's ray to the block, for goals that have it in slots."""
     if goal.instance_class in (ClosestGoal, CountGoal):
         return _store_primitive
     return lambda goal, tree, block, memory, slot: None
 
 
 def _test_groups(goal, tree, block, context_ref, memory, count):
-    """Test the groups of triangles at the leaves of `count` slots: filters, then candidates."""
-    found = np.int64(0)
-    # All filters first: few groups have candidates, and no CPU could predict which.
+    stored = np.int64(0)
+    # All filters first: few groups have candidates, and branches could not predict which.
     for i in range(count):
         slot = slots.waiting_at_leaf(memory, i)
-        child = slots.child(memory, slot)
-        first, rows = leaf_rows(child)
+        first, rows = leaf_rows(slots.child(memory, slot))
         for group in range(first, first + rows):
-            result = candidates.filter_group(tree, block, memory, slot, group)
-            slots.set_found(memory, found, slot, group, result)
-            found += np.int64(result.bits != 0)
+            filtered = candidates.filter_group(tree, block, memory, slot, group)
+            slots.set_filtered(memory, stored, slot, group, filtered)
+            stored += np.int64(filtered.bits != 0)
             if tree.has_bits:
                 simd.prefetch_address(simd.address(tree.face_bits, group * WIDTH))
         count_tests(goal, tree, block, memory, slot, (first, first + rows, np.int64(WIDTH)))
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
-    for i in range(found):
-        (slot, group, bits, passes), (den, numerator, margin) = slots.found(memory, i)
+    for i in range(stored):
+        slot, group, filtered = slots.filtered_at(memory, i)
         ray = slots.ray_numbers(tree.primitives, block, memory, slot)
-        result = candidates.candidates_of(ray, Filtered(bits, passes, den, numerator, margin))
+        result = candidates.candidates_of(ray, filtered)
         candidates.accept_group(goal, tree, block, context_ref, memory, slot, group, result)
 
 
-def _test_whole(goal, tree, block, context_ref, memory, count):
-    """Test the leaves of `count` slots one by one, each by filter and exact tests together."""
+def _test_one_by_one(goal, tree, block, context_ref, memory, count):
     for i in range(count):
         slot = slots.waiting_at_leaf(memory, i)
         child = slots.child(memory, slot)
@@ -172,14 +182,16 @@ def _test_whole(goal, tree, block, context_ref, memory, count):
 @by_type(inline=True)
 def test_leaves(goal, tree, block, context_ref, memory, count):
     """Test the rays of the `count` slots that wait at leaves, and pop these leaves."""
-    return _test_groups if primitives_class(tree) is Triangles else _test_whole
+    return _test_groups if primitives_class(tree) is Triangles else _test_one_by_one
 
 
 @inlined
 def _advance(tree, context_ref, memory, slot, top, ordered, waiting):
-    """Queue a slot by its next entry from `top` on, without a branch; prefetch that entry."""
-    # `waiting`, returned updated: how many slots wait at nodes, at leaves, and for a ray. The slot
-    # is written behind the end of all three queues, of which one then gets longer.
+    """Queue a slot by its next entry from `top` on, and prefetch that entry.
+
+    `waiting`, returned updated, is how many slots wait at nodes, at leaves, and for a ray.
+    """
+    # Without a branch: the slot is written to the ends of all three queues, and one gets longer.
     at_nodes, at_leaves, without_ray = waiting
     top = next_entry(tree, context_ref, memory, slot, top, ordered)
     nodes, groups, _ = slots.current_arrays(tree, memory, slot)
@@ -197,7 +209,12 @@ def _advance(tree, context_ref, memory, slot, top, ordered, waiting):
 
 @kernel
 def trace(context, memory, active, count, goal):
-    """Trace the rays `active[:count]` of a ray block through a tree or a scene."""
+    """Trace the rays `active[:count]`, lane indices of a block, through a tree or a scene.
+
+    context : `Context` of the tree, the rays of the batch and the block.
+    memory : that of `Slots`.
+    goal : `ClosestGoal`, `CountGoal`, `FirstGoal` or `AllGoal`; hits are written as it says.
+    """
     tree, _, block = context
     context_ref = refer(context)
     ordered = in_order(goal, tree)
@@ -266,9 +283,3 @@ def trace(context, memory, active, count, goal):
             at_nodes, at_leaves, without_ray = _advance(
                 tree, context_ref, memory, slot, top, ordered, (at_nodes, at_leaves, without_ray)
             )
-
-
-@inlined
-def trace_all(tree, rays, block, memory, active, count, goal):
-    """Trace the rays `active[:count]` of a ray block through a tree or a scene."""
-    trace(Context(tree, rays, block), memory, active, count, goal)

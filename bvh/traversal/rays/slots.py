@@ -1,25 +1,27 @@
 """Slots: the layout of the memory of rays that are traced one by one, and its accessors.
 
-A slot contains the end of a ray, its closest hit so far, and its stack. All slots are behind one
-pointer, integers as the bits of float32: with a pointer for each kind of number, registers would
-not suffice. A slot is identified by the index of its first number; accessors are given the memory
-and that index. Before the first slot come the numbers that all of them share: queues of slots,
-and the results of the filter.
+A slot contains the end of a ray, its closest hit so far, and its stack. All slots are in one array
+of float32, which also has the bits of integers and doubles: with a pointer for each type,
+registers would not suffice. A slot is identified by the index of its first number; accessors are
+functions of the memory and that index. Before the first slot come the numbers that all of them
+share: intervals, queues of slots, and results of the filter.
 
 | numbers | of a slot |
 |---|---|
 | rows of `ray_numbers` | in a scene, all of them; in a tree, only END and BEST_LOW |
-| ray, top, child | lane index of the ray, the top of its stack, its next entry |
-| instance, base | in a scene: the instance that the ray is in, or -1; where its stack begins |
+| ray, top, child | lane index of the ray, the top of its stack, its next node or leaf |
+| instance | in a scene: the row of the instance that the ray is in, or -1 in the TLAS |
+| base | in a scene: where the stack of the TLAS or BLAS begins |
 | planes, order | for the octant of the ray: near planes, the shift of the order of children |
-| best, exact, exact_t | the closest primitive so far; the one whose exact distance is exact_t |
+| best | the closest primitive so far, an id or a scene's code |
+| exact, exact_t | the last primitive whose distance t has been computed exactly, and that t |
 | blas_entry, blas_scale | from distances in the TLAS to those in the BLAS |
 | before_low, before_high | interval around the closest hit of the BLASes that the ray has left |
 | tlas_... | numbers that all instances share, computed on entering the first one; t_min and t_max |
 
-In a scene the numbers are those of the TLAS or of the BLAS that the ray is in (see
-`instanced_rays`); the ray block keeps the former, which intervals and t_min count in. With tau' =
-t * tlas_scale - entry in the TLAS, tau = tau' * blas_scale - blas_entry in a BLAS.
+In a scene the rows are those of the TLAS or of the BLAS that the ray is in (see `instanced_rays`);
+those of the TLAS stay in the ray block. With tau' = t * tlas_scale - entry in the TLAS,
+tau = tau' * blas_scale - blas_entry in a BLAS.
 """
 
 from typing import NamedTuple
@@ -30,7 +32,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH, Accessor, field, peek, pointer_to, poke, rows, shifted
+from bvh.runtime.simd import WIDTH, Accessor, Vec, field, peek, pointer_to, poke, rows, shifted
 from bvh.traversal.rays import blocks
 from bvh.traversal.rays import ray_numbers as numbers
 from bvh.traversal.rays.blocks import BLOCK
@@ -42,31 +44,36 @@ from bvh.tree.wide_nodes import STACK, all_planes, near_planes, octant_shift
 # Rays that are traced in turn, each in a slot.
 SLOTS = 16
 
-# Shared by all slots, in multiples of 16: the intervals of a group's candidates; slots whose next
-# entry is a node, those where it is a leaf, and those whose ray is done; results of the filter.
+# Shared by all slots, in multiples of 16: the intervals of a group's candidates; queues of slots
+# whose next entry is a node, of those where it is a leaf, and of those whose ray is done; results
+# of the filter.
 _QUEUE = SLOTS + 16
 _NODES = 2 * WIDTH + -2 * WIDTH % 16
-FOUND = _NODES + 3 * _QUEUE
-FOUND_SIZE = 16 + 4 * WIDTH
-HEADER = FOUND + 8 * SLOTS * FOUND_SIZE
+FILTERED = _NODES + 3 * _QUEUE
+FILTERED_SIZE = 16 + 4 * WIDTH
+HEADER = FILTERED + 8 * SLOTS * FILTERED_SIZE
 
-# After the rows: doubles and integers of 64 bits; then the stack, of a TLAS and a BLAS, if any.
+# After the rows and integers of 32 bits: words of 64 bits; then the stack, which a TLAS and a BLAS
+# share.
 _WORDS = 38
 STACKLESS = 80
 _STACK_ENTRIES = STACKLESS + 2 * STACK + WIDTH
 SLOT_SIZE = _STACK_ENTRIES + 2 * STACK + WIDTH
 
+# Values of `best` and `exact` before the first hit.
 NO_PRIM, NO_EXACT = -1, -2
 
+# F4 and I4 give pointers their types.
 F, F4, I4 = np.float32, np.float32(0.0), np.int32(0)
 
 
 def _word(kind: type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
-    """Return the accessors of `count` numbers of 64 bits of a slot, from a word on."""
+    """Return the accessors of `count` words of a slot, doubles or integers."""
     return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
 
 
-# Shared by all slots: (low, high) of the k-th candidate, and of all of them as vectors; queues.
+# Shared by all slots, whose index is that of an entry: the interval (low, high) of the candidate in
+# lane k, and those of all as two vectors; the queues.
 interval, intervals, set_intervals = rows(np.float32, 0, WIDTH)
 waiting_at_node, queue_at_node = field(np.int32, _NODES)
 waiting_at_leaf, queue_at_leaf = field(np.int32, _NODES + _QUEUE)
@@ -99,15 +106,25 @@ tlas_error, set_tlas_error = _word(np.float64, 16)
 tlas_scale, set_tlas_scale = _word(np.float64, 17)
 tlas_range, set_tlas_range = _word(np.float64, 18, 2)
 
-# Entries of a stack, by the slot plus the height: children, and where the ray enters them.
+# Entries of a stack, by the index slot + height: children, and where the ray enters them.
 stack_child, _, set_stack_children = rows(np.int32, STACKLESS)
 stack_entry, stack_entries, set_stack_entries = rows(np.float32, _STACK_ENTRIES)
 
-# A result of the filter: its slot and group, the fields of `candidates.Filtered`.
-_found_ints, _set_found_ints = field(np.int32, FOUND, FOUND + 1, FOUND + 2, FOUND + 3)
-_, _found_lanes, _set_found_lanes = rows(
-    np.float32, *range(FOUND + 16, FOUND + 16 + 3 * WIDTH, WIDTH)
+# A result of the filter: its slot and group, and the integers and vectors of `Filtered`.
+_filtered_ints, _set_filtered_ints = field(np.int32, *range(FILTERED, FILTERED + 4))
+_, _filtered_lanes, _set_filtered_lanes = rows(
+    np.float32, *range(FILTERED + 16, FILTERED + 16 + 3 * WIDTH, WIDTH)
 )
+
+
+class Filtered(NamedTuple):
+    """Result of the filter of a triangle group for a ray; inside kernels."""
+
+    bits: int  # lanes that may be hit
+    passes: int  # lanes whose edges are surely passed on the inner side, if also in `bits`
+    den: Vec  # d . N; positive where the back faces the ray
+    numerator: Vec  # distance * abs(den)
+    margin: Vec  # the error bound of `numerator`
 
 
 class Slots(NamedTuple):
@@ -123,23 +140,25 @@ def new_slots() -> Slots:
 
 
 @inlined
-def set_found(memory, i, slot, group, found):
-    """Store the result of the filter for a slot and a group, as the i-th."""
-    at = i * FOUND_SIZE
-    _set_found_ints(memory, at, (slot, group, found.bits, found.passes))
-    _set_found_lanes(memory, at, (found.den, found.numerator, found.margin))
+def set_filtered(memory, i, slot, group, filtered):
+    """Store the result of the filter for a slot, in streams for a ray's place, and a group."""
+    at = i * FILTERED_SIZE
+    _set_filtered_ints(memory, at, (slot, group, filtered.bits, filtered.passes))
+    _set_filtered_lanes(memory, at, (filtered.den, filtered.numerator, filtered.margin))
 
 
 @inlined
-def found(memory, i):
-    """Return the i-th (slot, group, bits, passes) and (den, numerator, margin) that was stored."""
-    at = i * FOUND_SIZE
-    return _found_ints(memory, at), _found_lanes(memory, at, WIDTH)
+def filtered_at(memory, i):
+    """Return (slot, group, `Filtered`), the i-th stored result of the filter."""
+    at = i * FILTERED_SIZE
+    slot, group, bits, passes = _filtered_ints(memory, at)
+    den, numerator, margin = _filtered_lanes(memory, at, WIDTH)
+    return slot, group, Filtered(bits, passes, den, numerator, margin)
 
 
 @inlined
 def reset_closest(memory, slot, r):
-    """Give a slot to ray r, which has no hit so far."""
+    """Give a slot to the ray at r of the block, without a hit so far."""
     set_ray(memory, slot, r)
     set_best(memory, slot, NO_PRIM)
     set_exact(memory, slot, NO_EXACT)
@@ -147,35 +166,38 @@ def reset_closest(memory, slot, r):
 
 @inlined
 def set_octant(memory, slot, octant):
-    """Write the near planes, and the shift of the order of children, for a ray of an octant."""
+    """Write the numbers of a slot that depend on the octant of its ray."""
     _set_planes(memory, slot, near_planes(octant))
     _set_order(memory, slot, octant_shift(octant))
 
 
 @inlined
 def child_planes(memory, slot):
-    """Return (planes, shift) of a slot's ray: where in a node its near and far planes are."""
+    """Return (planes, shift) of a slot's ray, for `enter_children` and `child_orders`."""
     nx, ny, nz = _planes(memory, slot)
     return all_planes(nx, ny, nz), np.int32(_order(memory, slot))
 
 
 @inlined
 def load_planes(memory, slot, block, r):
-    """Load into a slot the numbers of ray r of a block for the slab test."""
+    """Copy the rows of the slab test of the ray at r of a block to a slot."""
     for row in range(numbers.ORIGIN):
         poke(memory, slot + row, peek(block.lanes, r + row * WIDTH))
 
 
 @inlined
 def open_tree(instanced, memory, slot, leaf):
-    """Make a slot traverse the tree of the instance in row `leaf`."""
+    """Make a slot traverse the tree of the instance in row `leaf` of the scene."""
     row = row_of(instanced, leaf)
     _set_arrays(memory, slot, (peek(row, NODES), peek(row, GROUPS), peek(row, IDS)))
     set_instance(memory, slot, leaf)
 
 
 def _ray_in_block(primitives, block, memory, slot):
-    """Return (pointer, stride) of a slot's ray's numbers; END and BEST_LOW are read in the slot."""
+    """Return (pointer, stride), the `ray_numbers` of a slot's ray, but for END and BEST_LOW.
+
+    Those two are in the slot.
+    """
     return blocks.numbers_of(block.lanes, ray(memory, slot))
 
 
@@ -187,7 +209,7 @@ ray_numbers = by_scene(_ray_in_block, _ray_in_slot)
 
 
 def _arrays_of_tree(tree, memory, slot):
-    """Return (nodes, groups, ids) of the tree that a slot's ray is in."""
+    """Return (nodes, groups, ids), pointers, of the tree or BLAS that a slot's ray is in."""
     return tree.blocks, tree.groups, tree.ids
 
 
@@ -200,7 +222,7 @@ current_arrays = by_scene(_arrays_of_tree, _arrays_in_scene)
 
 
 def _id_in_tree(tree, memory, slot, row):
-    """Return the primitive of the query in a row of the ids of the tree that a slot's ray is in."""
+    """Return the primitive, an id or a scene's code, in a row of ids of a slot's current tree."""
     return np.int64(peek(tree.ids, id_place(tree.groups, row)))
 
 
@@ -213,7 +235,10 @@ primitive_at = by_scene(_id_in_tree, _code_in_scene)
 
 
 def _culled_in_tree(primitives, memory, slot, cull, back):
-    """Return the lanes whose hits are culled, as bits; those of `back` show the ray their backs."""
+    """Return the lanes of a group whose hits are culled, as bits; bits beyond them may be set.
+
+    `back` are the lanes whose backs the ray meets.
+    """
     if cull == 0:
         return np.int64(0)
     return back if cull > 0 else ~back
@@ -222,7 +247,7 @@ def _culled_in_tree(primitives, memory, slot, cull, back):
 def _culled_in_scene(primitives, memory, slot, cull, back):
     if cull == 0:
         return np.int64(0)
-    # A reflection swaps fronts and backs. `~` sets bits beyond the lanes, which callers mask out.
+    # A reflection swaps fronts and backs.
     return back if (cull > 0) != is_mirrored(primitives, instance(memory, slot)) else ~back
 
 
@@ -231,19 +256,20 @@ culled_lanes = by_scene(_culled_in_tree, _culled_in_scene)
 
 @inlined
 def tlas_distance(block, memory, slot, t):
-    """Return t as a distance in the TLAS, from the entry on, where it must not overflow."""
+    """Return tau' of t in the TLAS, for a slot's ray; t * tlas_scale must not overflow."""
     return blocks.since_entry(block, ray(memory, slot), t * tlas_scale(memory, slot))
 
 
 def _interval_in_tree(primitives, block, memory, slot, t):
-    """Return (low, high) in float32 around the tau of an exact t, in units of the slot's tree."""
+    """Return (low, high), float32, around the tau of an exact t in the slot's tree or BLAS.
+
+    (-inf, inf) where the float32 tests are disabled.
+    """
     return blocks.tau_around(block, ray(memory, slot), t)
 
 
 def _interval_in_scene(primitives, block, memory, slot, t):
-    """Return (low, high) around the tau of an exact t in the BLAS, as `blocks.tau_around` does."""
     error = np.float64(slack(memory, slot))
-    # The float32 tests are disabled.
     if error == INF:
         return F(-INF), F(INF)
     distance = tlas_distance(block, memory, slot, t)

@@ -2,13 +2,13 @@
 
 A *group* is up to GROUP_RAYS rays of a block and one stack: nodes not yet visited, each with the
 mask of the rays that enter it. A node stays in registers while the rays of its mask are tested
-against its boxes, one by one, and a push is one for all of them; so are the loads of a leaf. Rays
-need not enter the same nodes, only some: the fewer, the less is shared.
+against its boxes, one by one, and is pushed once for all of them; the triangles of a leaf are
+loaded once. The more nodes the rays of a group share, the more is saved.
 
 Groups take turns, which hides latencies as the slots of single rays do: a visit ends with taking
 the next entry, which is fetched while the others are visited. Entries behind the closest hits are
 not dropped, as those of single rays are, but visited, where the tests of the rays fail: there are
-few, and no branch tells them apart.
+few, and they cost no branch.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,7 @@ from bvh.runtime.simd import WIDTH, field, rows
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, OCTANTS, numbers_of
-from bvh.traversal.rays.candidates import (
-    Filtered,
-    accept_group,
-    candidates_of,
-    filter_ray,
-    load_closest,
-)
+from bvh.traversal.rays.candidates import accept_group, candidates_of, filter_ray, load_closest
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.single_rays import enter_children
 from bvh.tree import wide_nodes
@@ -39,16 +33,18 @@ from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
 from bvh.tree.triangle_groups import load_group
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
 
-# Rays of a group: bits of a mask. Groups of a block: full ones, and one more for each octant.
+# Rays of a group, with a bit of masks for each. Groups of a block: full ones, and one more for each
+# octant.
 GROUP_RAYS = 32
 GROUPS = BLOCK // GROUP_RAYS + OCTANTS
-# Results of the filter are decided when those of another leaf might not fit.
-FOUND_ROOM = 128
-SLOT = slots.FOUND + (FOUND_ROOM + MAX_LEAF_ROWS * GROUP_RAYS) * slots.FOUND_SIZE
+# Results of the filter are decided once there are more than these: those of one more leaf fit.
+MOST_FILTERED = 128
+# The slot for decisions, behind the results of the filter.
+SLOT = slots.FILTERED + (MOST_FILTERED + MAX_LEAF_ROWS * GROUP_RAYS) * slots.FILTERED_SIZE
 
-# Shared by all groups: the bits of masks; for each octant, the group that its next ray joins;
-# queues of groups whose next entry is a node, and of those where it is a leaf: those of this round,
-# and those of the next one.
+# Shared by all groups: the bit of each ray in masks; for each octant, the group that its next ray
+# joins; queues of groups whose next entry is a node, and of those where it is a leaf: those of this
+# round, and those of the next one.
 _OPEN = GROUP_RAYS + 16
 _FULL = _OPEN + 16
 _QUEUES = _FULL + 16
@@ -65,11 +61,11 @@ F, I4 = np.float32, np.int32
 NO_RAY = 1 << GROUP_RAYS
 LOW_BITS = NO_RAY - 1
 
-bit, set_bit = field(np.int32, 0)
+bit, _ = field(np.int32, 0)
 open_group, set_open_group = field(np.int32, _OPEN)
 queued, queue = field(np.int32, _QUEUES)
 # Numbers of a group: its next entry and the mask of the rays that enter it; the mask of rays that
-# are not done; the top of its stack; its size; near planes and the shift of orders of its octant.
+# are not done; the height of its stack; its size; near planes and shift of orders of its octant.
 child, set_child = field(np.int32, 0)
 mask, set_mask = field(np.int32, 1)
 alive, set_alive = field(np.int32, 2)
@@ -90,7 +86,7 @@ class Streams(NamedTuple):
 
 
 def new_groups() -> NDArray[np.float32]:
-    """Return the memory of the groups of a block."""
+    """Return the memory of the groups of a block, with the bits of masks."""
     groups = aligned(_GROUPS + GROUPS * GROUP_SIZE, np.float32)
     groups.fill(0.0)
     groups[:GROUP_RAYS].view(np.int32)[:] = 1 << np.arange(GROUP_RAYS)
@@ -104,7 +100,7 @@ def new_streams() -> Streams:
 
 @inlined
 def _test_node(nodes, lanes, memory, group, at):
-    """Return for each child of a node the mask of the rays that enter it."""
+    """Return the masks of the rays of a group that enter each child of the node at index `at`."""
     bits = mask(memory, group) & LOW_BITS
     nx, ny, nz = planes(memory, group)
     both, none = wide_nodes.all_planes(nx, ny, nz), simd.splat(I4(0), WIDTH)
@@ -124,7 +120,7 @@ def _test_node(nodes, lanes, memory, group, at):
 
 @inlined
 def _enter_node(tree, lanes, memory, group, waiting):
-    """Push the children of a group's node that any of its rays enters, and take the next entry."""
+    """Push the children of a group's node that any of its rays enters; then do as `advance`."""
     at = wide_nodes.node_at(child(memory, group))
     entered = _test_node(tree.blocks, lanes, memory, group, at)
     # Nearest last, by the order that is stored for the octant.
@@ -141,9 +137,12 @@ def _enter_node(tree, lanes, memory, group, waiting):
 
 @inlined
 def advance(tree, memory, group, height, waiting):
-    """Take the next entry of a group; queue the group by it, and prefetch the node or leaf."""
-    # `waiting`, returned updated: the ends of the queues of groups at nodes and at leaves. The
-    # group is written to both, without a branch, and one gets longer.
+    """Pop the stack of a group; queue the group by that entry, and prefetch the node or leaf.
+
+    `height` is that of the stack; a group whose stack is empty is done. `waiting`, returned
+    updated, are the ends of the queues of groups at nodes and at leaves.
+    """
+    # Without a branch: the group is written to both queues, and one gets longer.
     at_nodes, at_leaves = waiting
     height -= 1
     bits = stack_mask(memory, group + height) & alive(memory, group)
@@ -164,8 +163,8 @@ def advance(tree, memory, group, height, waiting):
 
 
 @inlined
-def _test_leaf(tree, block, memory, slot_memory, group, found):
-    """Filter the triangles of a group's leaf for its rays; return the new number of results."""
+def _test_leaf(tree, block, memory, slot_memory, group, stored):
+    """Filter the triangles of a group's leaf for its rays; return the number of stored results."""
     first, count = wide_nodes.leaf_rows(child(memory, group))
     for row in range(first, first + count):
         triangles = load_group(tree.groups, row)
@@ -174,20 +173,19 @@ def _test_leaf(tree, block, memory, slot_memory, group, found):
             k = simd.lowest_bit(bits)
             r = ray(memory, group + k)
             numbers, end = numbers_of(block.lanes, r), blocks.end(block.lanes, r)
-            result = filter_ray(tree.primitives, triangles, numbers, end)
-            slots.set_found(slot_memory, found, group * GROUP_RAYS + k, row, result)
-            found += np.int64(result.bits != 0)
+            filtered = filter_ray(tree.primitives, triangles, numbers, end)
+            slots.set_filtered(slot_memory, stored, group * GROUP_RAYS + k, row, filtered)
+            stored += np.int64(filtered.bits != 0)
             bits &= bits - 1
-    return found
+    return stored
 
 
 def _load_own(primitives, block, memory, slot, r):
-    """Load the closest hit of ray r into a slot, and the numbers of exact tests."""
+    """Give a slot to the ray at r of a block, with its closest hit so far."""
     load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
 
 
 def _load_moved(primitives, block, memory, slot, r):
-    """Load a ray that is moved into an instance, and its closest hit, into a slot."""
     # The closest hit, if any, is in this instance, or was found in another one before.
     lanes = block.lanes
     best = blocks.prim(lanes, r)
@@ -199,8 +197,8 @@ def _load_moved(primitives, block, memory, slot, r):
             best = code_of(blocks.leaf_before(lanes, r), best)
     load_closest(block, memory, slot, r, best)
     slots.set_slack(memory, slot, blocks.slack(lanes, r))
-    # The doubles of a moved ray lead from t to the BLAS in one step: the slot takes it for that to
-    # the TLAS, and the next step changes nothing.
+    # The doubles of a moved ray lead from t to the BLAS in one step: the slot has that step as the
+    # one to the TLAS, and a next step that changes nothing.
     shift = int(blocks.shift(block.doubles, blocks.double_index(r)))
     slots.set_tlas_scale(memory, slot, power_of_two(shift))
     slots.set_blas_scale(memory, slot, 1.0)
@@ -210,40 +208,39 @@ def _load_moved(primitives, block, memory, slot, r):
 _load_ray = by_scene(_load_own, _load_moved)
 
 
-def _keep_own(primitives, block, memory, slot, r):
-    """Make the closest primitive of a slot that of ray r."""
+def _store_own(primitives, block, memory, slot, r):
+    """Write the closest primitive of a slot to the ray at r of the block."""
     blocks.set_prim(block.lanes, r, slots.best(memory, slot))
 
 
-def _keep_moved(primitives, block, memory, slot, r):
-    # A hit in another instance is stored in the block of the TLAS.
+def _store_moved(primitives, block, memory, slot, r):
+    # A hit in another instance is already in the block of the TLAS.
     best = slots.best(memory, slot)
     here = best >= 0 and leaf_of(best) == slots.instance(memory, slot)
     blocks.set_prim(block.lanes, r, prim_of(best) if here else np.int64(-1))
 
 
-_keep = by_scene(_keep_own, _keep_moved)
+_store_primitive = by_scene(_store_own, _store_moved)
 
 
 @inlined
 def _store_ray(primitives, block, memory, slot, r):
-    """Store the closest hit of a slot as that of ray r, its end included."""
-    _keep(primitives, block, memory, slot, r)
+    """Write the closest hit of a slot, and its end, to the ray at r of the block."""
+    _store_primitive(primitives, block, memory, slot, r)
     blocks.set_best_low(block.lanes, r, slots.best_low(memory, slot))
     blocks.set_end(block.lanes, r, slots.end(memory, slot))
 
 
 @inlined
 def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
-    """Decide `count` results of the filter, one after the other."""
+    """Apply the goal to `count` stored results of the filter, one after the other."""
     slot = np.int64(SLOT)
     for i in range(count):
-        (place, row, bits, passes), (den, numerator, margin) = slots.found(slot_memory, i)
+        place, row, filtered = slots.filtered_at(slot_memory, i)
         group, k = place // GROUP_RAYS, place % GROUP_RAYS
         r = ray(memory, group + k)
         _load_ray(tree.primitives, block, slot_memory, slot, r)
-        found = Filtered(bits, passes, den, numerator, margin)
-        result = candidates_of(numbers_of(block.lanes, r), found)
+        result = candidates_of(numbers_of(block.lanes, r), filtered)
         accept_group(goal, tree, block, context_ref, slot_memory, slot, row, result)
         _store_ray(tree.primitives, block, slot_memory, slot, r)
         if goal.any_hit and slots.end(slot_memory, slot) == F(-INF):
@@ -253,8 +250,11 @@ def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
 
 @inlined
 def _form_groups(block, memory, active, count):
-    """Divide rays into groups by octants, each at the root; return how many groups there are."""
-    # Octants begin with a group that is full: the first ray of each forms a new one.
+    """Divide the rays `active[:count]` into groups by octants; return how many groups there are.
+
+    Each is queued at the root.
+    """
+    # All octants begin with a group that is full: the first ray of each forms a new one.
     set_size(memory, _FULL, GROUP_RAYS)
     for octant in range(OCTANTS):
         set_open_group(memory, octant, _FULL)
@@ -275,9 +275,9 @@ def _form_groups(block, memory, active, count):
             groups += 1
         set_ray(memory, group + joined, r)
         set_size(memory, group, joined + 1)
-        whole = (np.int64(2) << joined) - 1
-        set_mask(memory, group, whole)
-        set_alive(memory, group, whole)
+        all_rays = (np.int64(2) << joined) - 1
+        set_mask(memory, group, all_rays)
+        set_alive(memory, group, all_rays)
     return groups
 
 
@@ -287,21 +287,20 @@ LEAVES: dict[type, Callable[..., object]] = {}
 
 @by_type(inline=True)
 def visit_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Intersect queued groups with their leaves, and `advance` them; return the new `waiting`."""
+    """Intersect the queued groups first..last with their leaves; return `waiting` of `advance`."""
     return LEAVES[scratch.instance_class]
 
 
 def _test_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Intersect the queued groups first..last with their leaves; return the ends of the queues."""
     i, memory = first, scratch.groups
     while i < last:
-        found = np.int64(0)
-        while i < last and found <= FOUND_ROOM:
+        stored = np.int64(0)
+        while i < last and stored <= MOST_FILTERED:
             group = queued(memory, i)
-            found = _test_leaf(tree, block, memory, scratch.slot, group, found)
+            stored = _test_leaf(tree, block, memory, scratch.slot, group, stored)
             waiting = advance(tree, memory, group, top(memory, group), waiting)
             i += 1
-        _decide(goal, tree, block, context_ref, memory, scratch.slot, found)
+        _decide(goal, tree, block, context_ref, memory, scratch.slot, stored)
     return waiting
 
 
@@ -310,7 +309,10 @@ LEAVES[Streams] = _test_leaves
 
 @kernel
 def trace(tree, rays, block, scratch, active, count, goal):
-    """Trace the rays `active[:count]` of a ray block through a tree, a BLAS or a TLAS."""
+    """Trace the rays `active[:count]`, lane indices of a block, through a tree, a BLAS or a TLAS.
+
+    `scratch` is `Streams`, for a TLAS `SceneStreams`. Closest hits are written to the block.
+    """
     context_ref, memory = refer(Context(tree, rays, block)), scratch.groups
     groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]
     # The ends of the queues of groups at nodes, and at leaves.

@@ -1,10 +1,11 @@
 """Windows: runs of rays that are traced in an order of their own.
 
-The rays of a window are sorted by where they enter the tree and where they look: neighbours then go
-through the same nodes, so that streams share more of them, and caches still have them. The key is
-the octant of the direction and the cell, of 8 x 8 x 8 in the root's box, in which the ray enters; a
-pass of counting sorts it (Aila and Karras 2010, "Architecture considerations for tracing incoherent
-rays", on why; Knuth, TAOCP 3, 5.2, on how). A window and its results fit the second-level cache.
+The rays of a window are sorted by where they enter the tree and by direction: neighbours then visit
+the same nodes, so that streams share more of them, and caches still have them. The key is the
+octant of the direction and the cell, of 8 x 8 x 8 in the root's box, in which the ray enters; a
+counting sort orders the keys (Aila and Karras 2010, "Architecture considerations for tracing
+incoherent rays", on why; Knuth, TAOCP 3, 5.2, on how). A window and its results fit the
+second-level cache.
 """
 
 from typing import NamedTuple
@@ -15,16 +16,16 @@ from numpy.typing import NDArray
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
 from bvh.traversal.rays.blocks import BLOCK, HALF
-from bvh.traversal.rays.ray_batch import OrderPointers, read_lanes
+from bvh.traversal.rays.ray_batch import OrderPointers, numbers_from, read_lanes
 from bvh.traversal.rays.ray_setup import clip_axis, inverse_of, octant_of
 from bvh.tree import frame as frames
 
-# Blocks of a window, at most, of one in a trial, and of the smallest that is sorted.
+# Blocks of a window: at most; at most in a trial; the fewest for a trial.
 WINDOW, TRIED, SMALLEST = 64, 32, 8
 CELL_BITS = 3
 CELLS = 1 << CELL_BITS
 KEYS = 8 * CELLS**3
-# The sum with a small number has the nearest integer in its lowest bits.
+# The lowest bits of the sum of this and a small number are the nearest integer.
 ROUNDER = 2.0**52
 
 
@@ -32,20 +33,23 @@ class Window(NamedTuple):
     """Scratch of a window; pointers inside kernels."""
 
     keys: NDArray[np.int64]  # of the rays
-    counts: NDArray[np.int64]  # of keys
-    # More than the rays: those after the last block are prefetched, whatever they are.
-    permutation: NDArray[np.int64]
+    counts: NDArray[np.int64]  # rays with each key
+    permutation: NDArray[np.int64]  # numbers of rays, sorted
 
 
 def new_window() -> Window:
     """Return the scratch of one thread."""
+    # Numbers behind the last block are read, and prefetched as if they were of rays.
     rays = WINDOW * BLOCK
     return Window(*(np.zeros(n, np.int64) for n in (rays, KEYS + 1, rays + 2 * BLOCK)))
 
 
 @inlined
 def _cell(p, low, high):
-    """Return the cells of a coordinate of HALF rays, two zeros between bits; any cell for NaN."""
+    """Return the cells of HALF coordinates in low..high, with two zeros between their bits.
+
+    A NaN may be in any cell.
+    """
     # Rounded to nearest, not down: the first cell is half as wide as others, the last 1.5 times.
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
     x = simd.as_ints(simd.lesser(simd.greater(x, 0.0), CELLS - 1.0) + ROUNDER)
@@ -56,7 +60,7 @@ def _cell(p, low, high):
 def _keys(frame, o, d, t_min):
     """Return the keys of HALF rays; a ray that misses the box has any key in range."""
     # In the local frame, p is the origin, and the ray is p + tau d with tau = s t. It enters the
-    # box at `start`; 2**60 stands for an infinite t_max.
+    # box at tau = `start`; t_max does not matter, and 2**60 stands for an infinite one.
     s, c = frames.scale(frame), frames.centre(frame)
     low, high = frames.lower_corner(frame), frames.upper_corner(frame)
     p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
@@ -73,16 +77,17 @@ def _keys(frame, o, d, t_min):
 
 @kernel
 def sort_window(rays, frame, window, begin, count):
-    """Sort the rays begin..begin + count by key, into the window's permutation."""
-    # A stable counting sort. `count` is at least HALF, the rays in a vector.
+    """Write the rays begin..begin + count to the window's permutation, sorted by key.
+
+    The sort is stable. `count` is at least HALF, the rays in a vector.
+    """
     keys, counts, permutation = window
     for k in range(KEYS + 1):
         simd.poke(counts, k, np.int64(0))
     for i in range(0, count, HALF):
         # The last vector ends at the last ray, so it may overlap the one before.
         at = min(i, count - HALF)
-        numbers = simd.convert(simd.lane_numbers(HALF), np.int64(0)) + (begin + at)
-        o, d, t_min, _ = read_lanes(rays, numbers)
+        o, d, t_min, _ = read_lanes(rays, numbers_from(begin + at))
         simd.store(keys, at, _keys(frame, o, d, t_min))
     # counts[k + 1] is the number of rays with key k; then counts[k] is that of smaller keys, which
     # is where the rays with key k begin.
@@ -103,11 +108,9 @@ def sort_window(rays, frame, window, begin, count):
 @inlined
 def order_within(order, window, begin, is_sorted):
     """Return the order for the blocks of a window whose first ray is `begin`."""
-    place = order.permutation
-    if is_sorted:
-        # Blocks index it by places in the batch.
-        place = simd.shifted(window.permutation, -begin)
+    # Blocks index the permutation by places in the batch.
+    permutation = simd.shifted(window.permutation, -begin) if is_sorted else order.permutation
     return OrderPointers(
-        order.size, order.row, is_sorted, order.plain and not is_sorted, place,
-        order.kernel, order.sort, order.queue, order.queued, order.chunks,
+        order.size, order.row, is_sorted, permutation, order.kernel, order.sort, order.queue,
+        order.queued, order.chunks,
     )  # fmt: skip

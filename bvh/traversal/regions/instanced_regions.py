@@ -1,7 +1,8 @@
 """Regions of overlap queries in the frame of an instance's tree, and boxes against them.
 
 Boxes and polytopes become planes in the frame of the tree, without those that do not cut its root's
-box, and balls become three rows of an affine map, so that boxes of nodes need no transform.
+box, and balls become three rows of an affine map, so that boxes of nodes need no transform. An
+instance is identified by the row of its instanced tree, `leaf`.
 
 The planes. With y = M x + t and x = c + s x', f(y) = n . y + w is s g . x' + h with g = n M and
 h = g . c + n . t + w. Its error is less than E, 2**-48 of the terms: two dozen
@@ -22,30 +23,34 @@ from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegion
 from bvh.tree import frame as frames
 
 F = np.float32
+# Errors of float64, as a share of the terms, and of float32, as a share of the frame's bound.
 ERROR = 2.0**-48
 FLOAT_ERROR = 2.0**-18
 # The error of a product that underflows, with some margin.
 LOST = 2.0**-1070
+# Sums of abs(g) within which division by them loses nothing.
 MIN_SIZE, MAX_SIZE = 2.0**-900, 2.0**900
 TINY = 2.0**-1000
 
-# Rows of a plane, or of an axis of a ball: g, h, and its error.
+# Numbers of a plane, or of an axis of a ball: g (3), h, and the error bound of g . x + h.
 ROW = 5
+# Result of `approach` if no primitive of the instance can overlap the region.
 OUTSIDE = -1
 
 
 @inlined
 def _column(maps, at, j):
+    """Return column j of the map that begins at `at`."""
     return peek(maps, at + j), peek(maps, at + 4 + j), peek(maps, at + 8 + j)
 
 
 @inlined
 def _plane_in_leaf(instanced, leaf, frame, n, w):
-    """Return (g, h, E) of n . y + w in the frame of a leaf's tree, g times s."""
+    """Return (s g, h, E): n . y + w, of a point y in the world, is s g . x' + h, within E."""
     maps, at = instanced.maps, 12 * leaf
     s = power_of_two(-np.int64(frames.exponent(frame)))
-    c, bound, shift = frames.centre(frame), frames.bound(frame) * s, _column(maps, at, 3)
-    x, y, z = n[0] * shift[0], n[1] * shift[1], n[2] * shift[2]
+    c, bound, t = frames.centre(frame), frames.bound(frame) * s, _column(maps, at, 3)
+    x, y, z = n[0] * t[0], n[1] * t[1], n[2] * t[2]
     h = ((x + y) + z) + w
     terms = abs(x) + abs(y) + abs(z) + abs(w)
     g = dot(n, _column(maps, at, 0)), dot(n, _column(maps, at, 1)), dot(n, _column(maps, at, 2))
@@ -69,14 +74,18 @@ def _put_row(rows, at, g, h, error):
 
 @kernel
 def _add_plane(instanced, leaf, frame, n, w, rows, count):
-    """Add a plane to the rows of a region; return their number, OUTSIDE if all is outside."""
+    """Append the plane n . y + w >= 0 to the `count` rows of a region; return their number.
+
+    Returns OUTSIDE if the root's box is outside; a plane that the box is inside of is not appended.
+    """
     stay_outlined()
     size = largest(n)
     if size == 0.0:
-        # The half-space is all of space: if it were empty, `to_local` would have said so.
+        # The half-space is all of space: `to_local` has excluded polytopes with an empty one.
         return count
     n = n[0] / size, n[1] / size, n[2] / size
     g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w / size)
+    # The largest and the smallest value in the root's box.
     top = bottom = h
     for j in range(3):
         a, b = g[j] * frames.lowest(frame, j), g[j] * frames.highest(frame, j)
@@ -85,7 +94,6 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
     if top < -error:
         return np.int64(OUTSIDE)
     if bottom > error:
-        # All of the root's box is inside: the plane is not needed.
         return count
     total = abs(g[0]) + abs(g[1]) + abs(g[2])
     if MIN_SIZE < total < MAX_SIZE and error < MAX_SIZE:
@@ -93,21 +101,22 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
         margin = (error * by + FLOAT_ERROR * frames.bound(frame)) * (1.0 + 2.0**-20)
         _put_row(rows, ROW * count, scaled(g, by), h * by, margin)
     else:
-        # Without a bound, no box is outside.
+        # With an infinite error, no box is outside and none is inside.
         _put_row(rows, ROW * count, (0.0, 0.0, 0.0), 0.0, INF)
     return count + 1
 
 
 @inlined
 def _on_axis(axis, n):
+    """Return the vector along an axis with the component n."""
     return (n if axis == 0 else 0.0, n if axis == 1 else 0.0, n if axis == 2 else 0.0)
 
 
 def _approach_planes(region, i, instanced, leaf, frame, rows):
-    """Write the planes of polytope i, as `approach` does."""
-    planes, many, count = region.planes, peek(region.shape, 0), np.int64(0)
-    for k in range(many):
-        a, b, c, w = row_of(planes, 4 * (i * many + k))
+    """Do as `approach` for polytope i."""
+    planes, planes_each, count = region.planes, peek(region.shape, 0), np.int64(0)
+    for k in range(planes_each):
+        a, b, c, w = row_of(planes, 4 * (i * planes_each + k))
         count = _add_plane(instanced, leaf, frame, (a, b, c), w, rows, count)
         if count < 0:
             break
@@ -115,8 +124,7 @@ def _approach_planes(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_box(region, i, instanced, leaf, frame, rows):
-    """Write the six planes of box i, as `approach` does."""
-    # Values are not negative inside: x - lower for even k, upper - x for odd k.
+    """Do as `approach` for box i: by the planes x - lower >= 0, for even k, and upper - x >= 0."""
     count = np.int64(0)
     for k in range(6):
         axis, n = k >> 1, (1.0 if k & 1 == 0 else -1.0)
@@ -128,12 +136,12 @@ def _approach_box(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_ball(region, i, instanced, leaf, frame, rows):
-    """Write the coordinates relative to ball i's centre, as rows for the three axes."""
+    """Do as `approach` for ball i: a row for each coordinate relative to its centre."""
     for axis in range(3):
         n, w = _on_axis(axis, 1.0), -peek(region.center, 3 * i + axis)
         g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w)
         _put_row(rows, ROW * axis, g, h, 2.0 * error)
-    # After the rows, the square of the radius.
+    # The rows are followed by the square of the radius.
     radius = peek(region.radius, i)
     poke(rows, 3 * ROW, radius * radius)
     return np.int64(3)
@@ -141,18 +149,21 @@ def _approach_ball(region, i, instanced, leaf, frame, rows):
 
 @by_type()
 def approach(region, i, instanced, leaf, frame, rows):
-    """Write region i in the frame of a leaf's tree into `rows`; return their number."""
-    # Returns OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
+    """Write region i as rows in the frame of the tree of an instance; return how many rows.
+
+    Returns OUTSIDE if no primitive of the instance can overlap it, 0 if all surely are inside.
+    """
     return {
         BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
     }[region.instance_class]  # fmt: skip
 
 
 def _sift_planes(region, rows, count, low, high):
-    """Sift boxes by planes, each at the boxes' farthest and nearest corners along its normal."""
+    """Do as `sift` by planes, each at the corners of boxes that are farthest along its normal."""
     half = F(0.5)
     centre = ((low[0] + high[0]) * half, (low[1] + high[1]) * half, (low[2] + high[2]) * half)
     extent = ((high[0] - low[0]) * half, (high[1] - low[1]) * half, (high[2] - low[2]) * half)
+    # Unused lanes have low > high.
     near = low[0] <= high[0]
     inside = near
     for k in range(count):
@@ -167,8 +178,11 @@ def _sift_planes(region, rows, count, low, high):
 
 
 @inlined
-def _axis_of(rows, at, centre, extent):
-    """Return the squares of the least and greatest distances of boxes from a ball along an axis."""
+def _squares_on_axis(rows, at, centre, extent):
+    """Return the squared least and greatest distances of boxes from a ball's centre on an axis.
+
+    The axis is that of the row at `at`; `centre` and `extent`, half the size, are those of boxes.
+    """
     x, y, z = peek(rows, at), peek(rows, at + 1), peek(rows, at + 2)
     middle = abs(((centre[0] * x + centre[1] * y) + centre[2] * z) + peek(rows, at + 3))
     spread = (extent[0] * abs(x) + extent[1] * abs(y)) + extent[2] * abs(z)
@@ -179,14 +193,14 @@ def _axis_of(rows, at, centre, extent):
 
 
 def _sift_ball(region, rows, count, low, high):
-    """Sift boxes by bounds of the squared distances of their points from the ball's centre."""
+    """Do as `sift` by bounds of the squared distances of boxes' points from the ball's centre."""
     a = convert(low[0], 0.0), convert(low[1], 0.0), convert(low[2], 0.0)
     b = convert(high[0], 0.0), convert(high[1], 0.0), convert(high[2], 0.0)
     centre = ((a[0] + b[0]) * 0.5, (a[1] + b[1]) * 0.5, (a[2] + b[2]) * 0.5)
     extent = ((b[0] - a[0]) * 0.5, (b[1] - a[1]) * 0.5, (b[2] - a[2]) * 0.5)
-    gap0, most0 = _axis_of(rows, 0, centre, extent)
-    gap1, most1 = _axis_of(rows, ROW, centre, extent)
-    gap2, most2 = _axis_of(rows, 2 * ROW, centre, extent)
+    gap0, most0 = _squares_on_axis(rows, 0, centre, extent)
+    gap1, most1 = _squares_on_axis(rows, ROW, centre, extent)
+    gap2, most2 = _squares_on_axis(rows, 2 * ROW, centre, extent)
     square, used = peek(rows, 3 * ROW), low[0] <= high[0]
     near = used & ~((gap0 + gap1) + gap2 > square * (1.0 + ERROR) + TINY)
     inside = used & ((most0 + most1) + most2 < square * (1.0 - ERROR) - TINY)
@@ -195,5 +209,8 @@ def _sift_ball(region, rows, count, low, high):
 
 @by_type(inline=True)
 def sift(region, rows, count, low, high):
-    """Return which boxes, in lanes, a region may overlap and which it surely contains, as bits."""
+    """Return (near, inside), bits of lanes: boxes that a region may overlap, and surely contains.
+
+    The region is given by `count` rows from `approach`, boxes by their corners.
+    """
     return _sift_ball if region.instance_class is SphereRegions else _sift_planes

@@ -8,6 +8,9 @@ in the world.
 Results go to a buffer. When those of a leaf might not fit, the kernel stores its position and
 returns; its caller takes the results and calls again. So no result is lost or found twice, and the
 only memory is that of results and one buffer for each thread.
+
+Arguments: `task` is a `_Task`, i the number of a query, `count` that of results in the buffer, and
+`top` the height of the stack.
 """
 
 from typing import NamedTuple
@@ -38,33 +41,37 @@ MAX_LEAF_SIZE = MAX_LEAF_ROWS * WIDTH
 # coordinate: v0, an edge and their sum, each rounded.
 GROUP_ERROR = 2.0**-20
 
-# The state of a search: the query, the stack's height (-1 before its root), results; its position;
-# where the region's rows in the frame of a BLAS, and a polygon, begin in the scratch.
-QUERY, TOP, COUNT, BASE, LEAF, MANY, AT_ROWS, AT_POLYGON = range(8)
-_saved, _save = field(np.int64, QUERY, TOP, COUNT, BASE, LEAF, MANY)
+# The state of a search: the query, the height of the stack (-1 before a query), results; its
+# `Position`; where the region's rows in the frame of a BLAS, and a polygon, begin in the scratch.
+QUERY, TOP, COUNT, BASE, LEAF, ROWS, AT_ROWS, AT_POLYGON = range(8)
+_saved, _save = field(np.int64, QUERY, TOP, COUNT, BASE, LEAF, ROWS)
 
 
 class Search(NamedTuple):
-    """State of a search, and its scratch: a stack, and numbers, with the region's own first."""
+    """State of a search, and its scratch."""
 
     state: NDArray[np.int64]
     stack: NDArray[np.int64]
-    numbers: NDArray[np.float64]
+    numbers: NDArray[np.float64]  # local numbers of the region, its rows in a BLAS, polygons
 
 
 class Found(NamedTuple):
-    """Results: queries, and primitives by id (in a scene by code), ~id for undecided ones."""
+    """Buffer for results: pairs of a query and a primitive that overlap."""
 
     query: NDArray[np.int64]
-    prim: NDArray[np.int64]
+    prim: NDArray[np.int64]  # its id, in a scene its code; ~id where it is undecided
 
 
 class Position(NamedTuple):
-    """Where in a scene a search is; in a BLAS the stack holds 2 * code, and 1 if surely inside."""
+    """Where a search is: in a BLAS, or in the TLAS or a tree that is not in a scene.
 
-    base: int  # where the stack of the BLAS begins, -1 in the TLAS or a tree by itself
-    leaf: int
-    many: int  # rows of the region there
+    Entries of the stack are codes of nodes or leaves; those of a BLAS are 2 * code, plus 1 if the
+    region surely contains their box.
+    """
+
+    base: int  # height at which the stack of the BLAS begins; -1 in the TLAS or a tree
+    leaf: int  # row of the instanced tree
+    rows: int  # number of rows of the region there
 
 
 class _Task(NamedTuple):
@@ -89,19 +96,19 @@ def new_search(region: Regions, begin: int) -> Search:
 
 
 def new_found(size: int) -> Found:
-    """Return a buffer for results."""
+    """Return a buffer for `size` results."""
     return Found(np.empty(size, np.int64), np.empty(size, np.int64))
 
 
 @inlined
 def _in_tlas():
-    """Return the position in a TLAS, or in a tree by itself."""
+    """Return the position in a TLAS, or in a tree that is not in a scene."""
     return Position(np.int64(-1), np.int64(-1), np.int64(0))
 
 
 @inlined
 def group_box(groups, at, error):
-    """Return lower and upper corners of the triangles of a group, at `at`, `error` outward."""
+    """Return the lower and upper corners of the triangles of the group at `at`, `error` outward."""
     v0, (e1, e2) = group_origin(groups, at), group_edges(groups, at)
     x1, y1, z1 = v0[0] + e1[0], v0[1] + e1[1], v0[2] + e1[2]
     x2, y2, z2 = v0[0] + e2[0], v0[1] + e2[1], v0[2] + e2[2]
@@ -120,7 +127,7 @@ def group_box(groups, at, error):
 
 @inlined
 def _add(found, i, prim, answer, count):
-    """Append a primitive that meets region i, or may; return the new number of results."""
+    """Append a primitive with the answer MEET or UNSURE for query i; return `count`."""
     if answer != APART:
         poke(found.query, count, np.int64(i))
         poke(found.prim, count, prim if answer == MEET else ~prim)
@@ -130,13 +137,13 @@ def _add(found, i, prim, answer, count):
 
 @inlined
 def _test(task, i, prim, count):
-    """Append a primitive that overlaps region i, or may."""
+    """Do as `_add` with the answer of `decide`."""
     answer = np.int64(decide(task.tree.primitives, task.region, i, prim, task.polygon))
     return _add(task.found, i, prim, answer, count)
 
 
 def _visit_triangles(primitives, task, i, position, code, top, count):
-    """Test the triangles of a leaf whose boxes the region may overlap."""
+    """Do as `visit` for triangles: test those whose boxes the region may overlap."""
     tree = task.tree
     first, rows = leaf_rows(code)
     error = F(frames.bound(tree.frame) * GROUP_ERROR)
@@ -145,13 +152,14 @@ def _visit_triangles(primitives, task, i, position, code, top, count):
         low, high = group_box(tree.groups, at, error)
         bits = mask_bits(used_lanes(tree.groups, at) & reach(task.region, task.local, low, high))
         while bits != 0:
-            one = np.int64(peek(tree.ids, at + simd.lowest_bit(bits)))
+            prim = np.int64(peek(tree.ids, at + simd.lowest_bit(bits)))
             bits &= bits - 1
-            count = _test(task, i, one, count)
+            count = _test(task, i, prim, count)
     return position, top, count
 
 
-def _visit_boxes(primitives, task, i, position, code, top, count):
+def _visit_shapes(primitives, task, i, position, code, top, count):
+    """Do as `visit` for shapes: test all of a leaf."""
     first, rows = leaf_rows(code)
     for row in range(first, first + rows):
         prim = np.int64(peek(task.tree.ids, row))
@@ -161,36 +169,36 @@ def _visit_boxes(primitives, task, i, position, code, top, count):
 
 
 def _visit_instanced(primitives, task, i, position, code, top, count):
-    """Enter the BLAS of a leaf of the TLAS, or test the triangles of a leaf in a BLAS."""
+    """Do as `visit` in a scene, at a leaf of the TLAS or of a BLAS."""
     if position.base < 0:
-        position, top = _enter(task, i, position, code, top)
+        position, top = _enter_blas(task, i, position, code, top)
         return position, top, count
-    return position, top, _visit_moved(task, i, position, code, count)
+    return position, top, _visit_blas_leaf(task, i, position, code, count)
 
 
 @inlined
-def _enter(task, i, position, code, top):
-    """Enter the BLAS of a leaf of the TLAS, unless it is surely outside."""
+def _enter_blas(task, i, position, code, top):
+    """Enter the BLAS of a leaf of the TLAS, unless hidden or outside; return (position, top)."""
     instanced = task.tree.primitives
     leaf = np.int64(peek(task.tree.ids, leaf_rows(code)[0]))
     if peek(instanced.masks, leaf) == 0:
         return position, top
     frame = tree_rows.frame(row_of(instanced, leaf))
-    many = approach(task.region, i, instanced, leaf, frame, task.rows)
-    if many == OUTSIDE:
+    rows = approach(task.region, i, instanced, leaf, frame, task.rows)
+    if rows == OUTSIDE:
         return position, top
-    # The root, which has the code 0: 1 if all of it is surely inside.
-    poke(task.stack, top, np.int64(many == 0))
-    return Position(top, leaf, many), top + 1
+    # The root, whose code is 0; without rows, all of it is surely inside.
+    poke(task.stack, top, np.int64(rows == 0))
+    return Position(top, leaf, rows), top + 1
 
 
 @kernel
-def _visit_shapes(task, i, leaf, entry, count):
-    """Test the shapes of a leaf of a BLAS."""
+def _visit_blas_shapes(task, i, leaf, entry, count):
+    """Do as `_visit_blas_leaf` for shapes."""
     ids = tree_rows.ids(row_of(task.tree.primitives, leaf))
     first, number = leaf_rows(entry >> 1)
-    for place in range(first, first + number):
-        prim = peek(ids, place)
+    for row in range(first, first + number):
+        prim = peek(ids, row)
         if prim >= 0 and entry & 1 == 1:
             count = _add(task.found, i, code_of(leaf, prim), np.int64(MEET), count)
         elif prim >= 0:
@@ -199,12 +207,12 @@ def _visit_shapes(task, i, leaf, entry, count):
 
 
 @kernel
-def _visit_moved(task, i, position, entry, count):
-    """Test the primitives of a leaf of a BLAS; return the new number of results."""
+def _visit_blas_leaf(task, i, position, entry, count):
+    """Test the primitives of a leaf of a BLAS, an entry of its stack; return `count`."""
     leaf = position.leaf
     row = row_of(task.tree.primitives, leaf)
     if kind_of(task.tree.primitives, leaf) >= SPHERES:
-        return _visit_shapes(task, i, leaf, entry, count)
+        return _visit_blas_shapes(task, i, leaf, entry, count)
     groups, ids = tree_rows.groups(row), tree_rows.ids(row)
     error = F(frames.bound(tree_rows.frame(row)) * GROUP_ERROR)
     first, number = leaf_rows(entry >> 1)
@@ -214,34 +222,31 @@ def _visit_moved(task, i, position, entry, count):
         sure = bits
         if entry & 1 == 0:
             low, high = group_box(groups, at, error)
-            near, sure = sift(task.region, task.rows, position.many, low, high)
+            near, sure = sift(task.region, task.rows, position.rows, low, high)
             bits &= near
         while bits != 0:
             k = simd.lowest_bit(bits)
             bits &= bits - 1
-            one = code_of(leaf, peek(ids, at + k))
+            prim = code_of(leaf, peek(ids, at + k))
             if sure >> k & 1:
-                count = _add(task.found, i, one, np.int64(MEET), count)
+                count = _add(task.found, i, prim, np.int64(MEET), count)
             else:
-                count = _test(task, i, one, count)
+                count = _test(task, i, prim, count)
     return count
 
 
 @by_type(inline=True)
 def visit(primitives, task, i, position, code, top, count):
-    """Test the primitives of a leaf, or enter a BLAS; return the new (position, top, count)."""
+    """Test the primitives of the leaf `code`, or enter its BLAS; return (position, top, count)."""
     return {
         Triangles: _visit_triangles, Instanced: _visit_instanced,
-        **dict.fromkeys((Boxes, Spheres, Capsules), _visit_boxes),
+        **dict.fromkeys((Boxes, Spheres, Capsules), _visit_shapes),
     }[primitives.instance_class]  # fmt: skip
 
 
 @inlined
 def _push_tree(task, code, top):
-    """Push the children of a node that may overlap the region; return the stack's new height.
-
-    The node, `code`, is one of a TLAS or of a tree that is not in a scene.
-    """
+    """Do as `push` for a node of a TLAS, or of a tree that is not in a scene."""
     blocks, at = task.tree.blocks, node_at(code)
     low, high = child_boxes(blocks, at)
     bits = mask_bits(reach(task.region, task.local, low, high))
@@ -253,7 +258,7 @@ def _push_tree(task, code, top):
 
 
 def _push_instanced(primitives, task, position, code, top):
-    """Push the children of a node of the TLAS, or of a BLAS: these with a bit (see `Position`)."""
+    """Do as `push` in a scene."""
     if position.base < 0:
         return _push_tree(task, code, top)
     blocks, at = tree_rows.blocks(row_of(primitives, position.leaf)), node_at(code >> 1)
@@ -262,7 +267,7 @@ def _push_instanced(primitives, task, position, code, top):
         bits = np.int64(mask_bits(low[0] <= high[0]))
         sure = bits
     else:
-        bits, sure = sift(task.region, task.rows, position.many, low, high)
+        bits, sure = sift(task.region, task.rows, position.rows, low, high)
     while bits != 0:
         k = simd.lowest_bit(bits)
         bits &= bits - 1
@@ -273,7 +278,7 @@ def _push_instanced(primitives, task, position, code, top):
 
 @by_type(inline=True)
 def push(primitives, task, position, code, top):
-    """Push the children of a node that the region may overlap; return the stack's height."""
+    """Push the children of the node `code` that the region may overlap; return `top`."""
     if primitives.instance_class is Instanced:
         return _push_instanced
     return lambda primitives, task, position, code, top: _push_tree(task, code, top)
@@ -281,14 +286,18 @@ def push(primitives, task, position, code, top):
 
 @entry
 def search_regions(row, regions, end, search, found):
-    """Continue until query `end` or until results might not fit; return whether it is complete."""
+    """Continue a `Search` until query `end` or until results might not fit.
+
+    Returns whether it is complete. `row` is that of the tree or scene; results are written to
+    `found`, a `Found`, and their number to the state.
+    """
     tree, region, state = as_pointers(row), as_pointers(regions), simd.pointer(search.state)
     stack, local = simd.pointer(search.stack), simd.pointer(search.numbers)
     scale = frames.scale(tree.frame)
     rows, polygon = shifted(local, peek(state, AT_ROWS)), shifted(local, peek(state, AT_POLYGON))
     task = _Task(tree, region, stack, local, rows, polygon, as_pointers(found))
-    i, top, _, base, leaf, many = _saved(state, 0)
-    position, count, done = Position(base, leaf, many), np.int64(0), True
+    i, top, _, base, leaf, number = _saved(state, 0)
+    position, count, done = Position(base, leaf, number), np.int64(0), True
     while i < end:
         if top < 0:
             top, position = np.int64(0), _in_tlas()
@@ -311,5 +320,5 @@ def search_regions(row, regions, end, search, found):
             break
         i += 1
         top = np.int64(-1)
-    _save(state, 0, (i, top, count, position.base, position.leaf, position.many))
+    _save(state, 0, (i, top, count, position.base, position.leaf, position.rows))
     return done

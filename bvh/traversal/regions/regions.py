@@ -7,6 +7,9 @@ No result is lost. Boxes contain their primitives (see `nodes`). A local number 
 float64 has an error of 2**-50 of its terms; box corners are moved outward by a float32
 step, radii and planes by the errors stated where they are computed. Numbers that overflow make a
 region larger: comparisons are written so that NaN, too, means "may overlap".
+
+Local numbers: of a box, both corners; of a ball, its centre and squared radius; of a polytope,
+(n, height) of each plane, four numbers, with n . x + height >= 0 inside.
 """
 
 from typing import NamedTuple
@@ -14,13 +17,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry import region_overlap as overlap
 from bvh.geometry.arithmetic.floats import INF, finite, largest, next_above, row_of, vector
 from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.boxes import read_box
 from bvh.geometry.pairs import round_regions
 from bvh.geometry.pairs.triangle_overlap import triangle_meets_box
-from bvh.geometry.region_overlap import APART, MEET
+from bvh.geometry.region_overlap import (
+    APART,
+    MEET,
+    box_and_sphere,
+    triangle_and_planes,
+    triangle_and_sphere,
+)
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import WIDTH, convert, greater, peek, poke, select, splat
 from bvh.tree import frame as frames
@@ -29,8 +37,9 @@ from bvh.tree.primitives import corners
 from bvh.tree.shapes import KINDS, Boxes, Capsules, Spheres
 
 F = np.float32
-# The largest finite float32 corner: an unused lane, from +inf to -inf, is beyond it.
+# Corners are clamped to this: an unused lane, from +inf to -inf, is beyond it.
 FARTHEST = 3.0e38
+# Bounds of relative errors, and of underflow.
 ERROR = 2.0**-48
 TINY = 2.0**-500
 
@@ -50,17 +59,17 @@ class SphereRegions(NamedTuple):
 
 
 class PlaneRegions(NamedTuple):
-    """Polytopes by planes (n, k, 4): where all n . p + offset >= 0."""
+    """Convex polytopes, each where n . p + offset >= 0 for all of its k planes (n, offset)."""
 
-    planes: NDArray[np.float64]
-    shape: NDArray[np.int64]  # (k,)
+    planes: NDArray[np.float64]  # (number of polytopes, k, 4)
+    shape: NDArray[np.int64]  # [k]
 
 
 Regions = BoxRegions | SphereRegions | PlaneRegions
 
 
 def _local_box(region, i, frame, local, scale):
-    """Write the corners of a box, rounded outward; False if it is empty or not finite."""
+    """Do as `to_local` for a box, rounded outward; False if it is empty or not finite."""
     low, high, centre = vector(region.lower, i), vector(region.upper, i), frames.centre(frame)
     if not (finite(low) and finite(high)):
         return False
@@ -74,11 +83,11 @@ def _local_box(region, i, frame, local, scale):
 
 
 def _local_sphere(region, i, frame, local, scale):
-    """Write a ball's centre and squared radius, enlarged by errors; False if it is not valid."""
-    at, radius, centre = vector(region.center, i), peek(region.radius, i), frames.centre(frame)
-    if not (finite(at) and 0.0 <= radius < INF):
+    """Do as `to_local` for a ball, enlarged by errors; False if it is not valid."""
+    center, radius = vector(region.center, i), peek(region.radius, i)
+    if not (finite(center) and 0.0 <= radius < INF):
         return False
-    x, y, z = scaled(minus(at, centre), scale)
+    x, y, z = scaled(minus(center, frames.centre(frame)), scale)
     # A difference has a relative error of 2**-53, and so has what `reach` subtracts from it; box
     # corners are at most 16, which the second term covers.
     r = radius * scale * (1.0 + ERROR) + (largest((x, y, z)) + 32.0) * ERROR + TINY
@@ -90,8 +99,8 @@ def _local_sphere(region, i, frame, local, scale):
 
 
 def _local_planes(region, i, frame, local, scale):
-    """Write (n, height) of each plane, moved outward; False if no point can be in the polytope."""
-    # Inside, n . x + height >= 0; the largest component of n, unless n is 0, is 1 or -1.
+    """Do as `to_local` for a polytope, its planes moved outward; False if it is surely empty."""
+    # Planes are divided by the largest component of n, which becomes 1 or -1, unless n is 0.
     count, centre = peek(region.shape, 0), frames.centre(frame)
     for k in range(count):
         a, b, c, offset = row_of(region.planes, 4 * (i * count + k))
@@ -108,6 +117,7 @@ def _local_planes(region, i, frame, local, scale):
         x, y, z = n[0] * centre[0], n[1] * centre[1], n[2] * centre[2]
         w = offset / size
         height = ((x + y + z) + w) * scale
+        # The sum of the sizes of the terms of `height`.
         terms = (abs(x) + abs(y) + abs(z) + abs(w)) * scale
         for axis in range(3):
             poke(local, 4 * k + axis, n[axis])
@@ -117,6 +127,7 @@ def _local_planes(region, i, frame, local, scale):
 
 
 def _reach_box(region, local, low, high):
+    """Do as `reach` for a box."""
     first, last = vector(local, 0), vector(local, 1)
     below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
     return below & (high[0] >= first[0]) & (high[1] >= first[1]) & (high[2] >= first[2])
@@ -124,7 +135,7 @@ def _reach_box(region, local, low, high):
 
 @inlined
 def _squared_gap(low, high, x):
-    """Return the squared distance of a number from intervals, lane by lane, in float64."""
+    """Return the squared distances, in float64, of the number x from the intervals low..high."""
     zero = splat(np.float64(0.0), WIDTH)
     below = convert(low, np.float64(0.0)) - x
     above = x - convert(high, np.float64(0.0))
@@ -133,7 +144,7 @@ def _squared_gap(low, high, x):
 
 
 def _reach_sphere(region, local, low, high):
-    """Return which boxes, in lanes, may overlap a ball: those within its squared radius."""
+    """Do as `reach` for a ball, by the squared distances of boxes from its centre."""
     # The negated comparison is true for NaN; unused lanes have low > high.
     total = (
         _squared_gap(low[0], high[0], peek(local, 0))
@@ -144,127 +155,122 @@ def _reach_sphere(region, local, low, high):
 
 
 @inlined
-def _farthest(low, high, n):
-    """Return n times the end of intervals that is farther along it, in float64."""
+def _largest_product(low, high, n):
+    """Return the largest n * x, in float64, of x in the intervals low..high."""
     up = splat(n > 0.0, WIDTH)
     return convert(select(up, high, low), np.float64(0.0)) * n
 
 
 def _reach_planes(region, local, low, high):
-    """Return which boxes, in lanes, may overlap a region between planes."""
+    """Do as `reach` for a polytope, by the corner of each box farthest inside each plane."""
     inside = low[0] <= high[0]
     for k in range(peek(region.shape, 0)):
         top = (
-            _farthest(low[0], high[0], peek(local, 4 * k))
-            + _farthest(low[1], high[1], peek(local, 4 * k + 1))
-            + _farthest(low[2], high[2], peek(local, 4 * k + 2))
+            _largest_product(low[0], high[0], peek(local, 4 * k))
+            + _largest_product(low[1], high[1], peek(local, 4 * k + 1))
+            + _largest_product(low[2], high[2], peek(local, 4 * k + 2))
             + peek(local, 4 * k + 3)
         )
         inside = inside & ~(top < 0.0)
     return inside
 
 
-def _triangle_box(primitives, region, i, prim, scratch):
-    low, high = vector(region.lower, i), vector(region.upper, i)
-    return MEET if triangle_meets_box(*corners(primitives, prim), low, high) else APART
-
-
-def _triangle_sphere(primitives, region, i, prim, scratch):
-    center, radius = vector(region.center, i), peek(region.radius, i)
-    return overlap.triangle_and_sphere(*corners(primitives, prim), center, radius)
-
-
-def _triangle_planes(primitives, region, i, prim, scratch):
-    (v0, v1, v2), count = corners(primitives, prim), peek(region.shape, 0)
-    at, end = i * count, (i + 1) * count
-    return overlap.triangle_and_planes(v0, v1, v2, region.planes, at, end, scratch)
-
-
-def _box_box(primitives, region, i, prim, scratch):
-    """Return whether a box and a region that is a box overlap."""
-    low, high = read_box(primitives.points, prim)
-    for axis in range(3):
-        if low[axis] > peek(region.upper, 3 * i + axis):
-            return APART
-        if high[axis] < peek(region.lower, 3 * i + axis):
-            return APART
-    return MEET
-
-
-def _box_sphere(primitives, region, i, prim, scratch):
-    low, high = read_box(primitives.points, prim)
-    return overlap.box_and_sphere(low, high, vector(region.center, i), peek(region.radius, i))
-
-
-def _surface_box(capsule, region, i, scratch):
-    p, q, radius = capsule
-    low, high = vector(region.lower, i), vector(region.upper, i)
-    return round_regions.surface_and_box(p, q, radius, low, high)
-
-
-def _surface_sphere(capsule, region, i, scratch):
-    p, q, radius = capsule
-    center, reach = vector(region.center, i), peek(region.radius, i)
-    return round_regions.surface_and_sphere(p, q, radius, center, reach)
-
-
-def _surface_planes(capsule, region, i, scratch):
-    (p, q, radius), count = capsule, peek(region.shape, 0)
-    at, end = i * count, (i + 1) * count
-    return round_regions.surface_and_planes(p, q, radius, region.planes, at, end)
-
-
-TO_LOCAL = {BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes}
-REACH = {BoxRegions: _reach_box, SphereRegions: _reach_sphere, PlaneRegions: _reach_planes}
-DECIDE = {
-    BoxRegions: _triangle_box, SphereRegions: _triangle_sphere, PlaneRegions: _triangle_planes
-}  # fmt: skip
-DECIDE_BOXES = {BoxRegions: _box_box, SphereRegions: _box_sphere}
-DECIDE_ROUND = {
-    BoxRegions: _surface_box, SphereRegions: _surface_sphere, PlaneRegions: _surface_planes
-}  # fmt: skip
-
-
 @by_type()
 def to_local(region, i, frame, local, scale):
-    """Write region i in local coordinates into `local`; return whether it is not empty."""
-    # A box: both corners; a ball: its centre and squared radius; a polytope: four numbers a plane.
-    return TO_LOCAL[region.instance_class]
+    """Write the local numbers of region i to `local`; return False if nothing can overlap it.
+
+    `scale` is that of the frame.
+    """
+    return {
+        BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes
+    }[region.instance_class]  # fmt: skip
 
 
 @by_type(inline=True)
 def reach(region, local, low, high):
-    """Return the mask of the lanes whose boxes a region may overlap; unused lanes are not set."""
-    return REACH[region.instance_class]
+    """Return the mask of the boxes, in lanes, that the region `local` may overlap.
+
+    `low` and `high` are their corners, a vector for each axis; unused lanes are not set.
+    """
+    return {
+        BoxRegions: _reach_box, SphereRegions: _reach_sphere, PlaneRegions: _reach_planes
+    }[region.instance_class]  # fmt: skip
 
 
 @by_type(inline=True)
-def _decide_face(primitives, region, i, prim, scratch):
-    return DECIDE[region.instance_class]
+def _numbers_of(region, i):
+    """Return region i as given: corners, centre and radius, or its range of planes in an array."""
+    return {
+        BoxRegions: lambda region, i: (vector(region.lower, i), vector(region.upper, i)),
+        SphereRegions: lambda region, i: (vector(region.center, i), peek(region.radius, i)),
+        PlaneRegions: lambda region, i: (
+            region.planes, i * peek(region.shape, 0), (i + 1) * peek(region.shape, 0)
+        ),
+    }[region.instance_class]  # fmt: skip
+
+
+@inlined
+def _box_and_box(low, high, lower, upper):
+    """Return whether two boxes overlap: APART or MEET."""
+    for axis in range(3):
+        if low[axis] > upper[axis] or high[axis] < lower[axis]:
+            return APART
+    return MEET
+
+
+@inlined
+def _triangle_and_box(v0, v1, v2, low, high):
+    """Return whether a triangle and a box overlap: APART or MEET."""
+    return MEET if triangle_meets_box(v0, v1, v2, low, high) else APART
+
+
+@by_type(inline=True)
+def _decide_triangle(primitives, region, i, prim, scratch):
+    """Do as `decide` for a triangle."""
+    if region.instance_class is PlaneRegions:
+        return lambda primitives, region, i, prim, scratch: triangle_and_planes(
+            *corners(primitives, prim), *_numbers_of(region, i), scratch
+        )
+    test = _triangle_and_box if region.instance_class is BoxRegions else triangle_and_sphere
+    return lambda primitives, region, i, prim, scratch: test(
+        *corners(primitives, prim), *_numbers_of(region, i)
+    )
 
 
 @by_type()
-def _decide_round(capsule, region, i, scratch):
-    """Return the answer for region i and the surface around an axis, with a radius."""
-    return DECIDE_ROUND[region.instance_class]
+def _decide_round(capsule, region, i):
+    """Return APART, MEET or UNSURE for region i and the surface of a capsule, (p, q, radius)."""
+    test = {
+        BoxRegions: round_regions.surface_and_box,
+        SphereRegions: round_regions.surface_and_sphere,
+        PlaneRegions: round_regions.surface_and_planes,
+    }[region.instance_class]
+    return lambda capsule, region, i: test(*capsule, *_numbers_of(region, i))
 
 
 def _decide_instanced(primitives, region, i, prim, scratch):
     if kind_of(primitives, leaf_of(prim)) >= SPHERES:
-        return _decide_round(instanced_capsule(primitives, prim), region, i, scratch)
-    return _decide_face(primitives, region, i, prim, scratch)
+        return _decide_round(instanced_capsule(primitives, prim), region, i)
+    return _decide_triangle(primitives, region, i, prim, scratch)
 
 
 @by_type()
 def decide(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE for region i and a primitive, in a scene the moved one."""
-    # `scratch` is memory for the polygons to which planes cut a triangle.
+    """Return APART, MEET or UNSURE for region i and a primitive, in a scene that in the world.
+
+    `scratch` is memory for the polygons to which planes cut a triangle.
+    """
     kind = primitives.instance_class
     if kind in (Spheres, Capsules):
         capsule = KINDS[kind].capsule
         return lambda primitives, region, i, prim, scratch: _decide_round(
-            capsule(primitives.points, prim), region, i, scratch
+            capsule(primitives.points, prim), region, i
+        )
+    if kind is Boxes:
+        test = _box_and_box if region.instance_class is BoxRegions else box_and_sphere
+        return lambda primitives, region, i, prim, scratch: test(
+            *read_box(primitives.points, prim), *_numbers_of(region, i)
         )
     if kind is Instanced:
         return _decide_instanced
-    return (DECIDE_BOXES if kind is Boxes else DECIDE)[region.instance_class]
+    return _decide_triangle(primitives, region, i, prim, scratch)

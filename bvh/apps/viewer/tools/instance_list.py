@@ -1,7 +1,5 @@
 """List of a scene's instances on the page: names, a search, eyes that hide, and one to frame."""
 
-from __future__ import annotations
-
 import html
 from typing import Any
 
@@ -43,6 +41,7 @@ class InstanceList:
 
 
 def _rows(numbers: list[int], names: list[str | None], hidden: set[int], count: int) -> str:
+    """Return the list as HTML: ids and names of some of `count` instances; `hidden` are ids."""
     rows = "".join(
         f'<div class="bvh-row" data-id="{number}" style="{_ROW}'
         f'{";opacity:0.5" if number in hidden else ""}">'

@@ -67,18 +67,20 @@ class Marks:
             before[name].remove()
 
     def clear(self, *names: str) -> None:
+        """Remove the marks of these names, as far as there are any."""
         for name in names:
             handle = self._shown.pop(name, None)
             if handle is not None:
                 handle.remove()
 
     def set_visible(self, visible: bool, *names: str) -> None:
+        """Show or hide the marks of these names."""
         for name in names:
             if name in self._shown:
                 self._shown[name].visible = visible
 
     def placed(self, marked: Marked, local: Floats) -> Floats:
-        """Return points of a marked leaf, shape (..., 3), in page coordinates."""
+        """Return points (..., 3) of the tree of a marked leaf in page coordinates."""
         world = moved(np.ascontiguousarray(local.reshape(-1, 3)), marked.matrix)
         return self._to_page(world).reshape(local.shape)
 
@@ -147,6 +149,7 @@ class Marks:
         )
 
     def _to_page(self, point: Floats) -> Floats:
+        """Return a point of the world in page coordinates."""
         return point if self._frame is None else self._frame().to_page(point)
 
     def _lifted(self, points: Floats, eye: Floats | None) -> Floats:

@@ -1,7 +1,5 @@
 """Measuring: the distance between the last two picks, or between their instances."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Events of a page that viser does not report: taps, regions, keys, lists, colour schemes."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -22,27 +20,25 @@ class PageEvents:
     def __init__(self, gui: Any, handlers: Mapping[str, Handler]) -> None:
         gui.add_html('<span id="bvh-events"></span>')
         self._field = gui.add_text("Events", "")
-        self._seen, self._handlers, self._one_by_one = -1, handlers, threading.Lock()
-        self._field.on_update(lambda _: self._read())
-
-    def _read(self) -> None:
-        # viser calls handlers in several threads, but events must be handled in order.
-        with self._one_by_one:
-            self._handle()
+        # The number of the last event that was handled.
+        self._seen, self._handlers, self._lock = -1, handlers, threading.Lock()
+        self._field.on_update(lambda _: self._handle())
 
     def _handle(self) -> None:
         """Handle the new events in the field; ignore a text that is not a list of events."""
-        try:
-            events = json.loads(self._field.value)
-            fresh = [event for event in events if event["n"] > self._seen]
-        except (ValueError, TypeError, KeyError):
-            # Any client of the server may write anything into the field.
-            return
-        for event in fresh:
-            self._seen = event["n"]
-            handler = self._handlers.get(event.get("kind"))
-            if handler is not None:
-                handler(event)
+        # viser calls this in several threads, but events must be handled in order.
+        with self._lock:
+            try:
+                events = json.loads(self._field.value)
+                new = [event for event in events if event["n"] > self._seen]
+            except (ValueError, TypeError, KeyError):
+                # Any client of the server may write anything into the field.
+                return
+            for event in new:
+                self._seen = event["n"]
+                handler = self._handlers.get(event.get("kind"))
+                if handler is not None:
+                    handler(event)
 
 
 def copying(text: str) -> str:

@@ -1,7 +1,5 @@
 """Sectioning: a plane, one side of which the page draws, with caps on what is cut."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -103,74 +101,77 @@ class Sectioning:
 def cut_by(
     plane: tuple[Floats, float] | None, parts: list[DrawnMesh], frame: PageFrame
 ) -> CutDrawing:
-    """Return the parts of copies below a plane, (normal, offset) in the world, and caps of cuts."""
+    """Return what is below a plane, (normal, offset) in the world, and the caps of what is cut."""
     caps, curves = [np.empty((0, 3, 3))], [np.empty((0, 2, 3))]
     if plane is None:
         return CutDrawing(parts, caps[0], curves[0])
     normal, offset = plane
     # The plane's offset in page coordinates.
-    level, shown = (offset - float(normal @ frame.centre)) * frame.scale, []
+    level = (offset - float(normal @ frame.centre)) * frame.scale
+    below: list[DrawnMesh] = []
     cut = 0
     for part in parts:
         # The heights of box corners decide: a copy is cut even if only its box is crossed.
-        box = part.vertices[part.faces].reshape(-1, 3)
-        whole = part._replace(vertices=corners_of(np.stack([box.min(0), box.max(0)])[None])[0])
-        heights = np.array([placed(whole, k) for k in range(len(part.places))]) @ normal - level
+        used = part.vertices[part.faces].reshape(-1, 3)
+        box = part._replace(vertices=corners_of(np.stack([used.min(0), used.max(0)])[None])[0])
+        heights = np.array([placed(box, k) for k in range(len(part.places))]) @ normal - level
         inside = heights.max(axis=1) <= 0.0
         crossed = ~inside & (heights.min(axis=1) < 0.0)
         # Parts with a material, or too many copies, are drawn without being cut.
         if part.glb is not None or cut + crossed.sum() > MAX_CUT:
             inside, crossed = inside | crossed, crossed & False
         if inside.any():
-            shown.append(of_copies(part, np.flatnonzero(inside)))
+            below.append(of_copies(part, np.flatnonzero(inside)))
         for k in np.flatnonzero(crossed).tolist():
             cut += 1
-            whole_points = placed(part, k)
-            section: Any = sections_by(
-                whole_points, part.faces.astype(np.int32), [*normal, -level], None
-            )
+            uncut = placed(part, k)
+            section: Any = sections_by(uncut, part.faces.astype(np.int32), [*normal, -level], None)
             caps.append(filled(section))
             curves.append(section.segments)
-            points, faces = clipped(whole_points, part.faces, normal, level)
-            shown.append(part._replace(
+            points, faces = clipped(uncut, part.faces, normal, level)
+            below.append(part._replace(
                 key=(part.key[0], -2 - k), maps=part.maps[k : k + 1].copy(), vertices=points,
                 faces=faces, turns=np.eye(1, 4), places=np.zeros((1, 3)), scales=np.ones((1, 3)),
                 colours=part.colours[k : k + 1],
             ))  # fmt: skip
-    return CutDrawing(shown, np.concatenate(caps), np.concatenate(curves))
+    return CutDrawing(below, np.concatenate(caps), np.concatenate(curves))
 
 
 def filled(section: Section) -> Floats:
     """Return triangles (n, 3, 3) that fill the loops of a section, but for holes.
 
-    They are the halves of trapezoids between the heights of the ends of segments, which are
-    rounded: every other stretch of a line across the section is inside.
+    They are the halves of trapezoids between the heights, in the plane, at which segments end.
+    Heights are rounded; every other stretch of a level line across the section is inside.
     """
     if not section.loops:
         return np.empty((0, 3, 3))
     lines = [line @ section.axes.T for line in section.loops]
+    # Segments (n, 2, 2) in the plane, each upward.
     ends = np.concatenate([np.stack([line[:-1], line[1:]], axis=1) for line in lines])
     low, size = ends[..., 1].min(), np.ptp(ends[..., 1])
     steps = np.rint((ends[..., 1] - low) * (STEPS / (size or 1.0))).astype(np.int64)
-    rising = (np.arange(len(ends))[:, None], np.argsort(steps, axis=1))
-    ends, steps = ends[rising], steps[rising]
+    upward = (np.arange(len(ends))[:, None], np.argsort(steps, axis=1))
+    ends, steps = ends[upward], steps[upward]
     levels, rows = np.unique(steps, return_inverse=True)
     first, last = rows.reshape(-1, 2).T
-    # One row for each segment and each stretch between levels that it passes.
-    each = np.repeat(np.arange(len(ends)), last - first)
-    row = np.arange(len(each)) - np.repeat(np.cumsum(last - first) - last, last - first)
-    share = (levels[[row, row + 1]] - steps[each, 0]) / (steps[each, 1] - steps[each, 0])
-    x = ends[each, 0, 0] + share * (ends[each, 1, 0] - ends[each, 0, 0])
+    # A side of a trapezoid for each segment and each level, `row`, from which it goes to the next.
+    segment = np.repeat(np.arange(len(ends)), last - first)
+    row = np.arange(len(segment)) - np.repeat(np.cumsum(last - first) - last, last - first)
+    start, end = steps[segment].T
+    share = (levels[[row, row + 1]] - start) / (end - start)
+    x = ends[segment, 0, 0] + share * (ends[segment, 1, 0] - ends[segment, 0, 0])
+    # Sides of the same stretch from left to right: each two are those of a trapezoid.
     order = np.lexsort([x.sum(axis=0), row])
     x, y = x[:, order], low + levels[[row[order], row[order] + 1]] * (size / STEPS)
-    corners = np.stack([x, y], axis=2)
-    a, b, c, d = corners[0, ::2], corners[0, 1::2], corners[1, 1::2], corners[1, ::2]
+    lower, upper = np.stack([x, y], axis=2)
+    a, b, c, d = lower[::2], lower[1::2], upper[1::2], upper[::2]
     flat = np.stack([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)], axis=1)
     n = section.plane[:3]
     return np.asarray(flat.reshape(-1, 3, 2) @ section.axes - section.plane[3] / (n @ n) * n)
 
 
 def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
+    """Return some of the copies of a mesh."""
     if len(which) == len(part.places):
         return part
     return part._replace(
@@ -188,7 +189,7 @@ def placed(part: DrawnMesh, copy: int) -> Floats:
 
 
 def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:
-    """Return the part of triangles at n.p <= level: its vertices and faces."""
+    """Return vertices and faces of the part of triangles in which n.p <= level, for normal n."""
     from trimesh.intersections import slice_faces_plane
 
     cut: Any = slice_faces_plane  # The function has no types.

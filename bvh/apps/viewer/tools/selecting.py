@@ -1,7 +1,5 @@
 """Selecting: faces, vertices and instances in rectangles and lassos, added up and exported."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -49,6 +47,7 @@ class Selecting:
         buttons.on_click(lambda _: self._export(buttons.value))
 
     def _choose(self) -> None:
+        """Make dragging use the tool that is chosen."""
         self._script.content = readouts.dragging(TOOLS[self._tool.value])
 
     def select(self, polygon: Floats, mode: str = "") -> None:
@@ -77,13 +76,14 @@ class Selecting:
             self._show(found, seconds, camera)
 
     def clear(self) -> None:
+        """Forget the selection, and remove its marks."""
         self.found, self._marked = None, []
         self._text.content = readouts.selected(None, 0.0, 0)
         self._session.marks.clear("selection")
 
     def follow(self, camera: Camera) -> None:
         """Move the marks with their instances; remove marks of removed instances."""
-        now = [self._session.found(each) for each in self._marked]
+        now = [self._session.refreshed(each) for each in self._marked]
         if any(new is not old for new, old in zip(now, self._marked, strict=True)):
             self._marked = [each for each in now if each is not None]
             if sum(len(each.ids) for each in self._marked) > MAX_MOVED:
@@ -124,6 +124,7 @@ class Selecting:
         )
 
     def _export(self, how: str) -> None:
+        """Do what a button says: copy or save the selection as JSON, or clear it."""
         if how == "Clear":
             with self._session.updated_scene():
                 self.clear()
@@ -144,6 +145,7 @@ def combined(old: Selection, new: Selection, adds: bool) -> Selection:
         if leaf in before and leaf in given:
             join = np.union1d if adds else np.setdiff1d
             ids = join(ids, given[leaf][2])
+            # Leaves of which nothing is left are dropped.
             if not adds and not len(ids):
                 continue
         result[leaf] = instance, name, ids

@@ -1,7 +1,5 @@
 """Views of a page: camera positions, ground and axes, and pictures."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Collection
 from typing import Any
@@ -63,9 +61,9 @@ class Views:
             opening = NARROW if self._parallel.value else WIDE
             size = max(now.width, 1), max(now.height, 1)
             framed = Camera.framing(shown, along, self._up, opening, *size, fill=FILL)
-            self._stand(framed.eye, shown.mean(axis=0), opening)
+            self._set_camera(framed.eye, shown.mean(axis=0), opening)
 
-    def _stand(self, eye: Floats, target: Floats, opening: float) -> None:
+    def _set_camera(self, eye: Floats, target: Floats, opening: float) -> None:
         """Set the page's camera; `opening` is the vertical field of view in degrees."""
         camera = self._session.client.camera
         with self._session.client.atomic():
@@ -81,7 +79,7 @@ class Views:
         opening = NARROW if self._parallel.value else WIDE
         target = np.asarray(camera.look_at)
         scale = np.tan(0.5 * camera.fov) / np.tan(0.5 * np.radians(opening))
-        self._stand(target + scale * (np.asarray(camera.position) - target), target, opening)
+        self._set_camera(target + scale * (np.asarray(camera.position) - target), target, opening)
 
     def ground(self, without: Collection[int] = ()) -> None:
         """Show the shadow of the scene without some instances: those that may move."""
@@ -89,6 +87,7 @@ class Views:
         self._shadow.value = True
 
     def draw_shadow(self) -> None:
+        """Draw the shadow below the scene, if it is chosen, in place of the one before."""
         session, scene = self._session, self._session.client.scene
         if scene.get_handle_by_name(SHADOW):
             scene.remove_by_name(SHADOW)
@@ -124,6 +123,7 @@ class Views:
         scene.add_frame("/axes", axes_length=0.4, axes_radius=0.008, position=bounds[0])
 
     def _save(self) -> None:
+        """Send the client a picture of its view, as a file to save."""
         from PIL import Image
 
         camera, client = self._session.client.camera, self._session.client

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bvh.runtime.arguments import grouped
 
-# The scripts, and what each tells of its picture.
+# The scripts, and the result of each in words.
 SCRIPTS = {
     "leaks": "rays lost: {}",
     "thickness": "walls are from {thinnest:.1f} to {thickest:.1f} mm thick",
@@ -32,12 +32,12 @@ def home(name: str) -> str:
     return f"bvh.docs.programs.{'' if name in BESIDE else 'gallery.'}{name}"
 
 
-def told(name: str, found: dict[str, float] | list[int]) -> str:
-    """Return what a script found, in words."""
-    if isinstance(found, list):
-        return SCRIPTS[name].format(*map(grouped, found))
-    each = ", ".join(f"{key} {value:.3g}" for key, value in found.items() if key != "pick")
-    return SCRIPTS[name].format(each, **found)
+def in_words(name: str, result: dict[str, float] | list[int]) -> str:
+    """Return the result of the script `name` in words."""
+    if isinstance(result, list):
+        return SCRIPTS[name].format(*map(grouped, result))
+    each = ", ".join(f"{key} {value:.3g}" for key, value in result.items() if key != "pick")
+    return SCRIPTS[name].format(each, **result)
 
 
 if __name__ == "__main__":
@@ -53,5 +53,5 @@ if __name__ == "__main__":
             parser.error(f"NAME must be some of {names}; got {name!r}")
     given.folder.mkdir(parents=True, exist_ok=True)
     for name in given.names or SCRIPTS:
-        found = import_module(home(name)).main(given.folder / f"{name}.webp")
-        print(f"{name}: {told(name, found)}")
+        result = import_module(home(name)).main(given.folder / f"{name}.webp")
+        print(f"{name}: {in_words(name, result)}")

@@ -1,7 +1,7 @@
-"""All hits of each ray, or the first few, in order; or how many there are.
+"""All hits of each ray, or the first few, sorted by (t, id); or how many there are.
 
-The hits of a block are grouped by ray, t, u and v of several hits are computed side by side, and
-the hits of each ray are sorted by t and id.
+The hits of a block are grouped by ray, their details are computed side by side, and the hits of
+each ray are sorted, without those that are repeated because a primitive is in several leaves.
 """
 
 from typing import NamedTuple
@@ -17,47 +17,47 @@ from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.every_hit.visits import visit_all
 from bvh.traversal.rays.hit_details import Columns, finish_pairs, write_details
 from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
-from bvh.traversal.rays.ray_batch import first_of, pick_rays
+from bvh.traversal.rays.ray_batch import Context, first_of, pick_rays
 from bvh.traversal.rays.ray_setup import set_up_block
-from bvh.traversal.rays.single_rays import trace_all
+from bvh.traversal.rays.single_rays import trace
 from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import Instanced, primitives_class
 
-# Numbers of `state`: the next block, the hits written so far, and those of the last block, written
-# or not.
+# Places in `state`: the next block, the hits written so far, and the hits of the last block,
+# written or not.
 NEXT, FILLED, SIZE = range(3)
 
-# Shorter lists are sorted by insertion.
+# Lists of hits up to this length are sorted by insertion.
 SHORT = 24
 
 
 class Pairs(NamedTuple):
     """Scratch for the hits of a block, ray by ray; pointers inside kernels."""
 
-    which: NDArray[np.int64]  # the ray's number in the batch
-    columns: Columns
-    order: NDArray[np.int64]  # positions of the hits, sorted ray by ray
-    starts: NDArray[np.int64]  # where each ray's hits begin
+    which: NDArray[np.int64]  # numbers of rays in the batch
+    columns: Columns  # details of the hits
+    order: NDArray[np.int64]  # rows of the hits, sorted within each ray
+    starts: NDArray[np.int64]  # the row at which the hits of each ray begin, and the end
 
 
 class Wanted(NamedTuple):
     """Options of a query: which hits to return, and in which form."""
 
-    accept: object  # a filter that the goal has not called yet, and its data
-    data: object
+    accept: object  # a filter that the goal has not called, as in `FirstGoal`
+    data: object  # of the filter
     max_hits: int  # of a ray
-    listed: bool  # without it only the goal's counts are returned
+    listed: bool  # if not, only the goal's counts are returned
     solved: bool  # compute t, u and v, for the hits written or for a filter
     kept: bool  # write the hits to `out`, not only their number to `counts`
 
 
 class Gathered(NamedTuple):
-    """Where `gather_hits` writes; pointers and sizes inside kernels."""
+    """Scratch and results of `gather_hits`."""
 
-    pairs: Pairs
-    out: Columns
+    pairs: Pairs  # scratch
+    out: Columns  # the hits of all rays
     counts: NDArray[np.int64]  # hits of each ray of the batch
-    state: NDArray[np.int64]
+    state: NDArray[np.int64]  # NEXT, FILLED, SIZE
 
 
 def new_columns(capacity: int, ids: DTypeLike) -> Columns:
@@ -84,9 +84,11 @@ def _wanted_pointers(arrays):
 def gather_hits(
     tree_row, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
 ):
-    """Find the hits of the rays in the blocks begin..end of an order: the rays as they come."""
-    # Stops before a block whose hits do not fit; `gathered.state` has that block, and the number of
-    # its hits. The goal is an `AllGoal` or a `FirstGoal`.
+    """Find the hits of the rays in the blocks begin..end of an order that is not sorted.
+
+    The goal is an `AllGoal` or a `FirstGoal`, `gathered` a `Gathered`. Stops before a block whose
+    hits do not fit into memory: `gathered.state` has that block, and the number of its hits.
+    """
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
@@ -130,8 +132,11 @@ def gather_hits(
 
 
 @inlined
-def _pick(primitives, wanted, pairs, i, out, at):
-    """Return how many hits of ray i pass the filter; if kept, write them sorted, from row `at`."""
+def _pick(primitives, wanted, pairs, i, out, row):
+    """Return how many hits of ray i of a block pass the filter, up to `max_hits`.
+
+    If `wanted.kept`, they are written to `out`, sorted, from row `row` on.
+    """
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
     for j in range(first, last):
@@ -150,8 +155,8 @@ def _pick(primitives, wanted, pairs, i, out, at):
         if not accepts(accept, primitives, peek(pairs.which, h), prim, t, u, v, data):
             continue
         if wanted.kept:
-            poke(out.prim_id, at + count, prim)
-            write_details(out, at + count, (t, u, v, peek(hits.front, h)))
+            poke(out.prim_id, row + count, prim)
+            write_details(out, row + count, (t, u, v, peek(hits.front, h)))
         count += 1
         if count == wanted.max_hits:
             break
@@ -160,14 +165,14 @@ def _pick(primitives, wanted, pairs, i, out, at):
 
 @inlined
 def _before(t, prims, a, b):
-    """Return whether hit a is sorted before hit b."""
+    """Return whether the hit in row a comes before that in row b, by (t, id)."""
     p, q = peek(t, a), peek(t, b)
     return p < q or (p == q and peek(prims, a) < peek(prims, b))
 
 
 @kernel
 def _sort(t, prims, order, first, last):
-    """Sort hits by t and id: by insertion, or in a heap where they are many."""
+    """Sort the rows order[first:last] by (t, id) of their hits; long lists in a heap."""
     if last - first <= SHORT:
         for j in range(first + 1, last):
             h = peek(order, j)
@@ -189,7 +194,7 @@ def _sort(t, prims, order, first, last):
 
 @inlined
 def _sift(t, prims, order, first, root, n):
-    """Sift a hit down in a heap of n whose largest is on top."""
+    """Sift the row at `root` down in the heap order[first : first + n], its last hit on top."""
     h = peek(order, first + root)
     while 2 * root + 1 < n:
         child = 2 * root + 1
@@ -206,26 +211,25 @@ def _sift(t, prims, order, first, root, n):
 
 @by_type()
 def find_hits(tree, rays, scratch, count, goal):
-    """Find the hits of a goal for the rays `scratch.active[:count]` of a block."""
+    """Find the hits for a goal of the rays `scratch.active[:count]`: all active ones of a block."""
     if goal.instance_class is AllGoal and primitives_class(tree) is not Instanced:
         return lambda tree, rays, scratch, count, goal: visit_all(tree, rays, scratch.block, goal)
-    return lambda tree, rays, scratch, count, goal: trace_all(
-        tree, rays, scratch.block, scratch.slots.memory, scratch.active, count, goal
+    return lambda tree, rays, scratch, count, goal: trace(
+        Context(tree, rays, scratch.block), scratch.slots.memory, scratch.active, count, goal
     )
 
 
 @by_type(inline=True)
 def goal_count(goal, i):
-    """Return how many hits of ray i of the block a goal has."""
+    """Return the count of a goal for ray i of the block: its hits, or the sum of their weights."""
     if goal.instance_class is AllGoal:
         return lambda goal, i: peek(goal.found.counts, i)
     return lambda goal, i: peek(goal.nearest.counts, i)
 
 
 def _found_by_ray(goal, block, size, pairs):
-    """Sort the hits found in a block by ray, into `pairs`."""
     found, starts = goal.found, pairs.starts
-    # A counting sort: set `starts` to where each ray's hits end, then fill from there downwards.
+    # A counting sort: set `starts` to where the hits of each ray end, then fill downwards.
     end = np.int64(0)
     for i in range(size):
         end += peek(found.counts, i)
@@ -233,26 +237,27 @@ def _found_by_ray(goal, block, size, pairs):
     poke(starts, size, end)
     for j in range(end - 1, -1, -1):
         i = peek(found.rays, j)
-        at = peek(starts, i) - 1
-        poke(starts, i, at)
-        poke(pairs.which, at, peek(block.which, i))
-        poke(pairs.columns.prim_id, at, peek(found.prims, j))
+        row = peek(starts, i) - 1
+        poke(starts, i, row)
+        poke(pairs.which, row, peek(block.which, i))
+        poke(pairs.columns.prim_id, row, peek(found.prims, j))
 
 
 def _nearest_by_ray(goal, block, size, pairs):
-    """Copy the nearest hits of each of the `size` rays of a block to `pairs`, ray by ray."""
-    nearest = goal.nearest
-    at = np.int64(0)
+    nearest, row = goal.nearest, np.int64(0)
     for i in range(size):
-        poke(pairs.starts, i, at)
+        poke(pairs.starts, i, row)
         for j in range(peek(nearest.counts, i)):
-            poke(pairs.which, at, peek(block.which, i))
-            poke(pairs.columns.prim_id, at, peek(nearest.prims, i * goal.max_hits + j))
-            at += 1
-    poke(pairs.starts, size, at)
+            poke(pairs.which, row, peek(block.which, i))
+            poke(pairs.columns.prim_id, row, peek(nearest.prims, i * goal.max_hits + j))
+            row += 1
+    poke(pairs.starts, size, row)
 
 
 @by_type()
 def by_ray(goal, block, size, pairs):
-    """Write a goal's hits to `pairs`, those of each ray side by side, and where they start."""
+    """Write the hits of a goal for the `size` rays of a block to `pairs`, ray by ray.
+
+    Sets `which`, `starts` and the primitives.
+    """
     return _found_by_ray if goal.instance_class is AllGoal else _nearest_by_ray

@@ -12,7 +12,7 @@ from bvh.tree.shapes import KINDS
 
 @by_type()
 def _interval(primitives, prim, o, d):
-    """Return (hit, near, far) of the line of a ray in a sphere or capsule."""
+    """Return (hit, near, far): the t where the line of a ray enters and leaves a round shape."""
     if primitives.instance_class is Instanced:
         return lambda primitives, prim, o, d: instanced_round(primitives, prim, o, d)
     interval = KINDS[primitives.instance_class].interval
@@ -21,7 +21,10 @@ def _interval(primitives, prim, o, d):
 
 @entry
 def find_far_ends(tree_row, ray_arrays, which, prims, far):
-    """Write where the rays `which` leave the shapes `prims`, NaN where that is beyond the ray."""
+    """Write the t where the rays numbered `which` leave the shapes `prims`; NaN beyond t_max.
+
+    All of `which`, `prims` and `far` are (n,); each ray must hit its shape.
+    """
     tree, rays, out = as_pointers(tree_row), as_pointers(ray_arrays), pointer(far)
     for i in range(len(which)):
         o, d, _, t_max = read_ray(rays, peek(pointer(which), i))

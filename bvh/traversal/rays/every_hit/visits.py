@@ -1,10 +1,10 @@
 """Visits: pairs of a ray and a node, or leaf, that it enters, for goals that need all hits.
 
-A ray that looks for all of its hits enters every box that it meets, in whatever order: no sorting
-of children, no distances on a stack, no ray that must wait for its last hit. The rays of a block
-that share an octant have one stack, of visits to come. Many are taken from its top at a time: those
-of nodes add visits of the children that the ray enters, without a branch, and those of leaves wait
-in a queue until there are many.
+A ray that looks for all of its hits enters every box that it meets, in any order: children are not
+sorted, no distances are stored, and no ray must wait for its last hit. The rays of a block that
+share an octant have one stack of visits. Many are taken from its top at a time: those of nodes add
+visits of the children that the ray enters, without a branch, and those of leaves wait in a queue
+until there are many.
 
 The stack. Visits are taken from its top and replaced by those of their children, in the same order,
 so that depth never falls towards the top. When a visit at some depth is taken, all deeper ones are
@@ -41,7 +41,8 @@ from bvh.tree.wide_nodes import all_planes, child_codes, first_row, leaf_rows, n
 
 F = np.float32
 
-# Visits that are taken at a time: enough to hide the latency of memory.
+# Visits that are taken at a time: enough to hide the latency of memory. More depths than a tree
+# has. Visits of leaves are made once there are more than LEAVES.
 TAKEN = 64
 DEPTHS = 70
 LEAVES = 512
@@ -52,13 +53,13 @@ LINE, PLANES_AND_CODES, PREFETCHED, AHEAD = 16, 7 * WIDTH, 128, 4
 
 
 class Visits(NamedTuple):
-    """Scratch of visits to come; pointers inside kernels."""
+    """Scratch: codes of nodes and leaves, and the lane indices of rays that visit them."""
 
-    codes: NDArray[np.int32]  # the stack: codes of nodes or leaves, lane indices of rays
+    codes: NDArray[np.int32]  # the stack
     rays: NDArray[np.int32]
-    node_codes: NDArray[np.int32]  # visits of nodes, just taken from it
+    node_codes: NDArray[np.int32]  # visits of nodes, just taken from the stack
     node_rays: NDArray[np.int32]
-    leaf_codes: NDArray[np.int32]  # visits of leaves, a queue
+    leaf_codes: NDArray[np.int32]  # the queue of visits of leaves
     leaf_rays: NDArray[np.int32]
 
 
@@ -72,38 +73,42 @@ def new_visits() -> Visits:
 @inlined
 def _set_limits(lanes):
     """Make SURE_LOW and SURE_HIGH of a block's rays limits of certain hits (see above)."""
-    for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
-        slack, none = blocks.slacks(lanes, at, WIDTH), simd.splat(F(INF), WIDTH)
-        low, high = blocks.sure_lows(lanes, at, WIDTH), blocks.sure_highs(lanes, at, WIDTH)
-        first, last = blocks.lows(lanes, at, WIDTH), blocks.ends(lanes, at, WIDTH)
-        blocks.set_sure_low(lanes, at, simd.select(low > first, low + slack, -none))
-        blocks.set_sure_high(lanes, at, simd.select(high < last, high - slack, none))
+    for r in range(0, BLOCK // WIDTH * GROUP, GROUP):
+        slack, infinite = blocks.slacks(lanes, r, WIDTH), simd.splat(F(INF), WIDTH)
+        low, high = blocks.sure_lows(lanes, r, WIDTH), blocks.sure_highs(lanes, r, WIDTH)
+        first, last = blocks.lows(lanes, r, WIDTH), blocks.ends(lanes, r, WIDTH)
+        blocks.set_sure_low(lanes, r, simd.select(low > first, low + slack, -infinite))
+        blocks.set_sure_high(lanes, r, simd.select(high < last, high - slack, infinite))
 
 
 @inlined
 def _filter(primitives, groups, group, lanes, r):
-    """Return which triangles of a group a ray may hit, surely hits, sees from behind, as bits."""
+    """Return (bits, certain, back) of the ray at r and a triangle group, bits of its lanes.
+
+    They are those of triangles that the ray may hit, that it surely hits, and whose backs it meets.
+    """
     ray = blocks.numbers_of(lanes, r)
-    found = filter_ray(primitives, load_group(groups, group), ray, blocks.end(lanes, r))
-    t, size, margin = found.numerator, abs(found.den), found.margin
-    within = (t >= simd.fma(ray_numbers.sure_low(ray), size, margin)) & (
-        t <= simd.fma(ray_numbers.sure_high(ray), size, -margin)
+    bits, passes, den, numerator, margin = filter_ray(
+        primitives, load_group(groups, group), ray, blocks.end(lanes, r)
     )
-    certain = found.bits & found.passes & np.int64(simd.mask_bits(within))
-    return found.bits, certain, np.int64(simd.mask_bits(found.den > F(0.0)))
+    size = abs(den)
+    within = (numerator >= simd.fma(ray_numbers.sure_low(ray), size, margin)) & (
+        numerator <= simd.fma(ray_numbers.sure_high(ray), size, -margin)
+    )
+    certain = bits & passes & np.int64(simd.mask_bits(within))
+    return bits, certain, np.int64(simd.mask_bits(den > F(0.0)))
 
 
 @kernel
 def _test_triangles(primitives, context, visits, queued, goal):
-    """Test the queued pairs of a ray and a leaf of triangles; append or count the hits."""
     stay_outlined()
     tree, rays, block = context
     context_ref = refer(context)
     lanes, groups, counts = block.lanes, tree.groups, goal.found.counts
     for i in range(queued):
-        later = group_at(first_row(np.int64(simd.peek(visits.leaf_codes, i + AHEAD))))
+        ahead = group_at(first_row(np.int64(simd.peek(visits.leaf_codes, i + AHEAD))))
         for k in range(0, min(GROUP_SIZE, PREFETCHED), LINE):
-            simd.prefetch_address(simd.address(groups, later + k))
+            simd.prefetch_address(simd.address(groups, ahead + k))
         r = np.int64(simd.peek(visits.leaf_rays, i))
         first, count = leaf_rows(np.int64(simd.peek(visits.leaf_codes, i)))
         for group in range(first, first + count):
@@ -116,6 +121,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
                 bits ^= culled
                 certain ^= culled
             if not goal.listed:
+                # Count certain hits; if sided, those from the back less those from the front.
                 number, weight = ray_number(r), simd.popcount(certain)
                 if goal.sided:
                     weight = 2 * simd.popcount(certain & back) - weight
@@ -135,7 +141,6 @@ def _test_triangles(primitives, context, visits, queued, goal):
 
 @kernel
 def _test_others(primitives, context, visits, queued, goal):
-    """Test the queued pairs of a ray and a leaf of other primitives; append the hits."""
     stay_outlined()
     tree, context_ref = context.tree, refer(context)
     for i in range(queued):
@@ -150,15 +155,20 @@ def _test_others(primitives, context, visits, queued, goal):
 
 @by_type()
 def _test_leaves(primitives, context, visits, queued, goal):
-    """Test the rays of queued visits against the primitives of their leaves."""
+    """Test the rays of the queued visits against the primitives of their leaves.
+
+    Hits are appended to the goal, an `AllGoal`, or counted.
+    """
     in_groups = primitives.instance_class is Triangles
     return (_test_triangles if in_groups else _test_others).py_func
 
 
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
-    """Take visits, of rays of one octant, until the stack, `top` high at first, is empty."""
-    # `queued`, returned updated, is the number of visits of leaves that wait.
+    """Make all visits on the stack, of rays of one octant; `top` is its height.
+
+    `queued`, returned updated, is the number of visits of leaves that wait.
+    """
     stay_outlined()
     tree, _, block = context
     lanes, nodes = block.lanes, tree.blocks
@@ -168,26 +178,26 @@ def _visit(context, visits, top, octant, queued, goal):
         # Divide visits from the top into those of nodes and of leaves.
         taken = min(top, TAKEN)
         top -= taken
-        listed = np.int64(0)
+        at_nodes = np.int64(0)
         for j in range(0, taken, WIDTH):
             codes = simd.load(visits.codes, top + j, WIDTH)
             rays = simd.load(visits.rays, top + j, WIDTH)
-            every = (np.int64(1) << min(taken - j, WIDTH)) - 1
-            inner = np.int64(simd.mask_bits(codes >= np.int32(0))) & every
+            used = (np.int64(1) << min(taken - j, WIDTH)) - 1
+            inner = np.int64(simd.mask_bits(codes >= np.int32(0))) & used
             order = simd.compress_order(inner)
-            simd.store(visits.node_codes, listed, simd.permute(codes, order))
-            simd.store(visits.node_rays, listed, simd.permute(rays, order))
-            listed += simd.popcount(inner)
-            order = simd.compress_order(every ^ inner)
+            simd.store(visits.node_codes, at_nodes, simd.permute(codes, order))
+            simd.store(visits.node_rays, at_nodes, simd.permute(rays, order))
+            at_nodes += simd.popcount(inner)
+            order = simd.compress_order(used ^ inner)
             simd.store(visits.leaf_codes, queued, simd.permute(codes, order))
             simd.store(visits.leaf_rays, queued, simd.permute(rays, order))
-            queued += simd.popcount(every ^ inner)
-        for i in range(listed):
-            later = node_at(np.int64(simd.peek(visits.node_codes, i)))
+            queued += simd.popcount(used ^ inner)
+        for i in range(at_nodes):
+            at = node_at(np.int64(simd.peek(visits.node_codes, i)))
             for k in range(0, min(PLANES_AND_CODES, 4 * LINE), LINE):
-                simd.prefetch_address(simd.address(nodes, later + k))
+                simd.prefetch_address(simd.address(nodes, at + k))
         # Push visits of the children that rays enter.
-        for i in range(listed):
+        for i in range(at_nodes):
             at = node_at(np.int64(simd.peek(visits.node_codes, i)))
             r = simd.peek(visits.node_rays, i)
             ray, end = blocks.numbers_of(lanes, np.int64(r)), blocks.end(lanes, np.int64(r))
@@ -205,19 +215,19 @@ def _visit(context, visits, top, octant, queued, goal):
 
 @kernel
 def visit_all(tree, rays, block, goal):
-    """Find all hits of the rays of a block in a tree that is not a scene."""
+    """Find all hits of the active rays of a block in a tree, not in a scene, for an `AllGoal`."""
     context, lanes, visits = Context(tree, rays, block), block.lanes, goal.visits
     _set_limits(lanes)
     queued = np.int64(0)
     for octant in range(OCTANTS):
         top = np.int64(0)
-        for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
-            octants = blocks.octants(lanes, at, WIDTH) & np.int32(OCTANTS - 1)
-            active = blocks.ends(lanes, at, WIDTH) > F(-INF)
+        for r in range(0, BLOCK // WIDTH * GROUP, GROUP):
+            octants = blocks.octants(lanes, r, WIDTH) & np.int32(OCTANTS - 1)
+            active = blocks.ends(lanes, r, WIDTH) > F(-INF)
             bits = np.int64(simd.mask_bits((octants == np.int32(octant)) & active))
             # Begin at the root, whose code is 0.
             simd.store(visits.codes, top, simd.splat(np.int32(0), WIDTH))
-            simd.store(visits.rays, top, simd.compress_order(bits) + np.int32(at))
+            simd.store(visits.rays, top, simd.compress_order(bits) + np.int32(r))
             top += simd.popcount(bits)
         if top > 0:
             queued = _visit(context, visits, top, octant, queued, goal)

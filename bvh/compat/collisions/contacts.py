@@ -1,0 +1,321 @@
+"""Contacts and distances of two meshes, as `trimesh.collision` returns them, and where they are."""
+
+from collections.abc import Callable, Hashable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.transforms import moved
+from bvh.queries.answers.locations import normals_of
+from bvh.queries.hierarchy import BVH
+from bvh.queries.results import ScenePairs
+from bvh.queries.solid_queries import must_bound_a_solid
+from bvh.scene.scene import Scene
+from bvh.scene.scene_view import SceneView
+from bvh.scene.solids.round_instances import RoundInstances, unit_along
+from bvh.scene.table import Instance
+from bvh.surfaces.surface import distances_to_faces
+from bvh.tree.shapes import shape_of
+
+Reals = NDArray[np.float64]
+Names = tuple[Hashable, Hashable]
+Faces = tuple[int, int]
+
+# Kinds of trees that are taken in addition to meshes. Rows of their primitives have the first end
+# of the axis at 6, and end with the second and the radius.
+ROUND = "spheres", "capsules"
+# Pairs of faces at a time, and by what share of their size points may be off a face.
+CHUNK, NEAR = 1 << 14, 2.0**-44
+# By what share of coordinates the crossing of an axis and a face may be off.
+CROSSING = 2.0**-36
+# Parts into which an axis is cut at first, the most that are cut again, and how often.
+PARTS, MOST, HALVINGS = 64, 4096, 40
+
+
+class FacePair:
+    """Base of `ContactData` and `DistanceData`: names of two meshes, and a face of each."""
+
+    def __init__(self, names: Names, faces: Faces) -> None:
+        self.names = set(names)
+        self._faces = dict(zip(names, faces, strict=True))
+
+    def index(self, name: Hashable) -> int:
+        """Return the face of the mesh with a name, as in trimesh; -1 inside a mesh."""
+        return self._faces[name]
+
+
+class ContactData(FacePair):
+    """Two faces that touch, or a mesh that is inside a convex one.
+
+    `names` is the set of the two meshes' names, "__external" for one that is in no manager;
+    `normal`, shape (3,), the unit normal of the first mesh's face, NaN where it has no area, and
+    for a mesh inside another; `point`, shape (3,), the middle of the intersection of the faces, or
+    a vertex of the mesh inside.
+
+    The normal of a sphere or capsule points to the other part; `point` is in the middle between the
+    points of both that are deepest in each other, or where its axis crosses a face.
+
+    Examples
+    --------
+    >>> import trimesh, bvh.compat.trimesh
+    >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+    >>> _ = manager.add_object("box", box)
+    >>> _, [contact, *_] = manager.in_collision_single(box, return_data=True)
+    >>> sorted(contact.names), contact.point.shape, contact.index("box")
+    (['__external', 'box'], (3,), 0)
+    """
+
+    def __init__(
+        self, names: Names, faces: Faces, normal: Reals, point: Reals, depth: Callable[[], float]
+    ) -> None:
+        super().__init__(names, faces)
+        self.normal, self.point, self._depth = normal, point, depth
+
+    @property
+    def depth(self) -> float:
+        """How deep the two meshes penetrate each other, as `BVH.penetration` measures it.
+
+        It is the same for all contacts of two meshes; a ValueError if one has open edges. In
+        trimesh it is fcl's estimate for two faces.
+
+        That of two spheres or capsules is the sum of the radii less the distance of the axes, by
+        doubles; that of one and a mesh its radius less the least signed distance of its axis from
+        the mesh. Inside the mesh that may be too small by 2**-13 of the axis's length.
+        """
+        return self._depth()
+
+    def __repr__(self) -> str:
+        return f"ContactData({self._faces}, at {self.point.tolist()})"
+
+
+class DistanceData(FacePair):
+    """The nearest points of two meshes, and their faces there; `names` as in `ContactData`.
+
+    `distance` is 0 where the meshes touch, or one is inside a convex one.
+
+    Examples
+    --------
+    >>> import trimesh, bvh.compat.trimesh
+    >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+    >>> _ = manager.add_object("box", box)
+    >>> away = trimesh.transformations.translation_matrix([3.0, 0.0, 0.0])
+    >>> _, data = manager.min_distance_single(box, away, return_data=True)
+    >>> data.distance, sorted(data.names), float(data.point("box")[0])
+    (2.0, ['__external', 'box'], 0.5)
+    """
+
+    def __init__(self, names: Names, faces: Faces, points: Reals, distance: float) -> None:
+        super().__init__(names, faces)
+        self._points: dict[Hashable, Reals] = dict(zip(names, points, strict=True))
+        self.distance = distance
+
+    def point(self, name: Hashable) -> Reals:
+        """Return the nearest point of the mesh with a name, (3,), as in trimesh."""
+        return self._points[name]
+
+    def __repr__(self) -> str:
+        return f"DistanceData({self._faces}, distance {self.distance:.6g})"
+
+
+def common_points(first: Reals, second: Reals) -> Reals:
+    """Return the middle (m, 3) of the intersection of each pair of touching triangles (m, 3, 3)."""
+    # Corners of the intersection of two triangles are corners of one of them, crossings of an edge
+    # and the other's plane, or of two edges in one plane. Those on both triangles are averaged.
+    out = np.empty((len(first), 3))
+    for begin in range(0, len(first), CHUNK):
+        rows = slice(begin, begin + CHUNK)
+        out[rows] = _common(first[rows], second[rows])
+    return out
+
+
+def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
+    """Return the results of `common_points`, and for which pairs they are on both triangles."""
+    points = common_points(first, second)
+    around = first - points[:, None], second - points[:, None]
+    size = sum(np.abs(triangles).max(axis=(1, 2)) for triangles in around)
+    # In units of their size, so that nothing overflows.
+    unit = np.where(size > 0.0, size, 1.0)
+    off = [distances_to_faces(np.zeros(3), each / unit[:, None, None]) for each in around]
+    limit = CROSSING * (size + np.abs(second).max(axis=(1, 2)))
+    return points, np.asarray(np.maximum(*off) * unit <= limit)
+
+
+def _common(a: Reals, b: Reals) -> Reals:
+    """Return `common_points` of at most CHUNK pairs."""
+    size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
+    # In units of their size, so that nothing overflows.
+    unit = np.where(size > 0.0, size, 1.0)[:, None, None]
+    origin = a[:, :1]
+    a, b = (a - origin) / unit, (b - origin) / unit
+    edges = [(t[:, i - 1], t[:, i]) for t in (a, b) for i in range(3)]
+    with np.errstate(all="ignore"):
+        corners = [_crossing(*edge, b if k < 3 else a) for k, edge in enumerate(edges)]
+        corners += [_between(*edge, *other) for edge in edges[:3] for other in edges[3:]]
+        corners += [t[:, i] for t in (a, b) for i in range(3)]
+        points = np.nan_to_num(np.stack(corners, axis=1), posinf=0.0, neginf=0.0)
+        off = np.maximum(*(distances_to_faces(points, t[:, None]) for t in (a, b)))
+        near = off <= off.min(axis=1, keepdims=True) + NEAR
+    middle = (points * near[:, :, None]).sum(axis=1) / near.sum(axis=1)[:, None]
+    return np.asarray(middle * unit[:, 0] + origin[:, 0])
+
+
+def _crossing(p: Reals, q: Reals, triangle: Reals) -> Reals:
+    """Return the points (m, 3) of segments p q that are nearest to the planes of triangles."""
+    normal = np.cross(triangle[:, 1] - triangle[:, 0], triangle[:, 2] - triangle[:, 0])
+    above, below = ((normal * (x - triangle[:, 0])).sum(axis=1) for x in (p, q))
+    return _along(p, q, above / (above - below))
+
+
+def _between(p: Reals, q: Reals, r: Reals, s: Reals) -> Reals:
+    """Return the points of segments p q that are nearest to lines r s."""
+    d, e, w = q - p, s - r, p - r
+    dd, de, ee, dw, ew = ((x * y).sum(axis=1) for x, y in ((d, d), (d, e), (e, e), (d, w), (e, w)))
+    return _along(p, q, (de * ew - ee * dw) / (dd * ee - de * de))
+
+
+def _along(p: Reals, q: Reals, share: Reals) -> Reals:
+    """Return the points at shares (m,) of segments from p to q; beyond 0 and 1, their ends."""
+    return p + np.clip(share, 0.0, 1.0)[:, None] * (q - p)
+
+
+def contact_places(
+    view: SceneView, content: SceneView, pairs: ScenePairs
+) -> tuple[Reals, Reals, Reals, NDArray[np.bool_]]:
+    """Return points (m, 3), normals (m, 3) and depths (m,) of pairs of primitives that touch.
+
+    The first of each pair belongs to a leaf of `view`, the second to one of `content`. Depths are
+    NaN where one is a face. The last array says which pairs are not of two faces.
+    """
+    first, second = pairs.leaf.T
+    rounds = view.round_trees[view.tree_of[first]] | content.round_trees[content.tree_of[second]]
+    points, normals = np.empty((2, len(pairs), 3))
+    depths = np.full(len(pairs), np.nan)
+    flat, others = (
+        ScenePairs(pairs.instance_id[rows], pairs.leaf[rows], pairs.prim_id[rows])
+        for rows in (~rounds, rounds)
+    )
+    corners = [_corners(side, flat, k) for k, side in enumerate((view, content))]
+    points[~rounds], normals[~rounds] = common_points(*corners), normals_of(corners[0])
+    points[rounds], normals[rounds], depths[rounds] = _round_places(view, content, others)
+    return points, normals, depths, np.asarray(rounds)
+
+
+def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
+    """Return the corners (m, 3, 3), in the world, of the faces on side 0 or 1 of pairs."""
+    leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
+    corners = np.empty((len(leaf), 3, 3))
+    for k in np.unique(leaf).tolist():
+        rows = leaf == k
+        triangles = view.trees[view.tree_of[k]].primitives
+        local = triangles.points[triangles.faces[prim[rows]]]
+        corners[rows] = moved(local.reshape(-1, 3), view.maps[k]).reshape(-1, 3, 3)
+    return corners
+
+
+def _round_places(
+    view: SceneView, content: SceneView, pairs: ScenePairs
+) -> tuple[Reals, Reals, Reals]:
+    """Return points (m, 3), normals (m, 3) and depths (m,) of pairs that touch.
+
+    The normal of a shape points to the other part. Depths are the sum of the radii less the
+    distance of the axes; NaN beside a face.
+    """
+    rounds = RoundInstances(view, content)
+    points, normals = np.empty((2, len(pairs), 3))
+    depths = np.full(len(pairs), np.nan)
+    for one, other in np.unique(pairs.leaf, axis=0).tolist():
+        rows = np.flatnonzero((pairs.leaf == (one, other)).all(axis=1))
+        found = rounds.pairs_of(one, other, pairs.prim_id[rows].astype(np.int64))
+        both, gaps = (found.first, found.second), found.gaps()
+        # The nearest points of both axes, or of an axis and a face.
+        x, y, radii = gaps[:, 2:5], gaps[:, 5:8], np.stack([some.radii for some in both])
+        faces = [not rounds.is_round(side, leaf) for side, leaf in enumerate((one, other))]
+        axes = both[1].corners if faces[0] else both[0].corners
+        apart = np.array([unit_along(*each) for each in zip(x - y, axes, strict=True)])
+        r, s = radii[:, :, None]
+        points[rows] = 0.5 * (x - r * apart) + 0.5 * (y + s * apart)
+        if any(faces):
+            # Where an axis crosses a face; these are no nearest points of `gaps`.
+            crossings, off = crossed(both[0].corners, both[1].corners)
+            points[rows[off]] = crossings[off]
+        else:
+            depths[rows] = radii.sum(axis=0) - np.linalg.norm(x - y, axis=1)
+        normals[rows] = normals_of(both[0].corners) if faces[0] else -apart
+    return points, normals, depths
+
+
+def depth_in_mesh(
+    tree: BVH, transform: Reals, shapes: BVH, placed: Reals, prims: Iterable[int]
+) -> float:
+    """Return the depth in a closed mesh of the deepest of the shapes `prims`, both transformed.
+
+    This is its radius less the least signed distance of its axis from the mesh, negative if the
+    shape is outside. Of a capsule, the result may be too small by 2**-13 of the axis's length.
+    """
+    must_bound_a_solid("depth", "the mesh", tree)
+    solid = Scene()
+    solid.add(tree, transform)
+    primitives = shapes.arrays.primitives
+    rows = primitives.points[list(prims)]
+    rows = shape_of(primitives).instances(rows, np.ascontiguousarray(placed[:3]))
+    return float(max(row[-1] - _least_distance(solid, row[6:9], row[-4:-1]) for row in rows))
+
+
+def depth_of_meshes(placed: Iterable[tuple[BVH, Reals]]) -> float:
+    """Return the depth of two meshes, each with its transform, in each other: `BVH.penetration`."""
+    one, two = (
+        BVH.from_triangles(moved(tree.vertices, matrix[:3]), tree.faces, warn=False)
+        for tree, matrix in placed
+    )
+    return float(one.penetration(two).depth)
+
+
+def point_inside(solid: Instance, other: Instance, connected: bool) -> Reals | None:
+    """Return a point of an instance that is inside a solid one, in the world; None if none is.
+
+    Their surfaces do not touch, so that one point decides if the other mesh is connected.
+    """
+    if other.child.kind in ROUND:
+        # The lowest points of shapes, which are on their surfaces.
+        rows = other.child.arrays.primitives.points
+        lower_end = np.where(rows[:, [8]] < rows[:, [-2]], rows[:, 6:9], rows[:, -4:-1])
+        points = lower_end - [0.0, 0.0, 1.0] * rows[:, -1:]
+    else:
+        points = other.child.vertices[np.unique(other.child.faces)]
+    points = points[np.isfinite(points).all(axis=1)]
+    points = moved(points[:1] if connected else points, other.transform[:3])
+    alone = Scene()
+    alone.add(solid.child, solid.transform)
+    low, high = alone.bounds
+    points = points[((low <= points) & (points <= high)).all(axis=1)]
+    points = points[alone.contains(points)] if len(points) else points
+    return np.asarray(points[0]) if len(points) else None
+
+
+def _least_distance(solid: Scene, p: Reals, q: Reals) -> float:
+    """Return the least signed distance of points of a segment from p to q from a solid."""
+    # Distances change no faster than positions, so the least of a part is at least half of the sum
+    # at its ends less its length.
+    length, step = float(np.linalg.norm(q - p)), 1.0 / PARTS
+
+    def distances(at: Reals) -> Reals:
+        """Return the signed distances at shares of the segment."""
+        return np.asarray(solid.signed_distance(p + at[:, None] * (q - p)))
+
+    if length == 0.0:
+        return float(distances(np.zeros(1))[0])
+    # The shares at which parts begin, and the distances of their ends.
+    begin = np.linspace(0.0, 1.0, PARTS + 1)
+    ends = distances(begin)
+    best, begin, first, last = float(ends.min()), begin[:-1], ends[:-1], ends[1:]
+    for _ in range(HALVINGS):
+        # Parts that may have a smaller distance are cut in halves.
+        near = 0.5 * (first + last) - 0.5 * step * length < best
+        if not 0 < near.sum() <= MOST:
+            break
+        step, begin, first, last = 0.5 * step, begin[near], first[near], last[near]
+        middle = distances(begin + step)
+        best = min(best, float(middle.min()))
+        first, last = np.append(first, middle), np.append(middle, last)
+        begin = np.append(begin, begin + step)
+    return best

@@ -1,0 +1,260 @@
+"""Floating-point functions for device kernels: the same as `geometry.arithmetic.floats` has.
+
+Every function gives, bit for bit, what its namesake for CPUs gives; they are written again because
+Warp compiles them. A double-double is a ``vec2d``, high part first; a vector of them is a `dd3`, a
+matrix with one in each row. Products and sums must not be contracted (see `is_contracted`), so
+modules of kernels have `OPTIONS`.
+"""
+
+import warp as wp
+
+from bvh.geometry.arithmetic import floats
+
+OPTIONS = {"fuse_fp": False, "enable_backward": False, "fast_math": False}
+
+f4, f8, i8 = wp.float32, wp.float64, wp.int64
+dd3 = wp.types.matrix(shape=(3, 2), dtype=wp.float64)
+
+ZERO, ONE, TWO, FOUR = f8(0.0), f8(1.0), f8(2.0), f8(4.0)
+ZERO4, ONE4 = f4(0.0), f4(1.0)
+INF = f8(float("inf"))
+LARGEST, SMALLEST = f8(floats.LARGEST), f8(floats.SMALLEST)
+DD_ERROR = f8(floats.DD_ERROR)
+MANTISSA_BITS, NAN_BITS = i8(52), i8(0x7FF8000000000000)
+
+# Bounds of `round_quotient`: of errors, of quotients, and of the sizes of both numbers.
+MORE = f8(1.01)
+TINY_SHARE = f8(2.0**-40)
+QUOTIENT_LEAST, QUOTIENT_MOST = f8(2.0**-900), f8(2.0**900)
+SIZE_LEAST, SIZE_MOST = f8(2.0**-700), f8(2.0**700)
+
+
+@wp.func
+def is_contracted(x: wp.vec2d):
+    """Return whether a module fuses products and sums, by a number and its rounded square."""
+    return x[0] * x[0] - x[1] != ZERO
+
+
+@wp.func
+def nan():
+    """Return the NaN of NumPy, by its bits: compilers for GPUs have others for the constant."""
+    return wp.cast(NAN_BITS, wp.float64)
+
+
+@wp.func
+def exponent(x: wp.float64):
+    """Return floor(log2(abs(x))) of a normal double; -1023 for zero and denormals."""
+    return (wp.int32(wp.cast(x, wp.int64) >> MANTISSA_BITS) & 0x7FF) - 1023
+
+
+@wp.func
+def power_of_two(k: int):
+    """Return 2**k, k clamped to the normal range."""
+    return wp.cast(wp.int64(wp.min(wp.max(k, -1022), 1023) + 1023) << MANTISSA_BITS, wp.float64)
+
+
+@wp.func
+def scale_by(x: wp.float64, k: int):
+    """Return x * 2**k in steps, so that no factor over- or underflows alone."""
+    k = wp.min(wp.max(k, -2100), 2100)
+    half = wp.min(wp.max(k, -1022), 1023)
+    rest = wp.min(wp.max(k - half, -1022), 1023)
+    return (x * power_of_two(half)) * power_of_two(rest) * power_of_two(k - half - rest)
+
+
+@wp.func
+def sign_of(x: wp.float64):
+    """Return -1, 0 or 1."""
+    return wp.where(x > ZERO, 1, 0) - wp.where(x < ZERO, 1, 0)
+
+
+@wp.func
+def largest(v: wp.vec3d):
+    """Return the largest absolute component."""
+    return wp.max(wp.abs(v[0]), wp.max(wp.abs(v[1]), wp.abs(v[2])))
+
+
+@wp.func
+def sum_of(v: wp.vec3d):
+    """Return the sum of absolute components."""
+    return wp.abs(v[0]) + wp.abs(v[1]) + wp.abs(v[2])
+
+
+@wp.func
+def cross_size(a: wp.vec3d, b: wp.vec3d):
+    """Return the sum of the absolute terms of each component of a cross product."""
+    return wp.vec3d(
+        wp.abs(a[1] * b[2]) + wp.abs(a[2] * b[1]), wp.abs(a[2] * b[0]) + wp.abs(a[0] * b[2]),
+        wp.abs(a[0] * b[1]) + wp.abs(a[1] * b[0]),
+    )  # fmt: skip
+
+
+@wp.func
+def dot_size(a: wp.vec3d, b: wp.vec3d):
+    """Return the sum of the absolute terms of a dot product."""
+    return wp.dot(wp.abs(a), wp.abs(b))
+
+
+@wp.func
+def two_sum(a: wp.float64, b: wp.float64):
+    """Return (s, e) with s = fl(a+b) and s + e = a + b exactly (Knuth)."""
+    s = a + b
+    bb = s - a
+    return s, (a - (s - bb)) + (b - bb)
+
+
+@wp.func
+def fast_two_sum(a: wp.float64, b: wp.float64):
+    """Return a + b as a double-double, for abs(a) >= abs(b) or a = 0 (Dekker)."""
+    s = a + b
+    return wp.vec2d(s, b - (s - a))
+
+
+# On GPUs by one fused operation, which has the remark `rest`: a test finds no other. Elsewhere by
+# halves of 26 bits (Dekker, Veltkamp).
+_REST = """
+#if defined(__CUDA_ARCH__)
+    double rest;
+    asm("fma.rn.f64 %0, %1, %2, %3; // rest" : "=d"(rest) : "d"(a), "d"(b), "d"(-p));
+    return rest;
+#else
+    const double c = 134217729.0 * a, a_high = c - (c - a), a_low = a - a_high;
+    const double d = 134217729.0 * b, b_high = d - (d - b), b_low = b - b_high;
+    return ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
+"""
+
+
+@wp.func_native(_REST)
+def _rest(a: wp.float64, b: wp.float64, p: wp.float64) -> wp.float64:
+    """Return a * b - p for p = fl(a*b), exactly, unless it underflows."""
+
+
+@wp.func
+def two_product(a: wp.float64, b: wp.float64):
+    """Return (p, e) with p = fl(a*b) and p + e = a * b exactly, unless it underflows."""
+    p = a * b
+    return p, _rest(a, b, p)
+
+
+@wp.func
+def high(a: dd3):
+    """Return the high parts of a vector of double-doubles."""
+    return wp.vec3d(a[0, 0], a[1, 0], a[2, 0])
+
+
+@wp.func
+def unrounded(v: wp.vec3d):
+    """Return a vector of doubles as one of double-doubles."""
+    return dd3(v[0], ZERO, v[1], ZERO, v[2], ZERO)
+
+
+@wp.func
+def difference(a: wp.vec3d, b: wp.vec3d, k: int):
+    """Return (a - b) * 2**k as double-doubles, exact unless it under- or overflows."""
+    s = power_of_two(k)
+    x, e = two_sum(a[0], -b[0])
+    y, f = two_sum(a[1], -b[1])
+    z, g = two_sum(a[2], -b[2])
+    return dd3(x * s, e * s, y * s, f * s, z * s, g * s)
+
+
+@wp.func
+def _across(a: wp.vec2d, b: wp.vec2d):
+    """Return the sum of the products of high with low parts."""
+    return a[0] * b[1] + a[1] * b[0]
+
+
+@wp.func
+def difference_of_products(a: wp.vec2d, b: wp.vec2d, c: wp.vec2d, d: wp.vec2d):
+    """Return (a * b - c * d, size) of double-doubles; the size is |a b| + |c d|."""
+    m, e = two_product(a[0], b[0])
+    n, f = two_product(c[0], d[0])
+    s, g = two_sum(m, -n)
+    low = g + ((e - f) + (_across(a, b) - _across(c, d)))
+    return wp.vec2d(s, low), wp.abs(m) + wp.abs(n)
+
+
+@wp.func
+def sized_cross(a: dd3, b: dd3):
+    """Return the cross product of two vectors of double-doubles, and the sizes of its terms."""
+    x, x_size = difference_of_products(a[1], b[2], a[2], b[1])
+    y, y_size = difference_of_products(a[2], b[0], a[0], b[2])
+    z, z_size = difference_of_products(a[0], b[1], a[1], b[0])
+    return dd3(x[0], x[1], y[0], y[1], z[0], z[1]), wp.vec3d(x_size, y_size, z_size)
+
+
+@wp.func
+def sized_dot(n: dd3, sizes: wp.vec3d, a: dd3):
+    """Return (double-double, size) of the dot product of `sized_cross` (n) with a vector a.
+
+    The size is the sum of the absolute terms, by which DD_ERROR bounds the error.
+    """
+    x, ex = two_product(n[0, 0], a[0, 0])
+    y, ey = two_product(n[1, 0], a[1, 0])
+    z, ez = two_product(n[2, 0], a[2, 0])
+    xy, f = two_sum(x, y)
+    s, g = two_sum(xy, z)
+    low = (ex + _across(n[0], a[0])) + (ey + _across(n[1], a[1])) + (ez + _across(n[2], a[2]))
+    size = wp.dot(sizes, wp.abs(high(a)))
+    return fast_two_sum(s, low + (f + g)), size
+
+
+@wp.func
+def round_quotient(n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64):
+    """Return (decided, n / d) of two double-doubles, rounded correctly if decided."""
+    # Decided if the quotient, changed by its largest error, rounds to the same double.
+    inverse = ONE / d[0]
+    q = n[0] * inverse
+    size, reach = wp.abs(q), wp.abs(inverse)
+    p, e = two_product(q, d[0])
+    rest = (((n[0] - p) - e) + (n[1] - q * d[1])) * inverse
+    error = DD_ERROR * ((n_size + size * d_size) * reach + FOUR * size)
+    margin = MORE * error
+    up = q + (rest + margin)
+    down = q + (rest - margin)
+    decided = up == down and error < TINY_SHARE * size
+    decided = decided and size > QUOTIENT_LEAST and size < QUOTIENT_MOST
+    decided = decided and n_size > SIZE_LEAST and n_size < SIZE_MOST
+    return decided and d_size > SIZE_LEAST and d_size < SIZE_MOST, up
+
+
+@wp.func
+def dd_add(a: wp.vec2d, b: wp.vec2d):
+    """Add two double-doubles (AccurateDWPlusDW)."""
+    s_high, s_low = two_sum(a[0], b[0])
+    t_high, t_low = two_sum(a[1], b[1])
+    v = fast_two_sum(s_high, s_low + t_high)
+    return fast_two_sum(v[0], t_low + v[1])
+
+
+@wp.func
+def dd_mul(a: wp.vec2d, b: wp.vec2d):
+    """Multiply two double-doubles (DWTimesDW1)."""
+    p, e = two_product(a[0], b[0])
+    return fast_two_sum(p, e + _across(a, b))
+
+
+@wp.func
+def dd_div(a: wp.vec2d, b: wp.vec2d):
+    """Divide two double-doubles (DWDivDW2)."""
+    q = a[0] / b[0]
+    p, e = two_product(q, b[0])
+    v = fast_two_sum(p, e + q * b[1])
+    delta = (a[0] - v[0]) + (a[1] - v[1])
+    return fast_two_sum(q, delta / b[0])
+
+
+@wp.func
+def dd_cross(a: dd3, b: dd3):
+    """Return the cross product of two vectors of double-doubles."""
+    x = dd_add(dd_mul(a[1], b[2]), -dd_mul(a[2], b[1]))
+    y = dd_add(dd_mul(a[2], b[0]), -dd_mul(a[0], b[2]))
+    z = dd_add(dd_mul(a[0], b[1]), -dd_mul(a[1], b[0]))
+    return dd3(x[0], x[1], y[0], y[1], z[0], z[1])
+
+
+@wp.func
+def dd_dot(a: dd3, b: dd3):
+    """Return the dot product of two vectors of double-doubles."""
+    return dd_add(dd_add(dd_mul(a[0], b[0]), dd_mul(a[1], b[1])), dd_mul(a[2], b[2]))

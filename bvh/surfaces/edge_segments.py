@@ -1,0 +1,187 @@
+"""Segments in which an edge of one face, in the plane of another face, meets that face; kernels.
+
+So faces meet where walls stand on floors, and where parts with flat sides are side by side. Signs
+in the plane decide which of few features each end of a segment is, and these identify it: a corner,
+or an edge of both faces. Coordinates are those of the corner, or a crossing, rounded correctly.
+"""
+
+import numpy as np
+
+from bvh.geometry.arithmetic.predicates import orient2d
+from bvh.geometry.pairs.common_polygons import (
+    CROSSED,
+    SECOND,
+    UNSURE,
+    edge_crossing,
+    least,
+    projected,
+    share_a_segment,
+    share_an_area,
+    sides_of,
+)
+from bvh.geometry.pairs.face_overlap import corner_index
+from bvh.geometry.pairs.triangle_overlap import along_common_line, spread_axis
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
+from bvh.surfaces.pair_signs import SIGNS, edge_in, face_at, touches_at_most
+
+# In place of the number of ends, besides UNSURE: a face has no area.
+THIN = -2
+# The order in which `rational.common` returns the ends of a segment is kept, so that results do not
+# depend on which of both finds it. It cuts what the first face has in the plane by the edges of the
+# second. If these cut off an end, the last one that is cut off comes first; ends that are not cut
+# off follow by the corners and edges of the first face. Ranks say so: the end of the lower rank is
+# first. That of an end that edge n cuts off is CUT - n.
+CUT = -1
+
+
+@inlined
+def _between(p, q, r):
+    """Return whether r, on the line of p and q, is strictly between them."""
+    k = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)
+    return min(p[k], q[k]) < r[k] < max(p[k], q[k])
+
+
+@kernel
+def _add_end(count, rank, code, point, last, codes, points):
+    """Add an end to those of a segment, before one of a higher rank; return the new number.
+
+    `last` is the rank of the end so far, if there is one.
+    """
+    stay_outlined()
+    at = count
+    if count == 1 and rank < last:
+        codes[1], at = codes[0], 0
+        points[1, 0], points[1, 1], points[1, 2] = points[0, 0], points[0, 1], points[0, 2]
+    codes[at] = code
+    points[at, 0], points[at, 1], points[at, 2] = point
+    return count + 1
+
+
+@kernel
+def _segment(a, k, b, first, codes, points):
+    """Write the ends that edge k of face a, in the plane of face b, has in b; return their number.
+
+    `first` says whether a is the first face of the pair. The ends, in order, are given by their
+    `codes` (see `common_polygons`) and points. The result is UNSURE if rounding does not decide.
+    """
+    stay_outlined()
+    p, q, axis = a[k], a[(k + 1) % 3], spread_axis(b)
+    c = projected(b, axis)
+    x, y, _ = projected((p, q, q), axis)
+    # By edge of b, the sides on which p and q are, 1 if inside; by corner of b, the side of p, q.
+    turn = orient2d(c[0], c[1], c[2])
+    (s0, t0, _), (s1, t1, _), (s2, t2, _) = sides_of(c, turn, (x, y, y))
+    starts, stops = (s0, s1, s2), (t0, t1, t2)
+    corners = orient2d(x, y, c[0]), orient2d(x, y, c[1]), orient2d(x, y, c[2])
+    count, last = 0, 0
+    # Both ends of the edge.
+    for e in range(2):
+        corner = (k + e) % 3
+        sides, point = starts if e == 0 else stops, a[corner]
+        if least(sides) >= 0 and first:
+            count = _add_end(count, 2 * corner + 1, corner, point, last, codes, points)
+            last = 2 * corner + 1
+        elif least(sides) >= 0:
+            # Inside b, edge k + 2 of a cuts the start off, edge k + 1 the end.
+            i = corner_index(point, b)
+            edge = 0 if sides[0] == 0 else (1 if sides[1] == 0 else 2)
+            rank = 2 * i + 1 if i >= 0 else 2 * ((edge + 1) % 3)
+            rank = CUT - (k + 2 - e) % 3 if least(sides) > 0 else rank
+            code = i if i >= 0 else SECOND + corner
+            count = _add_end(count, rank, code, point, last, codes, points)
+            last = rank
+    for n in range(3):
+        if corners[n] == 0 and _between(p, q, b[n]):
+            # Edges n and n + 2 meet there: the first that p or q is outside of cuts it off.
+            low, high = min(n, (n + 2) % 3), max(n, (n + 2) % 3)
+            edge = low if min(starts[low], stops[low]) < 0 else high
+            code, rank = (SECOND + n, CUT - edge) if first else (n, 2 * n + 1)
+            count = _add_end(count, rank, code, b[n], last, codes, points)
+            last = rank
+        m = (n + 1) % 3
+        if corners[n] * corners[m] < 0 and starts[n] * stops[n] < 0:
+            code = CROSSED + (3 * k + n if first else 3 * n + k)
+            rank = CUT - n if first else 2 * m
+            count = _add_end(count, rank, code, p, last, codes, points)
+            last = rank
+            if not edge_crossing(p, q, b[n], b[m], axis, points[0 if codes[0] == code else 1]):
+                return UNSURE
+    return count
+
+
+@kernel
+def _segment_in_line(a, k, b, m, codes, points):
+    """Write what edge k of face a and edge m of face b in one line share, as `_segment` does."""
+    stay_outlined()
+    p, q, r, s = a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3]
+    axis = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)
+    # The corner of b towards p, and that towards q; edge m + 2 of b ends at the first of edge m.
+    alike = (p[axis] < q[axis]) == (r[axis] < s[axis])
+    near, far = (m, (m + 1) % 3) if alike else ((m + 1) % 3, m)
+    cut, cut2 = ((m + 2) % 3, (m + 1) % 3) if alike else ((m + 1) % 3, (m + 2) % 3)
+    # Edges of b before m cut a polygon, in which both ends are neighbours. It begins with the end
+    # at q if k is 2, until the other one has been cut off.
+    starts = k == 2
+    rank, rank2, code, code2 = 0, 1, k, (k + 1) % 3
+    if _between(p, q, b[near]):
+        code, rank, starts = SECOND + near, CUT - cut if cut > m else 0, starts and cut > m
+    if _between(p, q, b[far]):
+        code2, rank2 = SECOND + far, CUT - cut2 if cut2 > m else 1
+    if rank == 0 and starts:
+        rank = 2
+    start, end = b[near] if code >= SECOND else p, b[far] if code2 >= SECOND else q
+    _add_end(0, rank, code, start, 0, codes, points)
+    return _add_end(1, rank2, code2, end, rank, codes, points)
+
+
+@kernel
+def _flat_segment(a, b, codes, points):
+    """Write the segment that two faces in one plane share, as `_segment`; UNSURE for a polygon."""
+    stay_outlined()
+    axis = spread_axis(b)
+    c, d = projected(a, axis), projected(b, axis)
+    turn, turn2 = orient2d(c[0], c[1], c[2]), orient2d(d[0], d[1], d[2])
+    sides, sides2 = sides_of(c, turn, d), sides_of(d, turn2, c)
+    if share_an_area(sides, sides2):
+        return UNSURE
+    for k in range(3):
+        for m in range(3):
+            if share_a_segment(c, d, sides, k, m):
+                return _segment_in_line(a, k, b, m, codes, points)
+    return 0
+
+
+@entry
+def edge_segments(own, other, pairs, signs, codes, points, sizes):
+    """Write the segments of pairs of faces of which one has an edge in the plane of the other.
+
+    `signs` are those of `pair_signs`. Each segment has two ends, by their `codes` (n, 2), as in
+    `common_polygons`, and `points` (n, 2, 3). Its size is 2; 0 if the faces share at most a point;
+    or UNSURE, also for other pairs; or THIN.
+    """
+    for n in range(len(pairs)):
+        a, b = face_at(own, pairs[n, 0]), face_at(other, pairs[n, 1])
+        s, t = (signs[n, 0], signs[n, 1], signs[n, 2]), (signs[n, 3], signs[n, 4], signs[n, 5])
+        k, m = edge_in(s), edge_in(t)
+        if spread_axis(a) < 0 or spread_axis(b) < 0:
+            sizes[n] = THIN
+        elif s == (0, 0, 0):
+            sizes[n] = _flat_segment(a, b, codes[n], points[n])
+        elif touches_at_most(s) or touches_at_most(t):
+            sizes[n] = 0
+        elif k >= 0:
+            sizes[n] = _segment(a, k, b, True, codes[n], points[n])
+        elif m >= 0:
+            sizes[n] = _segment(b, m, a, False, codes[n], points[n])
+        else:
+            sizes[n] = 0 if along_common_line(a, b, s, t) >= 0 else UNSURE
+
+
+@warms("segments of edges")
+def _warm() -> None:
+    """Compile the kernel of this module."""
+    faces, pairs = np.zeros((1, 3, 3)), np.zeros((1, 2), np.int32)
+    codes, sizes = np.zeros((1, 2), np.int8), np.zeros(1, np.int64)
+    signs = np.zeros((1, SIGNS), np.int8)
+    edge_segments(faces, faces, pairs, signs, codes, np.zeros((1, 2, 3)), sizes)
