@@ -188,7 +188,7 @@ def _parts_are_as_expected() -> bool:
         and has(_words(content + 16, 1)[0], *array.shape)
         and has(_words(content + 24, 1)[0], *array.strides)
         and has(content + 40, id(array.dtype))
-        and int_at(content + 48) == array.flags.num  # type: ignore[attr-defined]
+        and int_at(content + 48) == array.flags.num
     )
 
 
