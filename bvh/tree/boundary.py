@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
+from bvh.tree.frame import local_frame
 from bvh.tree.open_edges import CHUNK, FACTORS, HALF, finite_faces, hashes
 from bvh.tree.primitives import Triangles
 
@@ -81,10 +82,8 @@ def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
     rows = points[np.array(order, np.int64)].reshape(-1, 3)
     frame, box = np.array([0.0, 0.0, 0.0, 1.0]), np.zeros((2, 3))
     if n:
-        box = low, high = np.stack([rows.min(axis=0), rows.max(axis=0)])
-        frame[:3] = 0.5 * low + 0.5 * high
-        exponent = int(np.frexp((0.5 * high - 0.5 * low).max())[1])
-        frame[3] = np.ldexp(1.0, min(max(-exponent, -1020), 1020))
+        local, box = local_frame(rows, rows)
+        frame[:3], frame[3] = local[0], np.ldexp(1.0, int(local[1, 0]))
     flags = kernel_input(np.array(begins, np.uint8))
     frame, box, around = (kernel_input(np.ravel(part)) for part in (frame, box, around))
     return Loops(kernel_input(rows), flags, frame, box, around, len(rows))

@@ -106,8 +106,8 @@ def _plan(bounds, links, begin, end, lanes, plan):
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     first = numbers == simd.splat(np.int32(0), WIDTH)
     one_down = simd.select(first, numbers, numbers - simd.splat(np.int32(1), WIDTH))
-    whole = wide_nodes.half_area_of(*read_box(bounds, 0))
-    least = max(NODE_SHARE * whole, SMALLEST_COST)
+    root_area = wide_nodes.half_area_of(*read_box(bounds, 0))
+    least = max(NODE_SHARE * root_area, SMALLEST_COST)
     for i in range(end - 1, begin - 1, -1):
         if is_leaf(links, i):
             rows[i] = (links[i, 1] + lanes - 1) // lanes
@@ -141,23 +141,23 @@ def _open(links, sums, root, children, shares):
     waiting, n = 1, 0
     while waiting > 0:
         waiting -= 1
-        i, share = shares[waiting, 0], shares[waiting, 1]
+        i, lanes = shares[waiting, 0], shares[waiting, 1]
         at = i * WIDTH
         if is_leaf(links, i) or (
-            i != root and simd.peek(sums, at) <= simd.peek(sums, at + share - 1)
+            i != root and simd.peek(sums, at) <= simd.peek(sums, at + lanes - 1)
         ):
             children[n] = i
             n += 1
             continue
         left = np.int64(links[i, 0])
         # Lane k: the sum if the left child takes k + 1 lanes, and the right one the others.
-        reverse = simd.splat(np.int32(share - 2), WIDTH) - numbers
+        reverse = simd.splat(np.int32(lanes - 2), WIDTH) - numbers
         right = simd.permute(simd.load(sums, (left + 1) * WIDTH, WIDTH), reverse)
         both = simd.load(sums, left * WIDTH, WIDTH) + right
-        both = simd.select(numbers <= simd.splat(np.int32(share - 2), WIDTH), both, infinite)
+        both = simd.select(numbers <= simd.splat(np.int32(lanes - 2), WIDTH), both, infinite)
         least = simd.splat(simd.lowest(both), WIDTH)
         k = np.int64(simd.lowest_bit(simd.mask_bits(both <= least))) + 1
-        shares[waiting, 0], shares[waiting, 1] = left + 1, share - k
+        shares[waiting, 0], shares[waiting, 1] = left + 1, lanes - k
         shares[waiting + 1, 0], shares[waiting + 1, 1] = left, k
         waiting += 2
     return n

@@ -139,8 +139,8 @@ def _cost(data, frame):
     for lane in range(WIDTH):
         total += simd.lane(totals, np.int32(lane))
         visited += simd.lane(visits, np.int32(lane))
-    whole = wide_nodes.half_area_of(frames.lower_corner(frame), frames.upper_corner(frame))
-    return 1.0 + (total / whole if whole > 0.0 else visited)
+    root_area = wide_nodes.half_area_of(frames.lower_corner(frame), frames.upper_corner(frame))
+    return 1.0 + (total / root_area if root_area > 0.0 else visited)
 
 
 def cost_of(arrays: TreeArrays) -> float:
@@ -230,11 +230,11 @@ def refitted(
         return frozen(empty), owned(bounds)
     if valid is not None:
         rows = kernel_input(np.where((ids >= 0) & valid[ids], ids, np.int32(-1)))
-    whole = np.vstack([local, np.zeros((2, 3))])
+    full_frame = np.vstack([local, np.zeros((2, 3))])
     data = aligned(len(arrays.nodes.data), np.float32)
     groups = aligned(len(rows) * GROUP_SIZE if triangles else 0, arrays.groups.dtype)
     count = arrays.nodes.size
-    frame, old, is_done = kernel_input(whole), arrays.nodes.data, np.empty(count, np.bool_)
+    frame, old, is_done = kernel_input(full_frame), arrays.nodes.data, np.empty(count, np.bool_)
 
     def fit(begin: int, end: int) -> None:
         part = slice(begin * NODE_SIZE, end * NODE_SIZE)
@@ -242,10 +242,10 @@ def refitted(
         _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done)
 
     share(count, CHUNK, fit, threads, progress, LEAST)
-    _fit_others(data, is_done, whole[2:])
+    _fit_others(data, is_done, full_frame[2:])
     if valid is not None:
-        _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
-    return frozen(TreeArrays(WideNodes(data, rows), groups, moved, whole)), owned(bounds)
+        _fill_empty(data, full_frame[2:], np.empty((count, 3), np.float32))
+    return frozen(TreeArrays(WideNodes(data, rows), groups, moved, full_frame)), owned(bounds)
 
 
 Corners = tuple[NDArray[np.float64], NDArray[np.float64]]

@@ -147,11 +147,11 @@ def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
         return 0.0
     bounds = np.moveaxis(view.boxes, 1, 2)
     areas = half_areas(bounds[view.inner]), half_areas(bounds[view.leaf])
-    whole = float(half_areas(FrameView(frame).box.reshape(1, 6).astype(np.float32))[0])
+    root_area = float(half_areas(FrameView(frame).box.reshape(1, 6).astype(np.float32))[0])
     _, count = rows_of(view.codes[view.leaf])
-    if whole == 0.0:
+    if root_area == 0.0:
         return float(len(view.codes) + count.sum())
-    return 1.0 + float(areas[0].sum() + (areas[1] * count).sum()) / whole
+    return 1.0 + float(areas[0].sum() + (areas[1] * count).sum()) / root_area
 
 
 def check(arrays: TreeArrays) -> None:

@@ -122,10 +122,10 @@ class Tlas:
             return 0.0
         low, high = self._root
         x, y, z = (high - low).tolist()
-        whole = x * y + y * z + z * x
-        if whole == 0.0:
+        root_area = x * y + y * z + z * x
+        if root_area == 0.0:
             return float(len(self._parents) + len(self.arrays.nodes.ids))
-        return float(1.0 + self._figures[AREA] / whole)
+        return float(1.0 + self._figures[AREA] / root_area)
 
     def update(
         self, rows: NDArray[np.int64], boxes: NDArray[np.float64], rays: float = ASSUMED_RAYS

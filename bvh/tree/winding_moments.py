@@ -222,8 +222,8 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
     then of one face, and harmonics.
     """
     for node in range(len(sums.shapes) - 1, -1, -1):
-        whole, poles = sums.shapes[node], sums.poles[node]
-        whole[BEGIN] = len(order)
+        total, poles = sums.shapes[node], sums.poles[node]
+        total[BEGIN] = len(order)
         for lane in range(LANES):
             shape, part, code = parts.shapes[lane], parts.poles[lane], codes[node * LANES + lane]
             # Copied by loops: for slices, Numba would compile an error message about shapes.
@@ -240,15 +240,15 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
             elif code == 0:
                 shape[REACH] = -1.0
                 continue
-            _weigh(whole, shape[AREA], _centre(shape))
-            whole[BEGIN] = min(whole[BEGIN], shape[BEGIN])
-            whole[END] = max(whole[END], shape[END])
-        _set_centre(whole, _centre(parts.shapes[0]))
-        whole[REACH] = _radius(triangles, frame, order, whole)
+            _weigh(total, shape[AREA], _centre(shape))
+            total[BEGIN] = min(total[BEGIN], shape[BEGIN])
+            total[END] = max(total[END], shape[END])
+        _set_centre(total, _centre(parts.shapes[0]))
+        total[REACH] = _radius(triangles, frame, order, total)
         for lane in range(LANES):
             shape = parts.shapes[lane]
             if shape[REACH] >= 0.0:
-                r = minus(_centre(shape), _centre(whole))
+                r = minus(_centre(shape), _centre(total))
                 multipoles.regular(r[0], r[1], r[2], away[0, 0], away[0, 1])
                 multipoles.add_shifted(parts.poles[lane], ORDER, away[0], poles)
             _write(terms, node * TERMS_SIZE + lane, shape, parts.poles[lane])

@@ -264,9 +264,9 @@ def box_instance_bounds(
         bounded = (status == INVERTED) & (slack <= reach).all(axis=1)
         bounded &= (np.abs(found) + np.hstack([slack, slack]) < LARGEST).all(axis=1)
         wide = np.hstack([found[:, :3] - slack, found[:, 3:] + slack])
-    whole = np.repeat([-LARGEST, LARGEST], 3)
+    everywhere = np.repeat([-LARGEST, LARGEST], 3)
     empty = found[:, :1] > found[:, 3:4]
-    return np.where(empty, found, np.where(bounded[:, None], wide, whole))
+    return np.where(empty, found, np.where(bounded[:, None], wide, everywhere))
 
 
 @warms("extents")

@@ -199,9 +199,9 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
     vec = Vec(array.dtype, n.literal_value)
 
     def codegen(context, builder, sig, args):
-        whole = ir.VectorType(LLVM[array.dtype], 3 * vec.n)
-        place = _element(context, builder, sig, args, whole)
-        rows = builder.load(place, align=context.get_abi_sizeof(whole.element))
+        rows_type = ir.VectorType(LLVM[array.dtype], 3 * vec.n)
+        place = _element(context, builder, sig, args, rows_type)
+        rows = builder.load(place, align=context.get_abi_sizeof(rows_type.element))
         columns = [
             builder.shuffle_vector(rows, rows, indices(range(axis, 3 * vec.n, 3)))
             for axis in range(3)
@@ -242,8 +242,10 @@ def store(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Op
 def store_ints(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
     """Store the low bits of integers, lanes or a scalar, as int32 into a float32 array."""
     value = types.unliteral(value)
-    whole = isinstance(getattr(value, "dtype", value), types.Integer)
-    return storing(array, value, types.int32) if whole and is_flat(array, types.float32) else None
+    is_integer = isinstance(getattr(value, "dtype", value), types.Integer)
+    if not (is_integer and is_flat(array, types.float32)):
+        return None
+    return storing(array, value, types.int32)
 
 
 @literal_operation
