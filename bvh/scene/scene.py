@@ -23,13 +23,11 @@ from bvh.runtime.registry import enrolled
 from bvh.scene.instance_access import InstanceAccess, many_maps, one_map, spread
 from bvh.scene.leaves import check_nesting
 from bvh.scene.picking import Picking
-from bvh.scene.table import nested_scenes
+from bvh.scene.table import IDENTITY, nested_scenes
 from bvh.tree.primitives import Custom
 
 if TYPE_CHECKING:
     from bvh.queries.on_devices import DeviceScene
-
-IDENTITY = np.eye(3, 4)
 
 
 @public

@@ -11,7 +11,7 @@ import pytest
 
 import bvh
 from bvh.runtime.simd import WIDTH
-from bvh.tree.compact_groups import GRID, UNUSED, ORIGIN_UNIT
+from bvh.tree.compact_groups import GRID, ORIGIN_UNIT, UNUSED
 from bvh.tree.frame import FrameView
 from tests.cases.families import FAMILIES, build
 from tests.cases.saved_trees import Parts

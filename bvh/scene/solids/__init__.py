@@ -9,5 +9,5 @@ Each file imports only from those above it.
 | `instance_contacts.py` | Contacts of instances, and distances between instances |
 | `instance_solids.py` | Instances as solids in world coordinates, which of them are near each other, their relations |
 | `interferences.py` | Interferences of a scene's instances: how they are related, what they share, where they meet |
-| `interference_queries.py` | `Scene.interferences`: all pairs of instances that touch or overlap, and how much |
+| `instance_queries.py` | Queries of the pairs of a scene's instances: contacts, distances, relations, interferences |
 """

@@ -23,7 +23,7 @@ class _State(NamedTuple):
 
     open_edges: int  # -1 for instances that are not over triangles
     oriented: bool
-    why: str | None  # why it is no solid
+    flaw: str | None  # why it is no solid; None if it is one
 
 
 class _Row(NamedTuple):
@@ -41,30 +41,34 @@ def find_interferences(
     view: SceneView, names: dict[int, str], ignored: Rows, margin: float, threads: int,
     progress: Progress | None = None,
 ) -> Interferences:  # fmt: skip
-    """Return the pairs of a scene's instances that are not disjoint, or within a margin."""
+    """Return the interferences of all pairs of a scene's instances that are not disjoint.
+
+    `names` are those of instances by id, and `ignored` as in `near_instances`; pairs within
+    `margin` touch.
+    """
     pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
 
     @cache
     def state(owner: int) -> _State:
         return _state_of(solids, owner)
 
-    kept, rows = [], []
+    related, rows = [], []
     for k, (a, b) in enumerate(pairs.tolist()):
         row = _row_of(solids, (a, b), (state(a), state(b)), margin, threads)
         if row is not None:
-            kept.append((a, b))
+            related.append((a, b))
             rows.append(row)
         if progress is not None:
             progress(k + 1, len(pairs))
-    columns: Any = zip(*rows, strict=True) if rows else ((),) * 6
+    columns: Any = zip(*rows, strict=True) if rows else ((),) * len(_Row._fields)
     relation, *numbers, position, note = columns
     volume, depth, distance = (np.array(column, np.float64) for column in numbers)
-    states = [[state(owner) for owner in pair] for pair in kept]
+    states = [[state(owner) for owner in pair] for pair in related]
     return Interferences(
         np.array(relation, "<U11"), volume, depth, distance,
         np.array(position, np.float64).reshape(-1, 2, 3),
-        np.array(kept, np.int32).reshape(-1, 2),
-        np.array([[names.get(k, "") for k in pair] for pair in kept], np.str_).reshape(-1, 2),
+        np.array(related, np.int32).reshape(-1, 2),
+        np.array([[names.get(k, "") for k in pair] for pair in related], np.str_).reshape(-1, 2),
         np.array([[s.open_edges for s in two] for two in states], np.int64).reshape(-1, 2),
         np.array([[s.oriented for s in two] for two in states], np.bool_).reshape(-1, 2),
         np.array(note, np.str_),
@@ -72,19 +76,19 @@ def find_interferences(
 
 
 def _state_of(solids: InstanceSolids, owner: int) -> _State:
-    """Return whether the mesh of an instance is a solid."""
+    """Return whether the mesh of the instance `owner` is a solid, and if not, why."""
     view = solids.view
-    for leaf in solids.leaves(owner).tolist():
+    for leaf in solids.leaves(owner):
         primitives = view.trees[view.tree_of[leaf]].primitives
         if not isinstance(primitives, Triangles):
             kind = type(primitives).__name__.lower()
             return _State(-1, False, f"instance {owner} is over {kind}")
     tree = solids.tree(owner)
     count = 0 if tree.is_closed else len(tree.open_edges())
-    why = f"instance {owner} has {number_of(count, 'open edges')}" if count else None
+    flaw = f"instance {owner} has {number_of(count, 'open edges')}" if count else None
     if tree.kind in THIN:
-        why = f"instance {owner} is over {tree.kind}"
-    return _State(count, tree.is_oriented, why)
+        flaw = f"instance {owner} is over {tree.kind}"
+    return _State(count, tree.is_oriented, flaw)
 
 
 def _row_of(
@@ -92,17 +96,17 @@ def _row_of(
     threads: int,
 ) -> _Row | None:  # fmt: skip
     """Return the row of two instances; None if they are disjoint, by more than the margin."""
-    why = "; ".join(state.why for state in states if state.why)
+    flaws = "; ".join(state.flaw for state in states if state.flaw)
     if min(state.open_edges for state in states) < 0:
         # No query measures both.
         boxes = "boxes are within the margin" if margin else "boxes meet"
-        return _Row(UNKNOWN, nan, nan, nan, NOWHERE, f"{boxes}; {why}")
+        return _Row(UNKNOWN, nan, nan, nan, NOWHERE, f"{boxes}; {flaws}")
     first, second = map(solids.tree, pair)
-    if why:
+    if flaws:
         near = first.distance_to(second, max_distance=margin, threads=threads)
         if not near.mask:
             return None
-        return _Row(UNKNOWN, nan, nan, float(near.distance), near.position, why)
+        return _Row(UNKNOWN, nan, nan, float(near.distance), near.position, flaws)
     relation = first.relation(second, margin=margin, threads=threads)
     if relation == "disjoint":
         return None
@@ -118,6 +122,7 @@ def _row_of(
     if relation == "equal":
         note = f"the same solid twice; {note}".strip("; ")
     deep = first.penetration(second, threads=threads)
+    # The deepest point, and the nearest one on the other surface: of the first instance first.
     ends = deep.point, deep.point + deep.depth * deep.direction
     position = np.array(ends if deep.own else ends[::-1])
     return _Row(str(relation), volume, float(deep.depth), 0.0, position, note)
