@@ -115,9 +115,9 @@ def _with_helpers(
 ) -> None:  # fmt: skip
     """Do work(jobs, check) while up to `count` helpers, of a pool of `threads`, each call `call`.
 
-    `jobs` are these helpers' jobs, fewer than `count` if not so many helpers are idle; check()
-    raises a lost KeyboardInterrupt. After an error, of this thread or of a helper, `stop` is
-    called, and the error is raised once all calls have returned.
+    `jobs` are the jobs of the helpers that were idle; check() raises a lost KeyboardInterrupt. After
+    an error, of this thread or of a helper, `stop` is called, and the error is raised once all
+    calls have returned.
     """
 
     def call_or_stop() -> None:
@@ -321,9 +321,8 @@ def share_claimed(
 ) -> None:  # fmt: skip
     """Do the work of `share` by a kernel that claims chunks, after a first chunk by `work`.
 
-    claim(queue, most) calls the kernel, which does up to `most` chunks of a queue. A queue is an
-    array that threads share: the number of chunks claimed so far, then where each chunk begins,
-    and the end of the last one.
+    claim(queue, most) calls the kernel, which does up to `most` chunks of a queue: an array of the
+    number of chunks claimed so far, of where each chunk begins, and of the end of the last one.
     """
     queue, used = queue_of(count, size, least, work, threads)
     chunks = len(queue) - 2
@@ -345,10 +344,7 @@ def share_claimed(
 def queue_of(
     count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Do the first chunk; return the queue of the others, and how many threads they are worth.
-
-    The time of the first chunk tells how long the others take: see THREAD_SECONDS.
-    """
+    """Do the first chunk; by its time, return the queue of the others and how many threads to use."""
     first, began = min(count, FIRST_CHUNK), time.perf_counter()
     work(0, first)
     seconds = (time.perf_counter() - began) / max(first, 1) * (count - first)
