@@ -115,7 +115,7 @@ def _with_helpers(
 ) -> None:  # fmt: skip
     """Do work(jobs, check) while up to `count` helpers, of a pool of `threads`, each call `call`.
 
-    `jobs` are the jobs of the helpers that were idle; check() raises a lost KeyboardInterrupt. After
+    `jobs` are those of the helpers that were idle; check() raises a lost KeyboardInterrupt. After
     an error, of this thread or of a helper, `stop` is called, and the error is raised once all
     calls have returned.
     """
@@ -344,7 +344,7 @@ def share_claimed(
 def queue_of(
     count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Do the first chunk; by its time, return the queue of the others and how many threads to use."""
+    """Do the first chunk; return the queue of the others and, by its time, how many threads."""
     first, began = min(count, FIRST_CHUNK), time.perf_counter()
     work(0, first)
     seconds = (time.perf_counter() - began) / max(first, 1) * (count - first)
