@@ -58,11 +58,13 @@ class UserCall(NamedTuple):
 NO_CALL = UserCall(0, 0, None)
 
 
-# These three return what is compiled for a user's function: it reads the data at an address, and
-# converts the result to the type of the interface.
+# The next three return the function that is compiled around a user's: it reads the data at an
+# address, and converts the result to the type of the interface.
 
 
 def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
+    """Return the function around a filter of a tree's hits: whether to accept a hit."""
+
     def call(ray_id, prim_id, t, u, v, address):
         return bool(function(ray_id, prim_id, t, u, v, load(address)))
 
@@ -70,6 +72,8 @@ def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
+    """Return the function around a filter of a scene's hits."""
+
     def call(ray_id, instance_id, prim_id, t, u, v, address):
         return bool(function(ray_id, instance_id, prim_id, t, u, v, load(address)))
 
@@ -77,6 +81,8 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
+    """Return the function around a test of a primitive, which returns (t, u, v) of a hit."""
+
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
         return float(t), float(u), float(v)

@@ -109,6 +109,7 @@ def _shape_test(shape):
 
 
 def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    """Return (t, side) as `intersect` does, for a primitive of a scene by its code."""
     kind = instanced.kind_of(primitives, instanced.leaf_of(prim))
     if kind == TRIANGLES:
         return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
@@ -183,6 +184,7 @@ def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 
 def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
+    """Return (u, v) as `weights` does, for a primitive of a scene by its code."""
     if instanced.kind_of(primitives, instanced.leaf_of(prim)) != TRIANGLES:
         return NAN, NAN
     _, u, v, _ = exact_details(o, d, *corners(primitives, prim))

@@ -66,6 +66,7 @@ class KernelContext(cpu.CPUContext):
     """Numba's target context, which imports its registries once, and not for each function."""
 
     def load_additional_registries(self) -> None:
+        """Install the registries of implementations that Numba's compiler needs."""
         # Install new entries of registries that are imported; import all only if there are none.
         for imported in [*self._registries]:
             self.install_registry(imported)
@@ -90,6 +91,7 @@ class KernelContext(cpu.CPUContext):
         library.add_ir_module(module)
 
     def get_function(self, fn: object, sig: object, _firstcall: bool = True) -> object:
+        """Return the generator of code for a call of a function; found once for each signature."""
         # Numba asks for this at each use of an array. No registry has it; Numba would load all.
         if fn == "__array__":
             raise NotImplementedError

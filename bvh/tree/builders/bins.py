@@ -82,7 +82,10 @@ def sweep(bins, first, used, group_bits, costs):
 
 @kernel
 def best_split(bins, scale, used, group_bits, costs):
-    """Return (cost, axis, last bin on the left, records on the left); axis -1 for no split."""
+    """Return (cost, axis, last bin on the left, records on the left) of the cheapest split.
+
+    The axis is -1 if nothing can be split.
+    """
     # The scale of narrow axes is 0. On others no side is empty: both end bins have a centre.
     best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
     for axis in range(3):
