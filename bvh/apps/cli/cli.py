@@ -319,7 +319,7 @@ def _corners(bounds: NDArray[np.float64]) -> dict[str, object]:
 def _text(value: object) -> str:
     """Return a figure as text."""
     if isinstance(value, list):
-        return console.numbers(value)
+        return ", ".join(f"{number:.9g}" for number in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return grouped(value) if isinstance(value, int) else console.one_line(str(value))

@@ -1,11 +1,9 @@
 """Session: one page in a browser, with its panel, picks, selections and marks."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +30,6 @@ from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
 from bvh.tree.primitives import THIN
 
-if TYPE_CHECKING:
-    from viser import ClientHandle
-
 # Length of the normal as a share of the distance from the eye.
 NORMAL_SHARE = 0.03
 # Seconds after which the page says that it waits for the compiler.
@@ -51,11 +46,12 @@ KEYS = (
 class Session:
     """The page of one client, which queries a copy of the scene.
 
-    `head` is the HTML at the top of the panel: title, content and notices.
+    `client` is viser's handle; `head` is the HTML at the top of the panel: title, content and
+    notices.
     """
 
     def __init__(
-        self, client: ClientHandle, copy: SceneCopy, drawing: PageDrawing, head: str,
+        self, client: Any, copy: SceneCopy, drawing: PageDrawing, head: str,
         up: NDArray[np.float64], threads: int | None,
     ) -> None:  # fmt: skip
         self.client, self.frame, self.threads = client, drawing.frame, threads
@@ -132,7 +128,7 @@ class Session:
         # Checked repeatedly, since a compilation may begin late: after the wait for the lock.
         while not answered.wait(PATIENCE):
             if notice.busy and not self._status.content:
-                self._status.content = readouts.compiling()
+                self._status.content = readouts.COMPILING
 
     def show(self, drawing: PageDrawing, head: str) -> None:
         """Show what has changed since the last drawing; the caller holds the lock."""

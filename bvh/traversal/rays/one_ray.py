@@ -24,15 +24,8 @@ from bvh.traversal.rays.ray_batch import Context, RayPointers
 from bvh.traversal.rays.ray_setup import set_up_ray
 from bvh.traversal.rays.single_rays import trace
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE
-from bvh.tree.arrays import (
-    CompactRow,
-    CustomRow,
-    SceneRow,
-    TreeArrays,
-    TriangleRow,
-    is_empty,
-    kernel_arrays,
-)
+from bvh.tree import arrays as tree_arrays
+from bvh.tree.arrays import CompactRow, SceneRow, TreeArrays, TriangleRow, is_empty
 from bvh.tree.instanced import leaf_of, prim_of
 from bvh.tree.primitives import Custom, is_ray
 from bvh.tree.shapes import SHAPES
@@ -152,24 +145,21 @@ def _new_hit(words, form, hit, last, size, parts):
     poke(parts, 3, calls.new_float(words, v))
     poke(parts, 4, calls.new_bool(words, front))
     poke(parts, 5, last)
-    made = (
-        calls.new_instance(words, peek(words, HIT_CLASS), 0)
-        if form == HIT
-        else calls.new_tuple(words, size)
-    )
-    fields = calls.fields_of(words, made, 0) if form == HIT and made != 0 else made
+    hit_class, is_object = peek(words, HIT_CLASS), form == HIT
+    made = calls.new_instance(words, hit_class, 0) if is_object else calls.new_tuple(words, size)
+    fields = calls.fields_of(words, made, 0) if is_object and made != 0 else made
     good = fields != 0
     for i in range(size):
         part = peek(parts, i)
         if not good or part == 0:
             good = False
-        elif form == HIT:
+        elif is_object:
             name = peek(words, NAMES + len(ARGUMENTS) + i)
             good = calls.set_field(words, fields, name, part) == 0
             calls.release(words, part)
         else:
             calls.set_item(words, made, i, part)
-    if form == HIT and fields != 0:
+    if is_object and fields != 0:
         calls.release(words, fields)
     if made != 0 and not good:
         calls.release(words, made)
@@ -219,7 +209,7 @@ def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
     `options` are (cull, function, data), the latter two of `Custom`.
     """
     ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
-    return _cast_at(CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
+    return _cast_at(tree_arrays.CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
 
 
 # Methods that cast one ray, by the class of the tree's row.
@@ -258,7 +248,7 @@ def _cast_at_users_primitives(
 
     If `forms` is not NUMBERS, it returns None for other calls than those with eight numbers.
     """
-    ready, owner = kernel_arrays(arrays)
+    ready, owner = tree_arrays.kernel_arrays(arrays)
     custom: Any = ready.primitives
     address, options = arrays.row.address, (cull, custom.intersect, custom.data)
     kernel: Callable[..., Any] = cast_at_custom

@@ -25,7 +25,7 @@ from bvh.runtime.simd import WIDTH, field, rows
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, OCTANTS, numbers_of
-from bvh.traversal.rays.candidates import accept_group, candidates_of, filter_ray, load_closest
+from bvh.traversal.rays.candidates import accept_group, filter_ray, load_closest
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.single_rays import enter_children
 from bvh.tree import wide_nodes
@@ -240,8 +240,8 @@ def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
         group, k = place // GROUP_RAYS, place % GROUP_RAYS
         r = ray(memory, group + k)
         _load_ray(tree.primitives, block, slot_memory, slot, r)
-        result = candidates_of(numbers_of(block.lanes, r), filtered)
-        accept_group(goal, tree, block, context_ref, slot_memory, slot, row, result)
+        numbers = numbers_of(block.lanes, r)
+        accept_group(goal, tree, block, context_ref, slot_memory, slot, row, numbers, filtered)
         _store_ray(tree.primitives, block, slot_memory, slot, r)
         if goal.any_hit and slots.end(slot_memory, slot) == F(-INF):
             # One hit suffices: end this ray in its group.

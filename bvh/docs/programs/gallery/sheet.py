@@ -1,12 +1,10 @@
 """Sheet: paper for lit pictures, titles and colour bars, in the style that all pictures share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 import bvh
 from bvh.pictures import render
 from bvh.pictures.shading import CLAY, GAMMA
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
 Mesh = tuple[Floats, NDArray[np.integer]]
@@ -110,8 +105,8 @@ class Sheet:
 
     def panel(
         self, left: float, top: float, width: float, height: float, shown: Floats | None = None
-    ) -> Axes:
-        """Return axes without a frame, with a picture in them, y down, in the camera's pixels."""
+    ) -> Any:
+        """Return axes of matplotlib, with a picture in the pixels of its camera, y down."""
         box = (left / 12.0, 1.0 - (top + height) / self.height, width / 12.0, height / self.height)
         axes = self.figure.add_axes(box, frameon=False, xticks=[], yticks=[])
         if shown is not None:

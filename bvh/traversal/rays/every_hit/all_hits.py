@@ -92,8 +92,8 @@ def gather_hits(
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
-    scratch, aim = as_pointers(thread_scratch), as_pointers(goal)
-    want, results = as_pointers(wanted), as_pointers(gathered)
+    scratch, ray_goal = as_pointers(thread_scratch), as_pointers(goal)
+    options, results = as_pointers(wanted), as_pointers(gathered)
     pairs_capacity = np.int64(len(gathered.pairs.order))
     out_capacity = np.int64(len(gathered.out.t) - HALF)
     block, pairs, counts, state = scratch.block, results.pairs, results.counts, results.state
@@ -104,29 +104,29 @@ def gather_hits(
         poke(state, FILLED, filled)
         size, ahead = pick_rays(order, b, block.which), first_of(order, b + 1)
         count = set_up_block(block, tree.frame, rays, size, scratch.active, order, ahead)
-        begin_block(aim)
-        find_hits(tree, rays, scratch, count, aim)
-        if not want.listed:
+        begin_block(ray_goal)
+        find_hits(tree, rays, scratch, count, ray_goal)
+        if not options.listed:
             for i in range(size):
-                poke(counts, peek(block.which, i), goal_count(aim, i))
+                poke(counts, peek(block.which, i), goal_count(ray_goal, i))
             continue
         found = np.int64(0)
         for i in range(size):
-            found += goal_count(aim, i)
+            found += goal_count(ray_goal, i)
         poke(state, SIZE, found)
-        if found > pairs_capacity or (want.kept and filled + found > out_capacity):
+        if found > pairs_capacity or (options.kept and filled + found > out_capacity):
             return
-        by_ray(aim, block, size, pairs)
-        if want.solved:
-            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, aim.cull, columns)
+        by_ray(ray_goal, block, size, pairs)
+        if options.solved:
+            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, ray_goal.cull, columns)
         else:
             # Sort by primitive alone: this brings those found twice together.
             for j in range(found):
                 poke(columns.t, j, 0.0)
         for i in range(size):
-            hits = _pick(tree.primitives, want, pairs, i, results.out, filled)
+            hits = _pick(tree.primitives, options, pairs, i, results.out, filled)
             poke(counts, peek(block.which, i), hits)
-            filled += hits if want.kept else 0
+            filled += hits if options.kept else 0
     poke(state, NEXT, end)
     poke(state, FILLED, filled)
 
