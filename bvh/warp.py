@@ -65,8 +65,8 @@ __all__ = [
 ]  # fmt: skip
 __dir__ = __all__.copy
 
-# Triangles that are kept of a ray or point: with more that it may hit, it is undecided.
-KEPT = 32
+# Candidates of a ray or point: with more it is undecided.
+CAPACITY = 32
 
 
 @wp.struct
@@ -118,9 +118,9 @@ _bounds = _array_of(wp.array2d(dtype=wp.float32))
 _longs, _flags = _array_of(wp.array(dtype=wp.int64)), _array_of(wp.array(dtype=wp.bool))
 
 
-def _tracer(each: bool) -> Any:
-    """Return the stages as one function of a ray, which keeps in its own memory what they do."""
-    search = search_function(LARGE_STACK, True, each)
+def _tracer(every_hit: bool) -> Any:
+    """Return the stages as one function of a ray, whose arrays are in its own memory."""
+    search = search_function(LARGE_STACK, True, every_hit)
     decide = decide_function(triangle_side, exact_distance, True)
     measure = measure_function(exact_measures, True, False)
 
@@ -151,22 +151,22 @@ def _tracer(each: bool) -> Any:
         rays.t_min[0] = t_min
         rays.t_max[0] = t_max
         rays.mask[0] = -1
-        work.known = _ints(wp.zeros(shape=1, dtype=wp.int32))
-        work.kept_count = _ints(wp.zeros(shape=1, dtype=wp.int32))
-        work.kept = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
-        work.leaves = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
+        work.outcome = _ints(wp.zeros(shape=1, dtype=wp.int32))
+        work.candidate_count = _ints(wp.zeros(shape=1, dtype=wp.int32))
+        work.candidates = _table(wp.zeros(shape=(CAPACITY, 1), dtype=wp.int32))
+        work.leaves = _table(wp.zeros(shape=(CAPACITY, 1), dtype=wp.int32))
         columns.counts = _longs(wp.zeros(shape=1, dtype=wp.int64))
         queue = search(target, rays, query, work, columns, 0)
         decided = queue == marks.NO_QUEUE
         crowded = queue == marks.CROWDED and goal == marks.ANY
         if crowded:
-            work.kept_count[0] = KEPT
+            work.candidate_count[0] = CAPACITY
         if crowded or queue == marks.DECIDE:
             decided = decide(target, rays, query, work, columns, 0)
-            # Of too many, a hit of those kept is an answer to `any_hit`; misses of them are none.
-            decided = decided and not (crowded and work.known[0] == marks.MISSED)
+            # A hit of one of too many candidates answers `any_hit`; misses of those listed do not.
+            decided = decided and not (crowded and work.outcome[0] == marks.MISSED)
         hit.count = wp.int32(columns.counts[0])
-        if goal == marks.CLOSEST and decided and work.known[0] != marks.MISSED:
+        if goal == marks.CLOSEST and decided and work.outcome[0] != marks.MISSED:
             columns.t = _reals(wp.zeros(shape=1, dtype=wp.float64))
             columns.u = _reals(wp.zeros(shape=1, dtype=wp.float64))
             columns.v = _reals(wp.zeros(shape=1, dtype=wp.float64))
@@ -181,7 +181,7 @@ def _tracer(each: bool) -> Any:
             hit.prim_id = columns.prim_id[0]
             hit.leaf = columns.leaf[0]
             hit.front = wp.where(columns.front[0], 1, 0)
-        if goal == marks.ANY and decided and work.known[0] != marks.MISSED:
+        if goal == marks.ANY and decided and work.outcome[0] != marks.MISSED:
             hit.count = 1
         hit.state = wp.where(decided, 0, 1)
         return hit
@@ -238,9 +238,9 @@ def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
     rays.origins[0] = point
     rays.t_max[0] = max_distance
     rays.mask[0] = -1
-    work.kept_count = _ints(wp.zeros(shape=1, dtype=wp.int32))
-    work.kept = _table(wp.zeros(shape=(KEPT, 1), dtype=wp.int32))
-    work.lows = _bounds(wp.zeros(shape=(KEPT, 1), dtype=wp.float32))
+    work.candidate_count = _ints(wp.zeros(shape=1, dtype=wp.int32))
+    work.candidates = _table(wp.zeros(shape=(CAPACITY, 1), dtype=wp.int32))
+    work.lows = _bounds(wp.zeros(shape=(CAPACITY, 1), dtype=wp.float32))
     columns.distance = _reals(wp.zeros(shape=1, dtype=wp.float64))
     columns.u = _reals(wp.zeros(shape=1, dtype=wp.float64))
     columns.v = _reals(wp.zeros(shape=1, dtype=wp.float64))

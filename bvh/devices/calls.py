@@ -42,6 +42,7 @@ NEAREST = DISTANCES | {
     "position": wp.vec3d, "prim_id": wp.int32, "u": wp.float64, "v": wp.float64,
 }  # fmt: skip
 TRUTH: Kinds = {"truth": wp.bool}
+COUNTS: Kinds = {"counts": wp.int64}
 
 
 class RayCall(Call):
@@ -57,46 +58,28 @@ class RayCall(Call):
 
     def closest(self) -> Hits:
         """Return the closest hits."""
-        return self._located(Hits, self._of_rays(marks.CLOSEST, self.names))
+        return self._located(Hits, self._answers(marks.CLOSEST, self.names))
 
     def any(self) -> Any:
         """Return whether each ray hits anything."""
-        return self._of_rays(marks.ANY, TRUTH)["truth"]
+        return self._answers(marks.ANY, TRUTH)["truth"]
 
     def counts(self) -> Any:
         """Return the number of hits of each ray."""
-        return self._of_rays(marks.COUNT, {"counts": wp.int64})["counts"]
+        return self._answers(marks.COUNT, COUNTS)["counts"]
 
-    def _of_rays(self, goal: int, kinds: Kinds) -> dict[str, Any]:
-        """Return columns, one answer a ray."""
-        return self.columns(kinds, lambda _: self._traced(goal, kinds))
-
-    def _traced(self, goal: int, kinds: Kinds) -> Any:
-        """Trace the rays; return the columns of the result."""
-        self.query.goal = goal
-        result = self.empty(kinds, self.count)
-        undecided = self.trace(result, self.rays, self.query)
-        self.settle(result, undecided, lambda: self._on_cpu(goal, undecided))
-        return result
-
-    def _on_cpu(self, goal: int, undecided: NDArray[np.int32]) -> dict[str, Any]:
-        """Return the columns of some rays, by the CPU."""
-        rays = self._rays(undecided)
-        if goal == marks.COUNT:
-            return {"counts": self.host.count_hits(**rays, edges=self.edges)}
-        if goal == marks.ANY:
-            return {"truth": self.host.any_hit(**rays)}
-        hits = self.host.closest_hit(**rays)
-        return {name: getattr(hits, name) for name in self.names}
-
-    def _rays(self, undecided: NDArray[np.int32]) -> dict[str, Any]:
-        """Return some of the rays, as arguments of a query on the CPU."""
-        names = ("origins", "directions", "t_min", "t_max")
-        rays: dict[str, Any] = {name: self.selected(name, undecided) for name in names}
-        rays["origins"] = np.broadcast_to(rays["origins"], (len(undecided), 3))
-        # Without a mask, if all bits are set, a query is faster.
-        bits = self.selected("mask", undecided).view(np.uint32)
-        return rays | {"mask": None if (bits == ALL_BITS).all() else bits, "cull": self.cull}
+    def listed(self, limit: int | None) -> AllHits:
+        """Return all hits of the rays, or the first `limit` of each: count first, then list."""
+        self.limit = None if limit is None else whole_number("max_hits", limit)
+        counts = np.ravel(on_host(self.counts()))
+        counts = counts if self.limit is None else np.minimum(counts, self.limit)
+        offsets = np.r_[0, np.cumsum(counts)]
+        # The call is made once more.
+        self.owner.undecided, self.count = 0, len(counts)
+        columns = self.columns(self.names, lambda part: self._lists(part, offsets), offsets)
+        shared = wp.array(offsets, dtype=wp.int64, device=self.device)
+        columns["offsets"] = given(shared, (len(offsets),), self.like)
+        return self._located(AllHits, columns | {"shape": self.shape})
 
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
         """Return hits, an object of class `kind`, which can compute positions and normals."""
@@ -104,36 +87,45 @@ class RayCall(Call):
         vars(hits)["_source"] = self.owner._hit_source()
         return hits
 
-    def listed(self, limit: int | None) -> AllHits:
-        """Return all hits of the rays, or the first `limit` of each: count first, then list."""
-        most = None if limit is None else whole_number("max_hits", limit)
-        counts = np.ravel(on_host(self.counts()))
-        offsets = np.r_[0, np.cumsum(counts if most is None else np.minimum(counts, most))]
-        # The call is made once more.
-        self.owner.undecided, self.count = 0, len(counts)
-        columns = self.columns(self.names, lambda part: self._lists(part, offsets, limit), offsets)
-        shared = given(self._offsets(offsets), (len(offsets),), self.like)
-        return self._located(AllHits, columns | {"offsets": shared, "shape": self.shape})
+    def _answers(self, goal: int, kinds: Kinds) -> dict[str, Any]:
+        """Return columns with one answer a ray, in the query mode `goal`."""
+        return self.columns(kinds, lambda _: self._traced(goal, self.empty(kinds, self.count)))
 
-    def _offsets(self, offsets: NDArray[np.int64]) -> Any:
-        return wp.array(offsets, dtype=wp.int64, device=self.device)
-
-    def _lists(self, part: slice, offsets: NDArray[np.int64], limit: int | None) -> Any:
+    def _lists(self, part: slice, offsets: NDArray[np.int64]) -> Any:
         """List the hits of a range of rays; return the columns of the result."""
         begins = offsets[part.start : part.stop + 1] - offsets[part.start]
         # Hits are sorted by their leaves, even if no result has them.
         result = self.empty(self.names | {"leaf": wp.int32}, int(begins[-1]))
-        result.offsets, self.query.goal = self._offsets(begins), marks.LIST
-        undecided = self.trace(result, self.rays, self.query)
-        rows = [np.arange(begins[i], begins[i + 1]) for i in undecided]
+        result.offsets = wp.array(begins, dtype=wp.int64, device=self.device)
+        return self._traced(marks.LIST, result, begins)
 
-        def on_cpu() -> dict[str, Any]:
-            rays = self._rays(undecided)
-            hits = self.host.all_hits(**rays, max_hits=limit, edges=self.edges)
-            return {name: getattr(hits, name) for name in self.names}
-
-        self.settle(result, undecided, on_cpu, np.concatenate([np.empty(0, np.int64), *rows]))
+    def _traced(self, goal: int, result: Any, begins: NDArray[np.int64] | None = None) -> Any:
+        """Fill the columns of a result; with lists, ray i has the rows from begins[i] on."""
+        self.query.goal = goal
+        undecided = rows = self.trace(result, self.rays, self.query)
+        if begins is not None:
+            lists = [np.arange(begins[i], begins[i + 1]) for i in undecided]
+            rows = np.concatenate([np.empty(0, np.int64), *lists])
+        self.settle(result, undecided, lambda: self._by_cpu(goal, undecided), rows)
         return result
+
+    def _by_cpu(self, goal: int, undecided: NDArray[np.int32]) -> dict[str, Any]:
+        """Return the columns of some rays, by the CPU."""
+        names = ("origins", "directions", "t_min", "t_max")
+        rays: dict[str, Any] = {name: self.selected(name, undecided) for name in names}
+        rays["origins"] = np.broadcast_to(rays["origins"], (len(undecided), 3))
+        # Without a mask, if all bits are set, a query is faster.
+        bits = self.selected("mask", undecided).view(np.uint32)
+        rays |= {"mask": None if (bits == ALL_BITS).all() else bits, "cull": self.cull}
+        if goal == marks.COUNT:
+            return {"counts": self.host.count_hits(**rays, edges=self.edges)}
+        if goal == marks.ANY:
+            return {"truth": self.host.any_hit(**rays)}
+        if goal == marks.LIST:
+            hits = self.host.all_hits(**rays, max_hits=self.limit, edges=self.edges)
+        else:
+            hits = self.host.closest_hit(**rays)
+        return {name: getattr(hits, name) for name in self.names}
 
 
 AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
@@ -146,19 +138,12 @@ def point_out(
 ):  # fmt: skip
     """Find the directions, of six close to the axes, that leave the box of a mesh soonest."""
     i = wp.tid()
-    p = points[i]
-    best = wp.float64(INF)
-    axis = int(0)
-    sign = wp.float64(-1.0)
+    to_lower, to_upper = points[i] - lower, upper - points[i]
+    best, axis, sign = wp.float64(INF), int(0), wp.float64(-1.0)
     for k in range(6):
-        j = k % 3
-        depth = upper[j] - p[j]
-        if k < 3:
-            depth = p[j] - lower[j]
+        depth = wp.where(k < 3, to_lower[k % 3], to_upper[k % 3])
         if depth < best:
-            best = depth
-            axis = j
-            sign = wp.where(k < 3, -ONE, ONE)
+            best, axis, sign = depth, k % 3, wp.where(k < 3, -ONE, ONE)
     d = wp.vec3d()
     d[axis] = sign * AHEAD
     d[(axis + 1) % 3] = sign * ACROSS
@@ -233,20 +218,20 @@ class PointCall(Call):
         query.goal = marks.NEAREST
         undecided = self.trace(result, self.rays, query)
 
-        def on_cpu() -> dict[str, Any]:
+        def by_cpu() -> dict[str, Any]:
             limits = self.selected("t_max", undecided)
             near = self.host.closest_point(self._points(undecided), limits, mask=self.mask)
             return {name: getattr(near, name) for name in kinds}
 
-        self.settle(result, undecided, on_cpu)
+        self.settle(result, undecided, by_cpu, undecided)
         return result
 
     def _inside(self, surface: bool) -> Any:
         """Return a struct with a column: points inside or, with `surface`, on the surface."""
         result, rays, query = self.empty(TRUTH, self.count), DeviceRays(), RayQuery()
-        found, undecided = Columns(), np.empty(0, np.int32)
-        found.counts = wp.empty(self.count, dtype=wp.int64, device=self.device)
-        found.truth = wp.empty(self.count, dtype=wp.bool, device=self.device)
+        undecided, turns = np.empty(0, np.int32), Columns()
+        turns.counts = wp.empty(self.count, dtype=wp.int64, device=self.device)
+        turns.truth = wp.empty(self.count, dtype=wp.bool, device=self.device)
         # The box of the mesh in the world, by which kernels choose directions of rays.
         tree = self.target.top
         box = np.array([tree.lower, tree.upper]) * 2.0**-tree.exponent + tree.centre
@@ -260,13 +245,13 @@ class PointCall(Call):
             limits = (0.0, 0.0) if turn else (SMALLEST, np.inf)
             rays.t_min, rays.t_max = (one_number(t, wp.float64, self.device.alias) for t in limits)
             query.goal, query.once = (marks.ANY, 0) if turn else (marks.COUNT, 1)
-            undecided = np.union1d(undecided, self.trace(found, rays, query))
-            self.launch(note_inside, turn, found, rays.directions, result.truth)
+            undecided = np.union1d(undecided, self.trace(turns, rays, query))
+            self.launch(note_inside, turn, turns, rays.directions, result.truth)
 
-        def on_cpu() -> dict[str, Any]:
+        def by_cpu() -> dict[str, Any]:
             target = point_target(self.host, "contains", self.mask)
             points = self._points(undecided)
             return {"truth": target.inside(points, thread_count(None), surface=surface)}
 
-        self.settle(result, undecided, on_cpu)
+        self.settle(result, undecided, by_cpu, undecided)
         return result

@@ -135,7 +135,7 @@ class Call:
 
     @property
     def host(self) -> Any:
-        """What is searched, on the CPU."""
+        """The tree or scene on the CPU, in the state that the call queries."""
         return self.owner._on_cpu()
 
     def columns(
@@ -237,13 +237,12 @@ class Call:
 
     def settle(
         self, result: Any, undecided: NDArray[np.int32], answers: Callable[[], dict[str, Any]],
-        rows: NDArray[np.int64] | None = None,
+        rows: NDArray[Any],
     ) -> None:  # fmt: skip
-        """Write the CPU's answers, by column, for undecided rays; into other `rows` of lists."""
+        """Write the CPU's answers for undecided rays, by column, into rows of the result."""
         self.owner.undecided += len(undecided)
-        places = undecided if rows is None else rows
-        if len(places):
-            where = wp.array(places, dtype=wp.int32, device=self.device)
+        if len(rows):
+            where = wp.array(rows, dtype=wp.int32, device=self.device)
             with stream_of(self.like, self.device):
                 for name, values in answers().items():
                     column = getattr(result, name)

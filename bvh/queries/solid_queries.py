@@ -247,7 +247,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         return area_of(now.vertices[now.faces])
 
     def _solid_sums(self, query: str) -> tuple[float, NDArray[np.float64]]:
-        """Return the volume and the centroid."""
+        """Return the volume and the centroid (3,); raise a ValueError for meshes that have none."""
         from bvh.surfaces.overlap_volumes import check_depths
         from bvh.surfaces.surface import Surface
         from bvh.surfaces.volumes import solid_sums
@@ -330,7 +330,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         self, query: str, other: Any, transform: ArrayLike | None, threads: int | None,
         progress: ProgressLike | None,
     ) -> Iterator[tuple[Surface, Surface, Callable[[], Pairs]] | None]:  # fmt: skip
-        """Yield, for each transform, two solids and a search for pairs of faces; None if apart."""
+        """Yield for each transform both solids and a search for pairs of faces; None if apart."""
         from bvh.surfaces.surface import Surface
 
         workers, (this, tree) = arguments.thread_count(threads), self._two_states(query, other)

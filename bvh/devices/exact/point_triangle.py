@@ -26,7 +26,7 @@ QUARTER = f8(0.25)
 
 
 @wp.struct
-class Measured:
+class NearestPoint:
     """A distance, times 2**exponent, and the weights of the nearest point, if they are `sure`."""
 
     distance: wp.float64
@@ -138,7 +138,7 @@ def _nearest_on(by_sums: bool) -> Any:
     @wp.func
     def _to_edge(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
         """Return the distance to an edge; `u` is the weight of b at the nearest point."""
-        nearest = Measured()
+        nearest = NearestPoint()
         nearest.sure = True
         pa, i = _off(p, a)
         pb, j = _off(p, b)
@@ -177,7 +177,7 @@ def _nearest_on(by_sums: bool) -> Any:
         n_size: wp.vec3d,
     ):  # fmt: skip
         """Return the distance to the plane of a face; its normal n is multiplied by 2**(2 k)."""
-        nearest = Measured()
+        nearest = NearestPoint()
         a = floats.difference(p, v0, k)
         volume = floats.dd_dot(n, a)
         e, f = -3 * k, -2 * k
@@ -216,7 +216,7 @@ def _nearest_on(by_sums: bool) -> Any:
         if corner >= 0:
             square, scale = _square_of(floats.difference(p, _chosen(corner, v0, v1, v2), k))
             u, v = wp.where(corner == 1, ONE, ZERO), wp.where(corner == 2, ONE, ZERO)
-            return Measured(_root_of(square), scale - k, u, v, True)  # type: ignore[call-arg]
+            return NearestPoint(_root_of(square), scale - k, u, v, True)  # type: ignore[call-arg]
         n, sizes = wp.cross(ab, -ca), floats.cross_size(ab, -ca)
         s0, w2 = _sure_side(n, sizes, ab, a)
         s1, w0 = _sure_side(n, sizes, bc, b)
@@ -252,7 +252,7 @@ def _nearest_on(by_sums: bool) -> Any:
                 nearest.u = w1 / total
                 nearest.v = w2 / total
                 return nearest
-        best, sides = Measured(), int(3)
+        best, sides = NearestPoint(), int(3)
         best.distance = f8(wp.inf)
         best.sure = True
         # One call for all edges, as each is a copy of all that it does.
@@ -275,7 +275,7 @@ def _nearest_on(by_sums: bool) -> Any:
     @wp.func
     def nearest_on_triangle(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
         """Return the nearest point (1-u-v) v0 + u v1 + v v2, its distance as a double."""
-        nearest = Measured()
+        nearest = NearestPoint()
         a, b, c = p - v0, p - v1, p - v2
         size = wp.max(floats.largest(a), wp.max(floats.largest(b), floats.largest(c)))
         if size == ZERO:

@@ -44,11 +44,12 @@ def exact_sum(p: dd3, q: dd3, r: dd3, cut: bool):
     The value is good to 2**-103 of itself, and the exponent 0. With `cut` both are, bit for bit,
     those of `exact_sums.leading`: the three highest limbs of 32 bits, from a multiple of 2**32 on.
     """
-    # All is in one function: passing an expansion copies it, which takes longer than the sum.
+    # All is in one function: passing an expansion copies it, which takes longer than the sum. It
+    # has `length` components, from the smallest on; `total` is their sum, rounded.
     fits = is_moderate(p) and is_moderate(q) and is_moderate(r)
-    e = Expansion()
-    n, k, limb, sign = int(0), int(0), int(0), wp.float64(1.0)
-    total, part = wp.vec2d(), wp.float64(0.0)
+    expansion = Expansion()
+    length, taken, top_limb, sign = int(0), int(0), int(0), wp.float64(1.0)
+    total, digits = wp.vec2d(), wp.float64(0.0)
     limbs = wp.vec3d()
     # Three times two steps that take limbs off follow the products of 48 terms, four numbers each.
     last = wp.where(fits, wp.where(cut, PRODUCTS + 6, PRODUCTS), 0)
@@ -70,48 +71,48 @@ def exact_sum(p: dd3, q: dd3, r: dd3, cut: bool):
         else:
             if step == PRODUCTS:
                 sign = wp.where(total[0] < ZERO, -ONE, ONE)
-                for i in range(n):
-                    e[i] = sign * e[i]
+                for i in range(length):
+                    expansion[i] = sign * expansion[i]
                 total = sign * total
                 # The highest bit of the sum, which may have been rounded up to a power of two.
                 top = floats.exponent(total[0])
                 if total[1] < ZERO and total[0] == floats.power_of_two(top):
                     top -= 1
-                limb = top >> 5
-            unit = floats.power_of_two((limb - k) << 5)
+                top_limb = top >> 5
+            unit = floats.power_of_two((top_limb - taken) << 5)
             if step % 2 == 0:
-                part = wp.floor(total[0] / unit)
-                x = -part * unit
+                digits = wp.floor(total[0] / unit)
+                x = -digits * unit
             else:
                 # A negative rest: the limb was rounded up, so it is lowered by one.
                 if total[0] < ZERO:
-                    part -= ONE
+                    digits -= ONE
                     x = unit
-                limbs[k] = part
-                k += 1
+                limbs[taken] = digits
+                taken += 1
         # Add the number, from the smallest component on; zeros are left out.
         if x != ZERO:
             count = int(0)
-            for i in range(n):
-                s, rest = floats.two_sum(x, e[i])
+            for i in range(length):
+                s, rest = floats.two_sum(x, expansion[i])
                 x = s
                 if rest != ZERO:
-                    e[count] = rest
+                    expansion[count] = rest
                     count += 1
             if x != ZERO:
-                e[count] = x
+                expansion[count] = x
                 count += 1
-            n = count
+            length = count
         if step >= PRODUCTS - 1:
             # From the largest component down, until the sum is not a double; then add the others.
             total = wp.vec2d()
-            i = n - 1
+            i = length - 1
             while i >= 0 and total[1] == ZERO:
-                total = floats.fast_two_sum(total[0], e[i])
+                total = floats.fast_two_sum(total[0], expansion[i])
                 i -= 1
             rest = wp.float64(0.0)
             for j in range(i + 1):
-                rest += e[j]
+                rest += expansion[j]
             total = floats.fast_two_sum(total[0], total[1] + rest)
     if not cut:
         return fits, total, 0
@@ -119,4 +120,4 @@ def exact_sum(p: dd3, q: dd3, r: dd3, cut: bool):
         return fits, wp.vec2d(), LOWEST
     total = floats.fast_two_sum(sign * LIMB * limbs[0], sign * limbs[1])
     total = floats.fast_two_sum(total[0], total[1] + (sign / LIMB) * limbs[2])
-    return fits, total, (limb - 1) << 5
+    return fits, total, (top_limb - 1) << 5

@@ -1,22 +1,21 @@
 """Queries in stages, each with few registers: what is left by one goes on to the next.
 
-1. Search: boxes and triangles in float32 alone; keeps the triangles that a ray may hit first, or
-   counts sure hits and keeps the others, or keeps all that may be hit. In a scene it searches the
-   trees of leaves. Of a point it keeps those that may be the closest.
+1. Search: boxes and triangles in float32 alone; lists candidates: the triangles that a ray may hit
+   first, or all that it may hit but for sure hits, which are counted. In a scene it searches the
+   trees of leaves. Candidates of a point are the triangles that may be the closest.
 2. Decide, for rays that may hit several or whose hit is not sure: which one, which or how many, by
    doubles and double-doubles; what these leave open, next to edges and origins, by a point nearby.
    Of points: which is the closest, exactly.
 3. Measure: t, u and v of closest hits and of those in lists, likewise.
 4. Exact sums, for the rays that all this leaves open. On a CPU they follow the search.
 
-Rays with more triangles than are kept are searched again, with more room; what is still undecided
-goes to the CPU.
+Rays with more candidates than there is room for are searched again, with more room; what is still
+undecided goes to the CPU.
 
 Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `loads.py` | Loads of 16 bytes, and fused operations of float32, where the margins cover both |
 | `marks.py` | Numbers with names: query modes, what is known of rays, and their queues |
 | `work.py` | What stages take and hand on: rays or points, answers, and queues |
 | `moved.py` | Leaves of a scene: rays in the frame of their tree, and their faces in the world |

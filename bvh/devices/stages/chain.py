@@ -18,10 +18,10 @@ from bvh.devices.stages.search import search_function, search_kernel
 from bvh.devices.stages.work import Work
 
 Kernels = tuple[tuple[Any, int], ...]
-# Triangles stored for a ray, and in a second search for the few rays that have more; rays with
-# still more are left to the CPU. The arrays of a chunk of CHUNK rays take 4 * (KEPT + QUEUES + 2)
-# bytes a ray, in a scene 4 * KEPT more, for nearest points another 4 * KEPT.
-KEPT, MOST_KEPT, CHUNK = 16, 1024, 2**22
+# Candidates stored for a ray, and in a second search for the few rays that have more; rays with
+# still more are left to the CPU. The arrays of a chunk of CHUNK rays take 4 *
+# (CAPACITY + QUEUES + 2) bytes a ray, in a scene and for nearest points 4 * CAPACITY more.
+CAPACITY, LARGE_CAPACITY, CHUNK = 16, 1024, 2**22
 # Threads of a stage that reads a queue, of each multiprocessor; and of a block.
 THREADS, BLOCK = 1024, 128
 # Stacks of the search: the smaller one serves nearly all trees, and takes less local memory. Of a
@@ -53,24 +53,24 @@ def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
             return Plan(search, (), (stage_of(exact, 255, marks.DECIDE),))
         first = stage_of(close, 168, marks.DECIDE, marks.DECIDE_BY_SUMS)
         return Plan(search, (first,), (stage_of(exact, 255, marks.DECIDE_BY_SUMS),))
-    each = goal in (marks.COUNT, marks.LIST)
-    of_all, sums = in_scene or each, by_sums(marks.DECIDE, marks.ALL_RAYS, True)
+    every_hit = goal in (marks.COUNT, marks.LIST)
+    general, sums = in_scene or every_hit, by_sums(marks.DECIDE, marks.ALL_RAYS, True)
     doubles: Kernels = ()
     if every:
-        doubles = by_doubles(of_all, goal == marks.LIST)
-        sums = by_sums(marks.DECIDE_BY_SUMS, marks.MEASURE_BY_SUMS, of_all)
+        doubles = by_doubles(general, goal == marks.LIST)
+        sums = by_sums(marks.DECIDE_BY_SUMS, marks.MEASURE_BY_SUMS, general)
     if goal == marks.COUNT:
         # Nothing is measured.
         doubles, sums = doubles[:2], sums[:1]
-    return Plan(search_kernel(search_function(size, in_scene, each)), doubles, sums)
+    return Plan(search_kernel(search_function(size, in_scene, every_hit)), doubles, sums)
 
 
 class Stages:
     """The stages of queries on a device, and their memory."""
 
-    def __init__(self, device: Any, kept: int = KEPT) -> None:
-        self.device, self.kept, self.chunk = device, kept, CHUNK * KEPT // kept
-        self.work, self.capacity = Work(), dict[str, int]()
+    def __init__(self, device: Any, room: int = CAPACITY) -> None:
+        self.device, self.room, self.chunk = device, room, CHUNK * CAPACITY // room
+        self.work, self.sizes = Work(), dict[str, int]()
         self.work.counters = wp.zeros(marks.QUEUES, dtype=wp.int32, device=device)
         # Counters on the host, on a GPU in memory that it writes to.
         self.seen = self.work.counters
@@ -113,24 +113,25 @@ class Stages:
                     places.append(start + work.queues[queue][: counts[queue]].numpy())
             work.counters.zero_()
         crowded, undecided = (np.concatenate(left[queue]) for queue in FINAL)
-        if len(crowded) and self.kept < MOST_KEPT:
-            self.wider = self.wider or Stages(self.device, MOST_KEPT)
+        if len(crowded) and self.room < LARGE_CAPACITY:
+            self.wider = self.wider or Stages(self.device, LARGE_CAPACITY)
             some = wp.array(crowded, dtype=wp.int32, device=self.device)
             crowded = crowded[self.wider._run_plan(plan, given, len(crowded), some)]
         return np.concatenate([undecided, crowded])
 
     def _reserve(self, count: int, in_scene: bool, of_points: bool) -> None:
         """Make the arrays of `work` large enough for chunks of `count` rays or points."""
-        wide = (self.kept, count)
+        wide = (self.room, count)
         shapes: dict[str, Any] = {
-            "known": count, "kept_count": count, "kept": wide, "queues": (marks.QUEUES, count),
+            "outcome": count, "candidate_count": count, "candidates": wide,
+            "queues": (marks.QUEUES, count),
         }  # fmt: skip
         shapes |= ({"leaves": wide} if in_scene else {}) | ({"lows": wide} if of_points else {})
         for name, shape in shapes.items():
-            if count > self.capacity.get(name, 0):
+            if count > self.sizes.get(name, 0):
                 kind = wp.float32 if name == "lows" else wp.int32
                 setattr(self.work, name, wp.empty(shape, dtype=kind, device=self.device))
-                self.capacity[name] = count
+                self.sizes[name] = count
 
     def _run(self, stages: Kernels, arguments: tuple[Any, ...]) -> None:
         """Launch kernels that read queues; on a CPU, where looking costs nothing, if these are."""

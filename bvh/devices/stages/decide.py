@@ -5,8 +5,8 @@ with a point nearby; exact sums. What these leave open goes into the queue of th
 answers are the same, whichever decides: signs are exact, t, u and v rounded as on the CPU. Of all
 hits, those of a scene included, the closest is the first by (t, leaf, prim_id).
 
-Those of all targets serve scenes, counts and lists, too; the others closest hits and any hits of
-trees alone, with fewer registers.
+`general` ones serve scenes, counts and lists, too; the others closest hits and any hits of trees
+alone, with fewer registers.
 """
 
 import functools
@@ -15,7 +15,7 @@ from typing import Any
 import warp as wp
 
 from bvh.devices.exact import measures, triangles
-from bvh.devices.exact.floats import INF, ONE, ONE4, OPTIONS, i8, nan
+from bvh.devices.exact.floats import INF, ONE, ONE4, OPTIONS, i8, largest, nan
 from bvh.devices.layout import Target
 from bvh.devices.stages import marks
 from bvh.devices.stages.moved import corners_of, face_of
@@ -78,7 +78,7 @@ def _write(
 
 @wp.func
 def _leaf_of(target: Target, work: Work, j: int, place: int):
-    """Return the leaf of a triangle that is kept, 0 in a tree."""
+    """Return the leaf of candidate j of a ray, 0 in a tree."""
     leaf = int(0)
     if target.is_scene != 0:
         leaf = work.leaves[j, place]
@@ -87,26 +87,26 @@ def _leaf_of(target: Target, work: Work, j: int, place: int):
 
 @wp.func
 def _is_first(target: Target, work: Work, j: int, place: int):
-    """Return whether triangle j of a ray is the first of those that are the same."""
-    fresh, item = bool(True), work.kept[j, place] & marks.INDEX
+    """Return whether no candidate before j is the same triangle, from another leaf of its tree."""
+    fresh, item = bool(True), work.candidates[j, place] & marks.INDEX
     prim, leaf, before = target.ids[item], _leaf_of(target, work, j, place), int(0)
     if wp.abs(target.triangles[item, 2][3]) > ONE4:
         # In several leaves of its tree.
         before = j
     for k in range(before):
-        same = target.ids[work.kept[k, place] & marks.INDEX] == prim
+        same = target.ids[work.candidates[k, place] & marks.INDEX] == prim
         fresh = fresh and not (same and _leaf_of(target, work, k, place) == leaf)
     return fresh
 
 
-def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
-    """Return a function that decides rays by exact functions: of all targets, or of trees alone."""
+def decide_function(side_of: Any, distance_of: Any, general: bool) -> Any:
+    """Return a function that decides rays, by functions of one kind for sides and distances."""
 
     @wp.func
     def decide(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Find the closest or any hit of a ray, count or list hits; return whether all is sure."""
+        """Find the closest or any hit of a ray, count or list its hits; return whether it did."""
         i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
         scaled, floor, e, k = triangles.scaled_ray(o, d, target.top.farthest)
@@ -114,15 +114,15 @@ def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
         # A product, as Warp would change the constant itself.
         best, best_prim, best_leaf, best_t = int(-1), int(-1), int(-1), ONE * INF
         count = int(0)
-        for j in range(work.kept_count[place]):
+        for j in range(work.candidate_count[place]):
             counts = query.goal != marks.ANY or best < 0
-            if of_all:
+            if general:
                 if query.goal == marks.COUNT or query.goal == marks.LIST:
                     counts = _is_first(target, work, j, place)
             if decided and counts:
-                item = work.kept[j, place]
+                item = work.candidates[j, place]
                 prim, leaf, once = target.ids[item & marks.INDEX], int(0), int(0)
-                if of_all:
+                if general:
                     once = query.once
                     leaf = _leaf_of(target, work, j, place)
                     decided, v0, v1, v2 = corners_of(target, leaf, prim)
@@ -135,11 +135,12 @@ def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
                     hit = side != 0 and side != query.cull
                 if decided and hit:
                     x = triangles.volumes_of(o, d, e, k, v0, v1, v2)
-                    sure, t = distance_of(x, o, d, v0, v1, v2)
-                    decided = sure
+                    found = distance_of(x, o, d, v0, v1, v2)
+                    decided = found.decided
+                    t = found.t
                     if t >= q.t_min and t <= q.t_max:
-                        if of_all:
-                            if query.goal == marks.LIST and sure:
+                        if general:
+                            if query.goal == marks.LIST and decided:
                                 _insert(columns, i, count, t, leaf, prim)
                         count += 1
                         if _comes_before(t, leaf, prim, best_t, best_leaf, best_prim):
@@ -150,13 +151,13 @@ def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
         if not decided:
             return False
         if query.goal == marks.COUNT:
-            if of_all:
+            if general:
                 columns.counts[i] += wp.int64(count)
         elif query.goal == marks.LIST:
-            work.known[place] = marks.FOUND
+            work.outcome[place] = marks.FOUND
         else:
-            work.known[place] = wp.where(best >= 0, best, marks.MISSED)
-            if of_all:
+            work.outcome[place] = wp.where(best >= 0, best, marks.MISSED)
+            if general:
                 if target.is_scene != 0:
                     work.leaves[0, place] = best_leaf
         return True
@@ -164,20 +165,20 @@ def decide_function(side_of: Any, distance_of: Any, of_all: bool) -> Any:
     return decide
 
 
-def measure_function(measures_of: Any, of_all: bool, of_lists: bool) -> Any:
-    """Return the function that measures closest hits, and lists of hits."""
+def measure_function(measures_of: Any, general: bool, of_lists: bool) -> Any:
+    """Return the function that measures closest hits and, `of_lists`, all hits of lists."""
 
     @wp.func
     def measure(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Measure the hits of a ray, or answer one that misses; return whether all is sure."""
-        i, known, decided = row_at(work, place), work.known[place], bool(True)
-        if query.goal == marks.ANY and known != marks.LISTED:
-            columns.truth[i] = known != marks.MISSED
-        if query.goal == marks.CLOSEST and known == marks.MISSED:
+        """Write t, u, v of the hits of a ray, or its miss; return whether all are decided."""
+        i, outcome, decided = row_at(work, place), work.outcome[place], bool(True)
+        if query.goal == marks.ANY and outcome != marks.LISTED:
+            columns.truth[i] = outcome != marks.MISSED
+        if query.goal == marks.CLOSEST and outcome == marks.MISSED:
             _write(target, columns, wp.int64(i), -1, -1, measures.Measures())
-        if query.goal == marks.ANY or known == marks.MISSED or known == marks.LISTED:
+        if query.goal == marks.ANY or outcome == marks.MISSED or outcome == marks.LISTED:
             return True
         first, count = wp.int64(i), int(1)
         if of_lists:
@@ -187,21 +188,25 @@ def measure_function(measures_of: Any, of_all: bool, of_lists: bool) -> Any:
         o, d, _ = ray_of(rays, query, i)
         for j in range(count):
             row, leaf, prim, sure = first + wp.int64(j), int(0), int(0), bool(True)
-            if known >= 0:
-                prim = target.ids[known]
+            if outcome >= 0:
+                prim = target.ids[outcome]
             if of_lists:
                 if query.goal == marks.LIST:
                     prim = columns.prim_id[row]
                     leaf = columns.leaf[row]
-            if of_all:
+            if general:
                 if query.goal == marks.CLOSEST:
                     leaf = _leaf_of(target, work, 0, place)
                 sure, v0, v1, v2 = corners_of(target, leaf, prim)
             else:
                 v0, v1, v2 = face_of(target, prim)
-            x = measures_of(o, d, v0, v1, v2)
-            _write(target, columns, row, leaf, prim, x)
-            decided = decided and sure and x.decided
+            # Scaled by the ray and the triangle alone, so that u and v are the same in any tree.
+            reach = wp.max(largest(v0), wp.max(largest(v1), largest(v2)))
+            _scaled, _floor, e, k = triangles.scaled_ray(o, d, reach)
+            x = triangles.volumes_of(o, d, e, k, v0, v1, v2)
+            found = measures_of(x, o, d, v0, v1, v2)
+            _write(target, columns, row, leaf, prim, found)
+            decided = decided and sure and found.decided
         return decided
 
     return measure
@@ -242,14 +247,14 @@ def stage_of(
 
 # Registers are as many as leave no spills, or less where more threads gain more.
 @functools.cache
-def by_doubles(of_all: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
-    """Return the stages of double-doubles, of all targets or of trees alone."""
-    close = decide_function(triangles.close_side, measures.close_distance, of_all)
-    near = decide_function(triangles.close_side, measures.near_distance, of_all)
+def by_doubles(general: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
+    """Return the stages of double-doubles."""
+    close = decide_function(triangles.close_side, measures.close_distance, general)
+    near = decide_function(triangles.close_side, measures.near_distance, general)
     kinds = measures.close_measures, measures.near_measures
-    first, second = (measure_function(kind, of_all, of_lists) for kind in kinds)
+    first, second = (measure_function(kind, general, of_lists) for kind in kinds)
     return (
-        stage_of(close, 168 if of_all else 128, marks.DECIDE, marks.DECIDE_NEAR),
+        stage_of(close, 168 if general else 128, marks.DECIDE, marks.DECIDE_NEAR),
         stage_of(near, 168, marks.DECIDE_NEAR, marks.DECIDE_BY_SUMS),
         stage_of(first, 128 if of_lists else 96, marks.ALL_RAYS, marks.MEASURE_NEAR),
         stage_of(second, 168, marks.MEASURE_NEAR, marks.MEASURE_BY_SUMS),
@@ -257,10 +262,10 @@ def by_doubles(of_all: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
 
 
 @functools.cache
-def by_sums(decided: int, measured: int, of_all: bool) -> tuple[tuple[Any, int], ...]:
-    """Return the stages of exact sums that read two queues; these begin with doubles, too."""
-    decide = decide_function(triangles.triangle_side, measures.exact_distance, of_all)
-    measure = measure_function(measures.exact_measures, of_all, of_all)
+def by_sums(decided: int, measured: int, general: bool) -> tuple[tuple[Any, int], ...]:
+    """Return the stages of exact sums, of the queues `decided` and `measured`."""
+    decide = decide_function(triangles.triangle_side, measures.exact_distance, general)
+    measure = measure_function(measures.exact_measures, general, general)
     # Rays of a queue go into that of what is measured; otherwise all are still to be.
     return (
         stage_of(decide, 255, decided, marks.UNDECIDED, measured),

@@ -1,8 +1,8 @@
 """Closest points of a tree on a device: float32 bounds that only discard, then exact distances.
 
 Bounds of boxes and of triangles are those of `traversal.points.point_bounds`, whose margins hold
-here; nothing is fused, which they allow. The search keeps the triangles that may be the closest, as
-far as their bounds tell in the end; these are measured exactly. Points are the origins of rays,
+here; nothing is fused, which they allow. The search lists candidates, the triangles that may be the
+closest by their bounds in the end; these are measured exactly. Points are the origins of rays,
 whose t_max is the largest distance.
 """
 
@@ -99,15 +99,15 @@ def _square(lower: wp.vec3, upper: wp.vec3, p: wp.vec3):
 
 @wp.func
 def _drop_beyond(work: Work, place: int, count: int, error: wp.float32, bound: wp.float32):
-    """Drop the triangles beyond a bound from those kept of a point; return how many are left."""
-    left = int(0)
+    """Drop a point's candidates beyond a bound; return how many are left."""
+    rest = int(0)
     for j in range(count):
         low = work.lows[j, place]
         if low - error <= bound:
-            work.kept[left, place] = work.kept[j, place]
-            work.lows[left, place] = low
-            left += 1
-    return left
+            work.candidates[rest, place] = work.candidates[j, place]
+            work.lows[rest, place] = low
+            rest += 1
+    return rest
 
 
 @wp.func
@@ -144,7 +144,7 @@ def nearest_function(size: int) -> Any:
     def search(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Put triangles that may be closest to a point in `work.kept`; return its next queue."""
+        """List the triangles that may be closest to a point; return its next queue."""
         i, tree, mask = row_at(work, place), target.top, rays.mask[0]
         p, limit = _point_of(rays, i)
         _write(target, columns, i, -1, INF, nan(), nan())
@@ -163,7 +163,7 @@ def nearest_function(size: int) -> Any:
         local_limit = (limit * DISTANCE_UP + DISTANCE_TINY) * scale
         bound = f4(wp.min(local_limit * UP + TINY, MOST_BOUND))
         square = _square_bound(bound, box_error)
-        stack, squares, top, kept = stack_type(), squares_type(), int(0), int(0)
+        stack, squares, top, count = stack_type(), squares_type(), int(0), int(0)
         # A node, or ~(first triangle) of a leaf.
         code = wp.where(tree.count > 0, ~tree.root, tree.root)
         while code != marks.DONE:
@@ -174,14 +174,14 @@ def nearest_function(size: int) -> Any:
                 lower, upper = wp.vec3(a[2], b[2], c[2]), wp.vec3(a[3], b[3], c[3])
                 second = _square(lower, upper, local32)
                 pair = target.children[code]
-                one = wp.where(pair[1] > 0, ~pair[0], pair[0])
-                two = wp.where(pair[3] > 0, ~pair[2], pair[2])
+                left = wp.where(pair[1] > 0, ~pair[0], pair[0])
+                right = wp.where(pair[3] > 0, ~pair[2], pair[2])
                 swap = second < first
                 if wp.max(first, second) <= square:
-                    stack[top] = wp.where(swap, one, two)
+                    stack[top] = wp.where(swap, left, right)
                     squares[top] = wp.max(first, second)
                     top += 1
-                code = wp.where(swap, two, one)
+                code = wp.where(swap, right, left)
                 if not wp.min(first, second) <= square:
                     code = int(marks.DONE)
             more, j = code != marks.DONE, ~code
@@ -193,41 +193,41 @@ def nearest_function(size: int) -> Any:
                         bound = high + error
                         square = _square_bound(bound, box_error)
                     if low - error <= bound:
-                        if kept == work.kept.shape[0]:
-                            kept = _drop_beyond(work, place, kept, error, bound)
-                        if kept == work.kept.shape[0]:
+                        if count == work.candidates.shape[0]:
+                            count = _drop_beyond(work, place, count, error, bound)
+                        if count == work.candidates.shape[0]:
                             return marks.CROWDED
-                        work.kept[kept, place] = j
-                        work.lows[kept, place] = low
-                        kept += 1
+                        work.candidates[count, place] = j
+                        work.lows[count, place] = low
+                        count += 1
                 j += 1
             code = int(marks.DONE)
             while top > 0 and code == marks.DONE:
                 top -= 1
                 if squares[top] <= square:
                     code = stack[top]
-        kept = _drop_beyond(work, place, kept, error, bound)
-        work.kept_count[place] = kept
-        return wp.where(kept > 0, marks.DECIDE, marks.NO_QUEUE)
+        count = _drop_beyond(work, place, count, error, bound)
+        work.candidate_count[place] = count
+        return wp.where(count > 0, marks.DECIDE, marks.NO_QUEUE)
 
     return search
 
 
 @functools.cache
 def closest_function(nearest_on: Any) -> Any:
-    """Return the function that measures what the search keeps."""
+    """Return the function that measures the candidates of points."""
 
     @wp.func
     def decide(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Find the closest of the triangles kept, by (distance, prim_id); return whether it did."""
+        """Find the closest candidate, by (distance, prim_id); return whether it is decided."""
         i, decided, prim = row_at(work, place), bool(True), int(-1)
         p, distance = _point_of(rays, i)
         u, v = wp.float64(0.0), wp.float64(0.0)
-        for j in range(work.kept_count[place]):
+        for j in range(work.candidate_count[place]):
             if decided:
-                other = target.ids[work.kept[j, place]]
+                other = target.ids[work.candidates[j, place]]
                 v0, v1, v2 = face_of(target, other)
                 nearest = nearest_on(p, v0, v1, v2)
                 decided = nearest.sure

@@ -1,11 +1,11 @@
-"""The search: float32 alone keeps, of each ray, the triangles that it may hit first.
+"""The search of rays: float32 alone lists candidates, the triangles that a ray may hit first.
 
 By the filter of `tree.triangle_groups` a triangle is surely missed, surely hit, or unsure. With
-its bounds (see `local_rays`) the parameter of a hit is within `lost` of T / den:
-(T - lost) / den and (T + lost) / den bound it, and 2**-20 of each covers the rounding of these. A
-sure hit ends the ray behind its interval, by `slack` more, which is above the rounding of t: what
-begins behind that is hit later, in doubles, too, and is dropped. Where hits are counted nothing
-ends a ray: sure hits are counted, others are kept.
+its bounds (see `local_rays`) the parameter of a hit is within `t_margin` of T / den:
+(T - t_margin) / den and (T + t_margin) / den bound it, and 2**-20 of each covers the rounding of
+these. A sure hit ends the ray behind its interval, by `slack` more, which is above the rounding of
+t: what begins behind that is hit later, in doubles, too, and is dropped. Where hits are counted
+nothing ends a ray: sure hits are counted, others become candidates.
 
 In a scene a ray changes its frame: from the tree over leaves, the top, into the tree of a leaf, and
 back. Bounds of hits in different leaves are compared as t of the world. The margins of a frame
@@ -87,13 +87,13 @@ def _part_of(target: Target, leaf: wp.int32):
 
 @wp.func
 def _frame_of(
-    target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d, query: RayQuery, most: wp.float64
+    target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d, query: RayQuery, end_t: wp.float64
 ):  # fmt: skip
-    """Return a ray, up to `most`, in the frame of the tree of a leaf."""
+    """Return a ray, up to t = `end_t`, in the frame of the tree of a leaf."""
     origin, direction, error = o, d, wp.float64(0.0)
     if leaf >= 0:
         origin, direction, error = moved_ray(target, leaf, o, d)
-    t_max = wp.min(query.t_max, most)
+    t_max = wp.min(query.t_max, end_t)
     return local_rays.local_ray(
         _part_of(target, leaf), origin, direction, query.t_min, t_max, error
     )
@@ -110,10 +110,10 @@ def _entry(
 
 
 @functools.cache
-def search_function(size: int, with_scenes: bool, each: bool) -> Any:
+def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
     """Return the search of trees, or of scenes and trees, whose nodes fit on a stack of some size.
 
-    It keeps the triangles that a ray may hit first; if `each` hit counts, all whose hits are not
+    Candidates are the triangles that a ray may hit first; for `every_hit`, all whose hits are not
     sure, or all that are to be listed.
     """
     stack_type = wp.types.vector(length=size, dtype=wp.int32)
@@ -122,11 +122,11 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
     def search(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Keep the triangles that a ray may hit; return its next queue."""
+        """List the candidates of a ray, and what is known of it; return its next queue."""
         i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
-        work.known[place] = marks.MISSED
-        if each:
+        work.outcome[place] = marks.MISSED
+        if every_hit:
             if query.goal == marks.COUNT:
                 columns.counts[i] = wp.int64(0)
             elif columns.offsets[i + 1] == columns.offsets[i]:
@@ -135,11 +135,11 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
             return marks.NO_QUEUE
         stack = stack_type()
         stack[0] = marks.DONE
-        top, kept, single, total = int(1), int(0), int(0), int(0)
-        # The leaf that is searched, or IN_TOP or IN_TREE; the leaf of `single`; and in a scene a
-        # bound of the closest hit so far, and where the first of those kept may be hit.
-        lists = query.goal == marks.LIST
-        leaf, single_leaf, most, nearest = int(IN_TREE), int(0), ONE * INF, ONE * INF
+        top, count, first_item, total = int(1), int(0), int(0), int(0)
+        # The leaf that is searched, or IN_TOP or IN_TREE; that of the first candidate; and in a
+        # scene bounds of t: of the closest sure hit, and of the earliest hit of a candidate.
+        listing = query.goal == marks.LIST
+        leaf, first_leaf, end_t, earliest_t = int(IN_TREE), int(0), ONE * INF, ONE * INF
         if with_scenes:
             leaf = wp.where(target.is_scene != 0, IN_TOP, IN_TREE)
         # A node, or ~(first triangle) of a leaf.
@@ -149,11 +149,11 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
             if with_scenes:
                 # Loaded again, as registers are few.
                 o, d, q = ray_of(rays, query, i)
-                ray = _frame_of(target, leaf, o, d, q, most)
+                ray = _frame_of(target, leaf, o, d, q, end_t)
             else:
                 ray = local_rays.local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))
             if ray.state == local_rays.OTHER:
-                work.known[place] = marks.LISTED
+                work.outcome[place] = marks.LISTED
                 return marks.UNDECIDED
             if ray.state == local_rays.MISSES:
                 # The last entry is that of the frame.
@@ -162,16 +162,16 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                 if with_scenes:
                     if leaf < 0:
                         code = int(marks.DONE)
-            first, last = local_rays.sure_range(ray, q.t_min, q.t_max)
+            sure_low, sure_high = local_rays.sure_range(ray, q.t_min, q.t_max)
             p, toward, inverse = ray.p, ray.d, ray.inverse
             lower, upper = ray.lower, ray.upper
             low, end, edge, t_error = ray.low, wp.float32(ray.end), ray.edge, ray.t_error
             slack, mask = f4(ray.slack), q.mask
-            # Where the first of those kept may be hit, in a tree; the sides of faces in the world.
-            earliest, turned = f4(wp.inf), int(1)
+            # A bound of the earliest hit of a candidate, in a tree; whether sides are swapped.
+            earliest, handed = f4(wp.inf), int(1)
             if with_scenes:
                 if query.cull != 0 and leaf >= 0:
-                    turned = handedness(target, leaf)
+                    handed = handedness(target, leaf)
             while code > LEAVE:
                 while code >= 0:
                     x, y, z = load_three(target.boxes, code)
@@ -181,12 +181,12 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                     enter = _entry(a, b, inverse, lower, upper, reach)
                     a, b = wp.vec3(x[2], y[2], z[2]), wp.vec3(x[3], y[3], z[3])
                     other = _entry(a, b, inverse, lower, upper, reach)
-                    one = wp.where(pair[1] > 0, ~pair[0], pair[0])
-                    two = wp.where(pair[3] > 0, ~pair[2], pair[2])
+                    left = wp.where(pair[1] > 0, ~pair[0], pair[0])
+                    right = wp.where(pair[3] > 0, ~pair[2], pair[2])
                     swap = other < enter
-                    code = wp.where(swap, two, one)
+                    code = wp.where(swap, right, left)
                     if wp.max(enter, other) < NOT_MET:
-                        stack[top] = wp.where(swap, one, two)
+                        stack[top] = wp.where(swap, left, right)
                         top += 1
                     if wp.min(enter, other) >= NOT_MET:
                         top -= 1
@@ -228,54 +228,56 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                         along, size = wp.dot(n, c), wp.abs(den)
                         if den < ZERO4:
                             along = -along
-                        lost = t_error * y[3] + local_rays.TINY
-                        misses = along > end * size + lost or along < low * size - lost
-                        sided = (least > margin or largest < -margin) and turned != 0
-                        side = wp.where(den > ZERO4, turned, -turned)
+                        t_margin = t_error * y[3] + local_rays.TINY
+                        misses = along > end * size + t_margin or along < low * size - t_margin
+                        sided = (least > margin or largest < -margin) and handed != 0
+                        side = wp.where(den > ZERO4, handed, -handed)
                         misses = misses or (sided and side == query.cull)
                         if not misses and (target.bits[j] & mask) != 0:
-                            from_t, to_t = (along - lost) / size, (along + lost) / size
-                            from_t = from_t - wp.abs(from_t) * SHARE4
-                            to_t = to_t + wp.abs(to_t) * SHARE4
+                            low_t, high_t = (along - t_margin) / size, (along + t_margin) / size
+                            low_t = low_t - wp.abs(low_t) * SHARE4
+                            high_t = high_t + wp.abs(high_t) * SHARE4
                             # A quotient of 0 and 0 tells nothing.
-                            if wp.isnan(from_t):
-                                from_t = -f4(wp.inf)
-                            sure = sided and from_t >= first and to_t <= last
-                            keeps = bool(True)
-                            if each:
+                            if wp.isnan(low_t):
+                                low_t = -f4(wp.inf)
+                            sure = sided and low_t >= sure_low and high_t <= sure_high
+                            is_candidate = bool(True)
+                            if every_hit:
                                 # A triangle in several leaves of a tree counts once.
-                                keeps = not sure or wp.abs(z[3]) > ONE4 or lists
-                                if not keeps:
+                                is_candidate = listing or not sure or wp.abs(z[3]) > ONE4
+                                if not is_candidate:
                                     total += 1
                             elif with_scenes:
                                 if sure:
-                                    end = wp.min(end, to_t + slack)
-                                    most = wp.min(most, local_rays.in_world(ray, end, ONE))
-                                    # All kept so far are behind it.
-                                    if most < nearest:
-                                        kept = 0
-                                        nearest = ONE * INF
-                                nearest = wp.min(nearest, local_rays.in_world(ray, from_t, -ONE))
+                                    end = wp.min(end, high_t + slack)
+                                    end_t = wp.min(end_t, local_rays.in_world(ray, end, ONE))
+                                    # All candidates so far are behind it.
+                                    if end_t < earliest_t:
+                                        count = 0
+                                        earliest_t = ONE * INF
+                                earliest_t = wp.min(
+                                    earliest_t, local_rays.in_world(ray, low_t, -ONE)
+                                )
                             else:
                                 if sure:
-                                    end = wp.min(end, to_t + slack)
+                                    end = wp.min(end, high_t + slack)
                                     if end < earliest:
-                                        kept = 0
+                                        count = 0
                                         earliest = f4(wp.inf)
-                                earliest = wp.min(earliest, from_t)
-                            if keeps:
+                                earliest = wp.min(earliest, low_t)
+                            if is_candidate:
                                 item = wp.where(sure, j | marks.SURELY, j)
-                                if kept == 0:
-                                    single = item
-                                    single_leaf = leaf
-                                elif kept < work.kept.shape[0]:
-                                    work.kept[kept, place] = item
+                                if count == 0:
+                                    first_item = item
+                                    first_leaf = leaf
+                                elif count < work.candidates.shape[0]:
+                                    work.candidates[count, place] = item
                                     if with_scenes:
-                                        work.leaves[kept, place] = leaf
-                                kept += 1
-                            if not each:
+                                        work.leaves[count, place] = leaf
+                                count += 1
+                            if not every_hit:
                                 if sure and query.goal == marks.ANY:
-                                    work.known[place] = marks.FOUND
+                                    work.outcome[place] = marks.FOUND
                                     return marks.NO_QUEUE
                     j += 1
                 top -= 1
@@ -288,33 +290,33 @@ def search_function(size: int, with_scenes: bool, each: bool) -> Any:
                     code = stack[top]
                 searching = code != marks.DONE
         if with_scenes:
-            work.leaves[0, place] = single_leaf
-        if each:
+            work.leaves[0, place] = first_leaf
+        if every_hit:
             if query.goal == marks.COUNT:
                 columns.counts[i] = wp.int64(total)
         else:
-            if kept == 1 and (single & marks.SURELY) != 0:
-                work.known[place] = single & marks.INDEX
+            if count == 1 and (first_item & marks.SURELY) != 0:
+                work.outcome[place] = first_item & marks.INDEX
                 return marks.NO_QUEUE
-        if kept == 0:
+        if count == 0:
             return marks.NO_QUEUE
-        work.known[place] = marks.LISTED
-        work.kept_count[place] = kept
-        work.kept[0, place] = single
-        return wp.where(kept > work.kept.shape[0], marks.CROWDED, marks.DECIDE)
+        work.outcome[place] = marks.LISTED
+        work.candidate_count[place] = count
+        work.candidates[0, place] = first_item
+        return wp.where(count > work.candidates.shape[0], marks.CROWDED, marks.DECIDE)
 
     return search
 
 
 @functools.cache
 def search_kernel(search: Any) -> Any:
-    """Return the kernel that calls a search for each ray or point, and puts it into a queue."""
+    """Return the kernel that searches for each ray or point, and puts it into its next queue."""
 
     @wp.kernel(module="unique", module_options=OPTIONS, grid_stride=False, cuda_max_registers=64)
     def search_rays(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns
     ):
-        """Keep the triangles that each ray may hit."""
+        """List the candidates of each ray."""
         place = wp.tid()
         queue = search(target, rays, query, work, columns, place)
         if queue != marks.NO_QUEUE:

@@ -53,12 +53,12 @@ class Work:
     count: wp.int32
     threads: wp.int32  # of stages that read queues
     rows: wp.array(dtype=wp.int32)  # which rays they are; all without items
-    known: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or an index
-    kept_count: wp.array(dtype=wp.int32)
-    kept: wp.array2d(dtype=wp.int32)  # (most, places): indices of triangles, with SURELY
-    # Of a scene, (most, places): their leaves; the first one is that of `known`, too.
+    outcome: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or an index
+    candidate_count: wp.array(dtype=wp.int32)
+    candidates: wp.array2d(dtype=wp.int32)  # (capacity, places): triangles, with SURELY
+    # Of a scene, (capacity, places): their leaves; the first one is that of `outcome`, too.
     leaves: wp.array2d(dtype=wp.int32)
-    lows: wp.array2d(dtype=wp.float32)  # of points, (most, places): lower bounds of distances
+    lows: wp.array2d(dtype=wp.float32)  # of points, (capacity, places): lower bounds of distances
     queues: wp.array2d(dtype=wp.int32)  # (QUEUES, places)
     counters: wp.array(dtype=wp.int32)
 
