@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bvh.surfaces.cells import Pairs
     from bvh.surfaces.surface import Surface
 
+Method = Literal["ray", "sphere"]
 Relation = Literal["disjoint", "touching", "overlapping", "inside", "contains", "equal"]
 
 
@@ -261,7 +262,7 @@ class SolidQueries(MeshTrees, TreeQueries):
 
     def thickness(
         self, faces: ArrayLike | None = None, *, points_at: ArrayLike | None = None,
-        method: Literal["ray", "sphere"] = "ray", threads: int | None = None,
+        method: Method = "ray", threads: int | None = None,
     ) -> FloatResult:  # fmt: skip
         """Measure how thick a solid is at its surface.
 

@@ -124,8 +124,8 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
         polygons.sizes[row] = len(polygon)
         polygons.corners[row, : len(polygon)] = polygon
     _number_ends(touching, exact_end, others, point_numbers)
-    parts = generic_ones, touching, others
-    found = _Found(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    columns: Any = zip(generic_ones, touching, others, strict=True)
+    found = _Found(*map(np.concatenate, columns))
     numbers = names_of(found.ends).reshape(-1, 2)
     # An edge in a face belongs to two faces: one segment is enough.
     faces = np.stack([ids[0][found.faces[:, 0]], ids[1][found.faces[:, 1]]], axis=1)

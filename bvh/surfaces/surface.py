@@ -145,12 +145,12 @@ class Surface:
     def are_inside(self, points: Reals, threads: int) -> NDArray[np.int8]:
         """Return 1 for points inside, 0 for others, -1 for undecided ones."""
         if len(points) * len(self.corners) <= AT_ONCE:
-            inside = map(self.is_inside, points)
-            return np.array([-1 if one is None else one for one in inside], np.int8)
+            flags = map(self.is_inside, points)
+            return np.array([-1 if flag is None else flag for flag in flags], np.int8)
         low, high = self.bounds
-        flags = ((points >= low) & (points <= high)).all(axis=1).astype(np.int8)
-        flags[flags > 0] = self.tree.contains(points[flags > 0], threads=threads)
-        return flags
+        inside = np.asarray(((points >= low) & (points <= high)).all(axis=1))
+        inside[inside] = self.tree.contains(points[inside], threads=threads)
+        return inside.astype(np.int8)
 
     def points_beside(self, k: int) -> list[tuple[Reals, bool | None]]:
         """Return points on both sides of the middle of face k, and whether each is inside.

@@ -132,7 +132,8 @@ class InstanceQueries(SceneContent):
     ) -> results.ScenePairs:  # fmt: skip
         """Return the relations of solid instances: touching, overlapping, inside another, equal.
 
-        As `BVH.relation` for the mesh of each instance as `flattened` returns it.
+        As `BVH.relation` for the mesh of each instance as `flattened` returns it, or for its sphere
+        or capsule, if it is one.
 
         Parameters
         ----------
@@ -151,7 +152,8 @@ class InstanceQueries(SceneContent):
         Raises
         ------
         ValueError
-            If an instance whose box meets another's, within the margin, has open edges.
+            If an instance whose box meets another's, within the margin, has open edges, or several
+            spheres or capsules.
 
         Examples
         --------
@@ -178,8 +180,9 @@ class InstanceQueries(SceneContent):
         """Find all pairs of instances that touch or overlap: volume, depth, where they meet.
 
         `BVH.relation`, `overlap_volume`, `penetration` and `distance_to` of the meshes of each pair
-        as `flattened` returns them. Instances that are no solids have rows that say so. ``bvh check
-        scene.glb`` prints the table.
+        as `flattened` returns them; of spheres and capsules, one an instance, the relation and
+        distance. Instances that are no solids have rows that say so. ``bvh check scene.glb`` prints
+        the table.
 
         Parameters
         ----------
@@ -194,8 +197,8 @@ class InstanceQueries(SceneContent):
         -------
         Interferences
             One row a pair that is not disjoint, without instances that are not visible. Of a pair
-            with open edges, if the surfaces are within the margin; with an instance that is not
-            over triangles, if the boxes are.
+            with open edges, if the surfaces are within the margin; with an instance that is neither
+            over triangles nor one sphere or capsule, if the boxes are.
 
         Examples
         --------

@@ -20,7 +20,8 @@ from bvh.queries.solid_queries import must_bound_a_solid
 from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.solids.round_instances import Nearest, PartPairs, Parts, axes_of, least_gap
-from bvh.scene.solids.round_trees import STILL, maps_of
+from bvh.scene.solids.round_trees import maps_of
+from bvh.scene.table import IDENTITY
 from bvh.surfaces.surface import Surface
 from bvh.tree.shapes import HOLLOW, shape_of
 
@@ -46,7 +47,7 @@ def relations(
     tree: BVH, other: BVH, transform: ArrayLike | None, progress: ProgressLike | None
 ) -> list[str]:
     """Return the results of `BVH.relation` of two trees, at least one over round shapes."""
-    first, found = _solid_of("this tree", tree, STILL), []
+    first, found = _solid_of("this tree", tree, IDENTITY), []
     maps = maps_of(other, transform).reshape(-1, 3, 4)
     with heard(progress) as report:
         for k, one in enumerate(maps):
@@ -62,7 +63,7 @@ def _solid_of(name: str, tree: Any, transform: Reals) -> Solid:
     if isinstance(shapes, HOLLOW):
         return round_of("relation", name, shapes, transform)
     must_bound_a_solid("relation", name, tree)
-    if (transform == STILL).all():
+    if (transform == IDENTITY).all():
         return tree  # type: ignore[no-any-return]
     vertices = kernel_input(moved(tree.vertices, transform))
     return BVH.from_triangles(vertices, tree.faces, warn=False)
