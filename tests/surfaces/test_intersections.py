@@ -386,7 +386,7 @@ def test_scans(name: str, rng: np.random.Generator) -> None:
 
 
 def flat_parts(rng: np.random.Generator, kind: int) -> BVH:
-    """Return faces of which many are in one plane or stand on it: anywhere, on a grid, or tilted."""
+    """Return faces of which many are in one plane or stand on it, on a grid, tilted or not."""
     points = rng.random((20, 3)) if kind == 0 else rng.integers(0, 5, (20, 3)).astype(float)
     points[:14, 2] = 0.0
     points = points @ rng.integers(-2, 3, (3, 3)).T if kind == 2 else points
