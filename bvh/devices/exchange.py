@@ -46,6 +46,7 @@ def stream_of(like: Any, device: Any) -> Iterator[None]:
         yield
 
 
+@functools.cache
 def numpy_type(dtype: Any) -> tuple[Any, tuple[int, ...]]:
     """Return the type of numpy, and the shape of an item, of a type of Warp: a number or vector."""
     scalar = getattr(dtype, "_wp_scalar_type_", dtype)
