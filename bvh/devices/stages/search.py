@@ -246,7 +246,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
                             is_candidate = bool(True)
                             if every_hit:
                                 # A triangle in several leaves of a tree counts once.
-                                is_candidate = listing or not sure or wp.abs(z[3]) > ONE4
+                                is_candidate = not sure or wp.abs(z[3]) > ONE4 or listing
                                 if not is_candidate:
                                     total += 1
                             elif with_scenes:
