@@ -14,7 +14,7 @@ __version__ = "0.2.0"
 
 
 def _modules_of(package: ModuleSpec) -> dict[str, str]:
-    """Return the module of each public name of a package, from the stub for type checkers."""
+    """Return the module of each public name of a package, as its stub file lists them."""
     loader: Any = package.loader
     stub = loader.get_data(os.path.join(os.path.dirname(str(package.origin)), "__init__.pyi"))
     # Lines of the stub: from module import name as name.
@@ -75,9 +75,9 @@ def __getattr__(name: str) -> Any:
                 "method 'spawn'"
             )
         with _import_lock:
-            found = getattr(import_module(_MODULES[name]), name)
-        globals()[name] = found
-        return found
+            member = getattr(import_module(_MODULES[name]), name)
+        globals()[name] = member
+        return member
     if not name.startswith("_"):
         module = f"{__name__}.{name}"
         try:

@@ -53,9 +53,9 @@ from bvh.tree.primitives import Triangles
 __all__ = ["any_hit", "closest_hit", "closest_point", "first_hits", "visit_hits"]
 __dir__ = __all__.copy
 
-# The modules with kernels of the package. Those of a family share most of their helpers, so that
-# one process compiles them in half the time of several: rays, single shapes, trees, overlaps.
-# Another process takes over from the end of a family.
+# The modules with kernels of the package, in families that share most of their helpers: rays,
+# single shapes, trees, overlaps. One process compiles a family in half the time of several; a
+# process that has finished its own takes modules from the end of another family.
 FAMILIES = (
     ("bvh.queries.hierarchy", "bvh.scene.scene", "bvh.queries.refitting", "bvh.kernels"),
     ("bvh.geometry.transforms", "bvh.geometry.triangles", "bvh.geometry.boxes",
@@ -77,10 +77,13 @@ BYTES = GOAL + 128
 
 
 def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
-    """Return a decorator: compiled functions alone can call a function, after a check of types."""
+    """Return a decorator for functions that only compiled functions can call.
+
+    `check` raises for types of arguments that the function does not support.
+    """
 
     def register(function: Query) -> Query:
-        """Return the function for users' kernels; called from Python, it raises a TypeError."""
+        """Return the decorated function; called from Python, it raises a TypeError."""
 
         @wraps(function)
         def refuse(*_: object, **__: object) -> NoReturn:
@@ -103,7 +106,7 @@ def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Que
 
 
 def _check_lists(arrays, origin, direction, t_min, t_max, t, prim_id):
-    """Raise unless the arrays that are filled are of the types that the kernel writes."""
+    """Raise a TypingError unless `t` and `prim_id` are arrays as `first_hits` fills them."""
     for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
         good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
         if not (good and array.mutable):
@@ -349,7 +352,7 @@ def _floats(v):
 
 @inlined
 def _ray(origin, direction, t_min, t_max):
-    """Return a ray as entries take it."""
+    """Return a ray as (origin, direction, t_min, t_max), of floats."""
     return _floats(origin), _floats(direction), float(t_min), float(t_max)
 
 

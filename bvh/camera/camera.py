@@ -165,6 +165,7 @@ class Camera(Projection):
         share = number("fill", fill)
         if not 0.0 < share <= 1.0:
             raise ValueError(f"fill must be above 0 and at most 1, got {fill!r}")
+        # Half the width and height, at depth 1, of the part of the picture to be filled.
         half = share * half_height * np.array([probe.width / probe.height, 1.0])
         basis = np.stack([probe.right, probe.up, along], axis=1)
         points = placement.outline_of(bounds)
@@ -173,12 +174,12 @@ class Camera(Projection):
                 local = placement.in_view(points - middle, *basis.T)
                 right, above, depth = placement.eye_before(local, half)
         else:
-            # Move back until every corner is inside.
+            # Centred on the box; back until every corner is inside.
             corners = placement.corners_of(box) - middle
             across = np.abs(corners @ basis[:, :2]) / half
             right, above = 0.0, 0.0
             depth = -float((across.max(axis=1) - corners @ along).max())
-        # The eye would not be before the middle, such as for a single point: step back.
+        # For a single point, for example, the eye would be at the middle: step back.
         if depth >= 0.0:
             depth = -max(1.0, np.abs(middle).max() / 1024)
         eye = middle + basis @ [right, above, depth]
@@ -343,12 +344,12 @@ class Camera(Projection):
         cls, raster: Raster, geometry: Geometry, perspective: bool = True, near: float = 0.0,
         far: float = math.inf,
     ) -> Self:  # fmt: skip
-        """Return a camera of this class; all constructors end here."""
+        """Return a camera of this class with the numbers of a raster and a geometry."""
         numbers = geometry._asdict() | raster._asdict()
         return cls(**numbers, perspective=perspective, near=near, far=far)
 
 
 def check_camera(camera: object) -> None:
-    """Check that an argument is a camera."""
+    """Raise a TypeError unless an argument is a camera."""
     if not isinstance(camera, Camera):
         raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")

@@ -1,7 +1,8 @@
 """Geometry of pixels from projection matrices, in exact arithmetic.
 
 All is computed exactly in rows of integers and rounded once, so that inverses and products lose no
-digits, however far the camera is from the origin. A projection is scaled to integers, as it may be.
+digits, however far the camera is from the origin. Projections are scaled to integers: a factor does
+not change them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.arithmetic.rational import Row, adjugate, dot, dots, product, scaled, times
 from bvh.runtime.arguments import check_option, reals, whole_number
 
-# Lengths are multiples of 1 / UNIT, far finer than doubles.
+# Lengths are rounded to multiples of 1 / UNIT, far finer than doubles.
 UNIT = 1 << 70
 
 # Where y of pixels points.
 YDirection = Literal["down", "up"]
 
-# Depth at the near and the far plane, and the sign of y that is up, in clip space.
+# In clip space: depth at the near plane, at the far plane, and the sign of y that is up.
 DepthRange = Literal["opengl", "vulkan", "direct3d"]
 CONVENTIONS: dict[DepthRange, tuple[int, int, int]] = {
     "opengl": (-1, 1, 1), "vulkan": (0, 1, -1), "direct3d": (0, 1, 1)
@@ -63,15 +64,15 @@ class Geometry(NamedTuple):
 
 
 def number(name: str, value: ArrayLike) -> float:
-    """Return a checked number, not NaN."""
-    found = reals(name, value)
-    if found.shape != () or np.isnan(found):
+    """Return an argument as a float, checked; NaN raises a ValueError."""
+    array = reals(name, value)
+    if array.shape != () or np.isnan(array):
         raise ValueError(f"{name} must be a number, got {value!r}")
-    return float(found)
+    return float(array)
 
 
 def sides_of(x0: float, y0: float, x1: float, y1: float) -> tuple[list[float], list[float]]:
-    """Return the checked sides of a rectangle between two corners: those in x, those in y."""
+    """Return the sides of a rectangle between two corners, checked: [left, right], [low, high]."""
     numbers = []
     for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
         numbers.append(number(name, value))
@@ -81,34 +82,34 @@ def sides_of(x0: float, y0: float, x1: float, y1: float) -> tuple[list[float], l
 
 
 def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.float64]:
-    """Return a checked finite matrix of one of the shapes."""
-    found = reals(name, value)
-    if found.shape not in shapes:
+    """Return an argument as a finite matrix of one of the shapes, checked."""
+    array = reals(name, value)
+    if array.shape not in shapes:
         expected = " or ".join(map(str, shapes))
-        raise ValueError(f"{name} must have shape {expected}, got {found.shape}")
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} must be finite, got {found.tolist()}")
-    return found
+        raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array.tolist()}")
+    return array
 
 
 def affine(name: str, value: ArrayLike) -> list[Row]:
-    """Return the rows of an invertible 4 x 4 matrix with the last row 0 0 0 1, up to a factor."""
-    found = matrix(name, value, (4, 4))
-    if found[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
+    """Return an affine, invertible 4 x 4 matrix, checked, as rows of integers times a factor."""
+    array = matrix(name, value, (4, 4))
+    if array[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
         expected = "the last row 0 0 0 1, as it multiplies column vectors"
-        raise ValueError(f"{name} must have {expected}, got {found[3].tolist()}")
-    rows, _ = scaled(found.tolist())
+        raise ValueError(f"{name} must have {expected}, got {array[3].tolist()}")
+    rows, _ = scaled(array.tolist())
     _invertible(name, *rows[:3])
     return rows
 
 
 def inverse(rows: list[Row]) -> list[Row]:
-    """Return the inverse of an invertible affine matrix, up to a factor."""
+    """Return the inverse of an invertible affine matrix, times a positive factor."""
     columns, det = adjugate(*rows[:3])
-    *shifts, below = _origin("matrix", rows)
-    share = rows[3][3] if det > 0 else -rows[3][3]
-    linear = zip(*(times(share, column) for column in columns), strict=True)
-    return [(*row, shift) for row, shift in zip(linear, shifts, strict=True)] + [(0, 0, 0, below)]
+    *shifts, weight = _origin("matrix", rows)
+    factor = rows[3][3] if det > 0 else -rows[3][3]
+    linear = zip(*(times(factor, column) for column in columns), strict=True)
+    return [(*row, shift) for row, shift in zip(linear, shifts, strict=True)] + [(0, 0, 0, weight)]
 
 
 def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
@@ -119,18 +120,25 @@ def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
 
 
 def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
-    """Return rows x, y, ..., w of device pixels, y down, in the coordinates of the picture."""
+    """Return rows (x, y, ..., w) of device pixels, y down, as rows of the picture's coordinates.
+
+    The rows map homogeneous points of space to pixels (x / w, y / w).
+    """
     x, y, *rest = rows
     if raster.y == "up":
         y = tuple([raster.height * b - a for a, b in zip(y, rest[-1], strict=True)])
-    above, below = raster.pixel_ratio.as_integer_ratio()
-    return [times(below, x), times(below, y), *(times(above, row) for row in rest)]
+    # Divided by the pixel ratio, a fraction.
+    numerator, denominator = raster.pixel_ratio.as_integer_ratio()
+    return [times(denominator, x), times(denominator, y), *(times(numerator, row) for row in rest)]
 
 
 def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
-    """Return the geometry of the pixels (x / w, y / w) of a perspective projection."""
+    """Return the geometry of the pixels (x / w, y / w) of a perspective projection.
+
+    `name` is the argument to name in errors.
+    """
     columns, det = _invertible(name, x, y, w)
-    *eye, below = _origin(name, (x, y, w))
+    *eye, weight = _origin(name, (x, y, w))
     # With m = w[:3], a ray in direction d from the eye has the pixel (x . d, y . d) / (m . d). All
     # directions here have m . d = |m|, so that t is the distance from the plane of the eye. As
     # columns / det is the inverse of the rows x, y, m, step_x = |m| columns[0] / det moves the
@@ -138,7 +146,7 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
     along = w[:3]
     length = _length(along)
     return Geometry(
-        eye=_floats(name, eye, below),
+        eye=_floats(name, eye, weight),
         forward=_floats(name, times(UNIT, along), length),
         step_x=_floats(name, times(length, columns[0]), det * UNIT),
         step_y=_floats(name, times(length, columns[1]), det * UNIT),
@@ -147,7 +155,10 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
 
 
 def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
-    """Return the geometry of pixels (x, y) / w of rays along z from the plane through the eye."""
+    """Return the geometry of pixels (x / w, y / w) of parallel rays, along which z changes alone.
+
+    They start in the plane through `eye`, a homogeneous point.
+    """
     columns, det = _invertible(name, x, y, z)
     return Geometry(
         eye=_floats(name, eye[:3], eye[3]),
@@ -161,7 +172,10 @@ def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
 def from_renderer(
     view: ArrayLike, projection: ArrayLike, depth: DepthRange, reversed_z: bool, raster: Raster
 ) -> tuple[Geometry, bool, float, float]:
-    """Return geometry, perspective flag, near and far of matrices to clip space."""
+    """Return geometry, whether it is a perspective, near and far of matrices to clip space.
+
+    Arguments are those of `Camera.from_matrices`, and checked.
+    """
     check_option("depth", depth, tuple(CONVENTIONS))
     if not isinstance(reversed_z, bool | np.bool_):
         raise TypeError(f"reversed_z must be True or False, got {reversed_z!r}")
@@ -178,7 +192,7 @@ def from_renderer(
         wrong = f"the last row {row} and the last column {column}"
         raise ValueError(f"{name} must multiply column vectors (transpose it), got {wrong}")
     x, y, z, w = clip
-    # Rows of the projection: in pixels from the upper left corner, then as the picture counts them.
+    # Rows that map to twice the pixels from the upper left corner; then to those of the picture.
     right = tuple([(a + b) * raster.width for a, b in zip(x, w, strict=True)])
     down = tuple([(b - up_sign * a) * raster.height for a, b in zip(y, w, strict=True)])
     x, y, z, w = picture_rows([right, down, times(2, z), times(2, w)], raster)
@@ -196,8 +210,8 @@ def from_renderer(
 
 def _is_transposed(clip_matrix: NDArray[np.float64], first: int, last: int) -> bool:
     """Return whether a projection seems to multiply row vectors."""
-    # The transpose of most projections is another. But in common ones w has coefficient 1 for
-    # depth, or the last row is 0 0 0 1; if only the last column is like that, it is transposed.
+    # The transpose of a projection may be another one. But in common ones w has the coefficient 1
+    # or -1 for depth, or the last row is 0 0 0 1; if only the last column is so, it is transposed.
     row, column = clip_matrix[3].tolist(), clip_matrix[:, 3].tolist()
     unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
     if row[:2] == column[:2] == [0.0, 0.0] and row[3] == column[3] == 0.0:
@@ -218,7 +232,8 @@ def _perspective_range(
     """
     eye, axis = _origin(name, (x, y, w)), w[:3]
     square, along = dot(axis, axis), dot(z, axis)
-    # The part of z's gradient along the picture, which must vanish up to the rounding of float32.
+    # The part of z's gradient that is parallel to the picture must vanish, but for the rounding of
+    # matrices in float32.
     across = tuple([a * square - along * b for a, b in zip(z[:3], axis, strict=True)])
     if dot(across, across) * DEPTH_SLACK**2 > square**3:
         raise ValueError(f"{name} must have near and far planes that are parallel to the picture")
@@ -230,28 +245,28 @@ def _perspective_range(
         raise ValueError(f"{name} must have a depth of {first} at its near plane, {other}")
     if level == 0 or (along - first * square) * towards <= 0:
         raise ValueError(f"{name} must have depths from {first} to {last}")
-    over, under = level * square * UNIT, eye[3] * _length(axis)
-    (near,) = _floats(name, [over], under * (first * square - along))
+    numerator, denominator = level * square * UNIT, eye[3] * _length(axis)
+    (near,) = _floats(name, [numerator], denominator * (first * square - along))
     if (along - last * square) * towards <= 0:
         return near, math.inf
-    return near, _floats(name, [over], under * (last * square - along))[0]
+    return near, _floats(name, [numerator], denominator * (last * square - along))[0]
 
 
-def _floats(name: str, numbers: Iterable[int], below: int) -> list[float]:
-    """Return the doubles nearest to quotients; raise ValueError on overflow."""
+def _floats(name: str, numerators: Iterable[int], denominator: int) -> list[float]:
+    """Return the doubles nearest to quotients; raise a ValueError that names `name` on overflow."""
     try:
-        return [n / below for n in numbers]
+        return [n / denominator for n in numerators]
     except OverflowError:
         raise ValueError(f"{name} must be far enough from singular for finite rays") from None
 
 
 def _length(vector: Row) -> int:
-    """Return the length of a vector, in units of 1 / UNIT."""
+    """Return the length of a vector, rounded down to a multiple of 1 / UNIT, times UNIT."""
     return math.isqrt(dot(vector, vector) * UNIT**2)
 
 
 def _invertible(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
-    """Return the columns of the adjugate of an invertible matrix, and its determinant."""
+    """Return the columns of the adjugate of the rows x, y, z, and their determinant, not 0."""
     columns, det = adjugate(x, y, z)
     if det == 0:
         raise ValueError(f"{name} must be invertible")
@@ -259,8 +274,9 @@ def _invertible(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
 
 
 def _origin(name: str, rows: Sequence[Row]) -> Row:
-    """Return the homogeneous point at which the first three affine rows are 0: Cramer's rule."""
+    """Return the homogeneous point, of positive weight, at which the first three rows are 0."""
     x, y, z = rows[:3]
     columns, det = _invertible(name, x, y, z)
-    shifts = times(-1 if det > 0 else 1, (x[3], y[3], z[3]))  # for a positive weight
+    # By Cramer's rule.
+    shifts = times(-1 if det > 0 else 1, (x[3], y[3], z[3]))
     return *dots(shifts, zip(*columns, strict=True)), abs(det)

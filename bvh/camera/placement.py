@@ -26,9 +26,9 @@ UP_ON_MAPS: dict[str, Axis] = {"x": "z", "y": "-z", "z": "y"}
 FILL = 0.8
 # The most primitives whose vertices are projected; beyond it, corners of bounds take their place.
 MAX_SIZE = 1 << 20
-# Rounds of centring in the direction that leaves room; each leaves a small share of the error.
+# Rounds of centring in the direction that leaves room; each reduces the error to a small share.
 ROUNDS = 4
-# Fields of view that are rather radians than degrees.
+# Fields of view in this range are probably radians, not degrees.
 RADIANS = 0.4, 1.6
 # Largest deviation of a matrix from a rotation, for matrices from files of four digits.
 RIGID_SLACK = 1e-3
@@ -61,21 +61,22 @@ def looking(
 
 
 def vector(name: str, value: ArrayLike) -> Vector:
-    """Return an argument as a copy of three finite numbers, or raise ValueError."""
-    found = reals(name, value)
-    if found.shape != (3,) or not np.isfinite(found).all():
+    """Return an argument as a new array of three finite numbers, checked."""
+    array = reals(name, value)
+    if array.shape != (3,) or not np.isfinite(array).all():
         raise ValueError(f"{name} must be three finite numbers, got {np.asarray(value).tolist()}")
-    return found.copy()
+    return array.copy()
 
 
 def unit(name: str, value: ArrayLike) -> Vector:
-    """Return a checked direction of length 1."""
-    found = vector(name, value)
-    size = np.abs(found).max()
+    """Return an argument as a direction of length 1, checked."""
+    direction = vector(name, value)
+    size = np.abs(direction).max()
     if size == 0.0:
         raise ValueError(f"{name} must not be zero")
-    found /= size
-    return np.asarray(found / np.linalg.norm(found))
+    # Scaled first, so that its square neither overflows nor underflows.
+    direction /= size
+    return np.asarray(direction / np.linalg.norm(direction))
 
 
 def upward(up: Axis | ArrayLike, name: str = "up") -> Vector:
@@ -88,18 +89,17 @@ def upward(up: Axis | ArrayLike, name: str = "up") -> Vector:
 
 
 def toward(eye: Vector, target: ArrayLike) -> Vector:
-    """Return the direction from the eye to a target."""
-    aim = vector("target", target)
-    if np.array_equal(eye, aim):
+    """Return the unit direction from the eye to the argument `target`."""
+    point = vector("target", target)
+    if np.array_equal(eye, point):
         raise ValueError("target must differ from eye")
-    # Halves of large numbers, as differences may overflow; the smallest ones' would underflow.
-    if max(np.abs(eye).max(), np.abs(aim).max()) < 1e300:
-        return unit("target", aim - eye)
-    return unit("target", 0.5 * aim - 0.5 * eye)
+    # The difference of large numbers may overflow, and halves of the smallest ones underflow.
+    scale = 1.0 if max(np.abs(eye).max(), np.abs(point).max()) < 1e300 else 0.5
+    return unit("target", scale * point - scale * eye)
 
 
 def half_height_of(fov_y: float) -> float:
-    """Return half the height of the picture at depth 1, for a checked angle in degrees."""
+    """Return half the height of the picture at depth 1; check `fov_y`, an angle in degrees."""
     if reals("fov_y", fov_y).shape != () or not 0.0 < fov_y < 180.0:
         raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
     if RADIANS[0] <= fov_y <= RADIANS[1] and abs(fov_y - 1.0) > 1e-6:
@@ -138,26 +138,32 @@ def outline_of(source: Any) -> Vector | None:
 
 
 def _outline_of_leaves(leaves: Any) -> Vector:
-    """Return the points of a scene's leaves, in world coordinates, without those of mask 0."""
+    """Return the points (n, 3) of a scene's leaves, in world coordinates, but for those of mask 0.
+
+    They are vertices, or corners of the leaves' bounds if there are more than MAX_SIZE primitives.
+    """
     shown = np.flatnonzero(leaves.masks != 0)
     sizes = np.array([len(tree) for tree in leaves.trees] or [0], np.int64)
     exact = int(sizes[leaves.tree_of[shown]].sum()) <= MAX_SIZE
     points = [_vertices(tree) if exact else corners_of(tree.bounds) for tree in leaves.trees]
     pairs = zip(leaves.tree_of[shown].tolist(), leaves.matrices[shown], strict=True)
-    found = [points[tree] @ one[:, :3].T + one[:, 3] for tree, one in pairs]
-    return np.concatenate(found) if found else np.empty((0, 3))
+    moved = [points[tree] @ matrix[:, :3].T + matrix[:, 3] for tree, matrix in pairs]
+    return np.concatenate([np.empty((0, 3)), *moved])
 
 
 def in_view(points: Vector, right: Vector, up: Vector, forward: Vector) -> Vector:
-    """Return points in coordinates right, up and depth, rounded alike in arrays of any size."""
+    """Return points (n, 3) as (right, up, depth), rounded alike in arrays of any size."""
+    # BLAS rounds products of matrices differently for different sizes.
     x, y, z = points.T
     return np.stack([x * a[0] + y * a[1] + z * a[2] for a in (right, up, forward)], axis=1)
 
 
 def eye_before(points: Vector, slopes: Vector) -> Vector:
-    """Return the eye nearest to points that sees them all, in coordinates right, up and depth."""
-    # `slopes` are those of the view's sides: the largest |right| / depth and |up| / depth. In the
-    # direction that leaves room, the points are centred.
+    """Return the eye nearest to points (n, 3) that sees all of them, as (right, up, depth).
+
+    `slopes` are the largest |right| / depth and |up| / depth in the view. In the direction that
+    leaves room, right or up, the points are centred in the picture.
+    """
     sides, depth = points[:, :2], points[:, 2]
     first = (sides - slopes * depth[:, None]).max(axis=0)
     last = (sides + slopes * depth[:, None]).min(axis=0)
@@ -165,15 +171,16 @@ def eye_before(points: Vector, slopes: Vector) -> Vector:
     # and plus slope * (eye's depth) has the bounds `first` and `last`: the deepest eye is halfway.
     middle, deepest = 0.5 * first + 0.5 * last, (0.5 * last - 0.5 * first) / slopes
     near = float(deepest.min())
-    other = 1 - int(deepest.argmin())
-    away = depth - near
-    if float(away.min()) > 0.0:
+    # `roomy` is the direction, 0 or 1, in which the eye could be nearer.
+    roomy = 1 - int(deepest.argmin())
+    distance = depth - near
+    if float(distance.min()) > 0.0:
         for _ in range(ROUNDS):
-            across = (sides[:, other] - middle[other]) / away
+            across = (sides[:, roomy] - middle[roomy]) / distance
             low, high = int(across.argmin()), int(across.argmax())
-            # Both then lie equally far from the centre.
-            off = across[low] + across[high]
-            middle[other] += off / (1.0 / away[low] + 1.0 / away[high])
+            # Moves these two to equal distances from the centre of the picture.
+            off_centre = across[low] + across[high]
+            middle[roomy] += off_centre / (1.0 / distance[low] + 1.0 / distance[high])
     return np.array([middle[0], middle[1], near])
 
 
@@ -187,14 +194,14 @@ def _vertices(tree: Any) -> Vector:
 
 
 def corners_of(bounds: Vector) -> Vector:
-    """Return the eight corners of a box, in the order of x, y and z."""
+    """Return the corners (8, 3) of a box (2, 3), in ascending order of (x, y, z)."""
     return np.stack(np.meshgrid(*bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
 
 
 def of_opencv(
     intrinsics: ArrayLike, extrinsics: ArrayLike, distortion: ArrayLike | None, raster: Raster
 ) -> Geometry:
-    """Return the geometry of a camera matrix and a pose of OpenCV."""
+    """Return the geometry of a camera matrix and a pose of OpenCV, checked."""
     k = matrices.matrix("intrinsics", intrinsics, (3, 3))
     fixed = [k[1, 0], k[2, 0], k[2, 1], k[2, 2]]
     if fixed != [0.0, 0.0, 0.0, 1.0] or not (k[0, 0] > 0.0 and k[1, 1] > 0.0):
@@ -209,14 +216,17 @@ def of_opencv(
     if distortion is not None and not np.all(reals("distortion", distortion) == 0.0):
         raise ValueError("distortion must be zero: undistort the pixels first")
     x, y, w = product(scaled(k.tolist())[0], scaled(pose[:3].tolist())[0])
-    # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5).
+    # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5): rows times 2.
     x, y = (tuple([2 * a + b for a, b in zip(row, w, strict=True)]) for row in (x, y))
     rows = matrices.picture_rows([x, y, times(2, w)], raster)
     return matrices.pinhole("intrinsics", *rows)
 
 
 def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, int]]:
-    """Return the matrices to OpenGL's clip space of a camera of VTK or PyVista, and its pixels."""
+    """Return the view and projection (4, 4) of a camera of VTK or PyVista, and (width, height).
+
+    They are for OpenGL's clip space. `source` and `size` are those of `Camera.from_pyvista`.
+    """
     lens = getattr(source, "camera", source)
     if not hasattr(lens, "GetProjectionTransformMatrix"):
         kind = type(source).__name__
@@ -238,7 +248,7 @@ def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, 
 def of_trimesh(
     source: Any, transform: ArrayLike | None, y: YDirection, pixel_ratio: float
 ) -> tuple[Geometry, Raster]:
-    """Return the geometry and the raster of a trimesh scene or camera."""
+    """Return the geometry and the raster of a trimesh scene or camera, checked."""
     lens = source
     if hasattr(source, "camera_transform"):
         # In this order, because a scene without a camera creates one with a transform.
@@ -256,7 +266,7 @@ def of_trimesh(
     to_world = np.eye(4) if transform is None else transform
     a, b, c, _ = matrices.inverse(matrices.affine("transform", to_world))
     ((fx, fy),), scale = scaled([focal.tolist()])
-    # The camera looks along -z with y up, through the centre of the picture.
+    # Rows of twice the pixels: the camera looks along -z, row c, with y up, through the centre.
     x = tuple([2 * fx * right - scale * width * back for right, back in zip(a, c, strict=True)])
     v = tuple([-2 * fy * up - scale * height * back for up, back in zip(b, c, strict=True)])
     w = times(-2 * scale, c)

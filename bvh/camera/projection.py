@@ -323,7 +323,7 @@ class Projection:
         return np.array(planes)
 
     def _parts(self) -> dict[str, Any]:
-        """Return the defining numbers by name, arrays as lists."""
+        """Return the arguments of the constructor by name, arrays as lists."""
         values = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
         return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
 
@@ -336,7 +336,7 @@ class Projection:
         return hash((type(self), self._floats, self.width, self.height, self.y))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the defining numbers."""
+        """Return the class and the arguments of its constructor, for pickles."""
         return type(self), tuple(self._parts().values())
 
     def __repr__(self) -> str:
@@ -371,8 +371,10 @@ class Projection:
 
 
 def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
-    """Return the half-space normal . (p - eye) >= level as (*n, d), |n| = 1: n . p + d >= 0."""
-    # `eye` is a homogeneous point.
+    """Return the half-space normal . (p - eye) >= level as (*n, d), |n| = 1: n . p + d >= 0.
+
+    `eye` is a homogeneous point of integers.
+    """
     size = math.hypot(*normal)
     row = [n / size for n in normal]
     # Exactly, because for a distant eye the products cancel.
@@ -381,7 +383,7 @@ def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
 
 
 def _text(vector: Floats) -> str:
-    """Return a vector in few digits, zeros without a sign."""
+    """Return a vector as text of six digits, zeros without a sign."""
     return "[" + ", ".join(f"{x + 0.0:.6g}" for x in vector.tolist()) + "]"
 
 

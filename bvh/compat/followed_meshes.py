@@ -22,7 +22,7 @@ class FollowedMesh:
 
     All arguments are functions of a mesh. `stamps` returns two values: one that changes with its
     vertices, and one that changes with its faces. `build` returns its tree, `vertices` those to
-    refit a tree to; without it, or if it returns None, every change builds a tree.
+    refit a tree to; without it, every change builds a tree.
     """
 
     def __init__(
@@ -44,13 +44,15 @@ class FollowedMesh:
         return state[1]
 
     def _refitted(self, tree: BVH, mesh: Any) -> bool:
-        """Refit the tree and return True, unless faces that were not finite are in no leaf."""
-        points: Any = None if self._vertices is None else self._vertices(mesh)
-        fits = points is not None and len(points) == len(tree.vertices)
-        if fits and np.isfinite(tree.vertices).all():
+        """Refit the tree to a mesh; return whether that is possible."""
+        if self._vertices is None:
+            return False
+        points = self._vertices(mesh)
+        # Faces that were not finite are in no leaf, so that a refit would not find them again.
+        possible = len(points) == len(tree.vertices) and np.isfinite(tree.vertices).all()
+        if possible:
             tree.refit(points)
-            return True
-        return False
+        return bool(possible)
 
 
 def wrapped(data: Any) -> Any:

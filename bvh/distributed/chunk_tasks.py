@@ -7,9 +7,8 @@ them, in blocks that stay in the caches of a CPU.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from itertools import product
-from math import prod
 from operator import getitem
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.distributed.handles import Handle, Searched, handle_of
+from bvh.distributed.handles import Handle, Searchable, handle_of
 from bvh.distributed.merging import VECTORS, Column, Kinds
 from bvh.distributed.out_of_core.part_targets import declared, refuse
 from bvh.distributed.out_of_core.parts import Parts
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
     from dask.array import Array
     from dask.delayed import Delayed
 
-# Arguments of a query by name, those that are not arrays, and columns of a lazy result.
+# Arguments of a query by name, those that are not arrays, and Dask arrays by name.
 Arguments = dict[str, object]
 Options = dict[str, Any]
-Lazy = dict[str, "Array"]
+LazyColumns = dict[str, "Array"]
 Shape = tuple[int, ...]
 # Function of a `RaySource`: it returns (origins, directions).
-Maker = Callable[..., tuple[ArrayLike, ArrayLike]]
+RayFunction = Callable[..., tuple[ArrayLike, ArrayLike]]
 Slices = tuple[slice, ...]
 
 # Rays of a block: 6 MB of directions, and as much of results. Chunks of millions that are made and
@@ -47,24 +46,21 @@ BLOCK = 1 << 18
 
 
 class RayBlocks:
-    """Rays of a chunk, made when they are cast; `place` are the chunk's slices of the source."""
+    """Rays of a chunk, made block by block when they are cast.
 
-    def __init__(self, function: Maker, args: tuple[object, ...], place: Slices) -> None:
+    `place` has the chunk's slice along each axis of the source, and `shape` their lengths.
+    ``function(*slices of the source, *args)`` makes rays, as in `RaySource`.
+    """
+
+    def __init__(self, function: RayFunction, args: tuple[object, ...], place: Slices) -> None:
         self._function, self._args, self.place = function, args, place
         self.shape = tuple(axis.stop - axis.start for axis in place)
 
     def cast(
-        self, target: Searched, verb: str, options: Options
+        self, target: Searchable, verb: str, options: Options
     ) -> Iterator[tuple[Slices, Slices, object]]:
         """Yield (slices of the chunk, slices of the source, result) of each block of rays."""
-        # A chunk is one block if each block would visit all parts, or for a filter, which gets the
-        # row of a ray in its chunk.
-        undivided = isinstance(target, Parts) or options.get("filter") is not None
-        sizes = block_shape(self.shape, prod(self.shape) if undivided else BLOCK)
-        begins = [range(0, max(n, 1), size) for n, size in zip(self.shape, sizes, strict=True)]
-        for begin in product(*begins):
-            within = tuple(slice(b, min(b + k, n))
-                           for b, k, n in zip(begin, sizes, self.shape, strict=True))  # fmt: skip
+        for within in ray_blocks(self.shape, isinstance(target, Parts) or "filter" in options):
             place = tuple(slice(axis.start + s.start, axis.start + s.stop)
                           for s, axis in zip(within, self.place, strict=True))  # fmt: skip
             shape = *(axis.stop - axis.start for axis in place), 3
@@ -73,26 +69,31 @@ class RayBlocks:
             yield within, place, getattr(target, verb)(*rays, **options)
 
 
-def block_shape(shape: Shape, most: int) -> Shape:
-    """Return the shape of blocks of at most `most` rays, about as long along all axes."""
-    sizes = [max(size, 1) for size in shape]
-    while prod(sizes) > max(most, 1):
-        longest = sizes.index(max(sizes))
-        sizes[longest] = -(-sizes[longest] // 2)
-    return tuple(sizes)
+def ray_blocks(shape: Shape, undivided: bool) -> list[Slices]:
+    """Return the slices of the blocks of a chunk, each of at most BLOCK rays.
+
+    The chunk is one block if `undivided`: for parts, as each block would visit all of them, and for
+    a filter, as its ray_id counts the rays of the chunk.
+    """
+    from dask.array.core import normalize_chunks, slices_from_chunks
+
+    whole = undivided or math.prod(shape) <= BLOCK
+    sizes = normalize_chunks(-1 if whole else "auto", shape, limit=BLOCK, dtype=np.int8)
+    return list(slices_from_chunks(sizes))
 
 
-def searched(target: object) -> Searched:
+def checked_target(target: object) -> Searchable:
     """Return the target, if it is a tree, a scene or parts; else raise a TypeError."""
-    if not isinstance(target, Searched):
+    if not isinstance(target, Searchable):
         raise TypeError(f"target must be a BVH, a Scene or Parts, got {type(target).__name__}")
     return target
 
 
 def checked_options(query: MethodType, arguments: Arguments) -> Options:
-    """Return the arguments that are given; raise for those that are not valid."""
-    # A task is one thread unless `threads` says otherwise: the scheduler runs as many tasks as
-    # there are CPUs.
+    """Return the checked arguments of a lazy query that are not None, arrays included.
+
+    `threads` is 1 by default, as the scheduler runs as many tasks as there are CPUs.
+    """
     verb = declared(query)
     given: Options = {name: each for name, each in arguments.items() if each is not None}
     if given.pop("progress", False) is not False:
@@ -115,19 +116,25 @@ def checked_options(query: MethodType, arguments: Arguments) -> Options:
     return given | {"threads": thread_limit(given.get("threads", 1))}
 
 
-def kinds_of(target: Searched, verb: Verb, options: Options) -> Kinds:
-    """Return the columns of the result for a target, with their types."""
+def kinds_of(target: Searchable, verb: Verb, options: Options) -> Kinds:
+    """Return {name: type} of the columns of a query's result, in order."""
     ids = np.int64 if isinstance(target, Parts) else np.int32
     return verb.columns(isinstance(target, Scene), bool(options.get("counters")), ids)
 
 
 def chunk_results(
-    target: Delayed, verb: Verb, arrays: Lazy, options: Options, kinds: Kinds | None
+    target: Delayed, verb: Verb, arrays: LazyColumns, options: Options, kinds: Kinds | None
 ) -> Array:
-    """Return an array of results, one for each chunk: tuples of columns of `kinds`, or lists."""
-    cores = {name: len(verb.arrays.get(name, ())) for name in arrays}
+    """Return a Dask array of objects, one for each chunk of the arguments `arrays`.
+
+    Each is the tuple of the columns `kinds` of the chunk's result or, where `kinds` is None, the
+    result itself. `target` computes to a `Handle`.
+    """
+    core_axes = {
+        name: [f"{name} {k}" for k in range(len(verb.arrays.get(name, ())))] for name in arrays
+    }
     inputs = [
-        (array, array.ndim - cores[name], *(f"{name} {k}" for k in range(cores[name])))
+        (array, array.ndim - len(core_axes[name]), *core_axes[name])
         for name, array in arrays.items()
     ]
     # The data of a filter may be an array for all faces: one key, as the tree is.
@@ -138,9 +145,9 @@ def chunk_results(
 
 
 def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options: Any) -> Array:
-    """Return an array of objects, one for each chunk: the results of a task.
+    """Return a Dask array of objects, one for each chunk: ``task(*blocks of inputs, **options)``.
 
-    An input is an array, how many of its axes are those of the result, and names of the others.
+    An input is (array, number of its leading axes, which broadcast, *names of its other axes).
     """
     import dask.array as da
 
@@ -151,8 +158,8 @@ def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options
     return da.blockwise(task, _leading(rank), *named, dtype=object, meta=meta, **options)
 
 
-def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> Lazy:
-    """Return the columns of results of chunks, as Dask arrays by name."""
+def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> LazyColumns:
+    """Return the columns `kinds` as Dask arrays by name, from `results` (see `chunk_results`)."""
     # `getitem` takes a column out, and adds the axes of one query: k answers, three coordinates.
     import dask.array as da
 
@@ -174,22 +181,23 @@ def _leading(rank: int) -> tuple[str, ...]:
 
 
 class _ChunkQuery:
-    """Function of a task: the query of a chunk; it returns a tuple of columns, or lists.
+    """Function of a task: the query of a chunk (see `chunk_results` for what it returns).
 
     `names` are those of the arguments that are arrays, or "rays" for `RayBlocks`; `kinds` are the
-    types of the columns, None for lists.
+    types of the columns, None for results that are lists.
     """
 
     def __init__(self, verb: str, names: list[str], kinds: Kinds | None, options: Options) -> None:
         self._verb, self._names, self._kinds, self._options = verb, names, kinds, options
+        # The name of the tasks, on dashboards.
         self.__name__ = verb
 
     def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Any:
-        given = dict(zip(self._names, map(_alone, arrays), strict=True))
+        given = dict(zip(self._names, map(_only_block, arrays), strict=True))
         options = self._options | data
         with task_threads(options["threads"]):
             if "rays" in given:
-                return self._of_blocks(given["rays"], target.open(), options)
+                return self._cast(given["rays"], target.open(), options)
             answer = getattr(target.open(), self._verb)(**given, **options)
         return answer if self._kinds is None else self._columns(answer)
 
@@ -200,15 +208,15 @@ class _ChunkQuery:
             return (np.asarray(answer),)
         return tuple(np.asarray(getattr(answer, k), kind) for k, kind in self._kinds.items())
 
-    def _of_blocks(self, rays: RayBlocks, target: Searched, options: Options) -> tuple[Column, ...]:
-        """Return the columns of the results of all blocks of a chunk."""
+    def _cast(self, rays: RayBlocks, target: Searchable, options: Options) -> tuple[Column, ...]:
+        """Return the columns of the results of all blocks of a chunk, each of the chunk's shape."""
         columns: tuple[Column, ...] = ()
         for within, _, result in rays.cast(target, self._verb, options):
-            answer = self._columns(result)
-            if answer[0].shape == rays.shape:
-                return answer
-            columns = columns or tuple(np.empty(rays.shape, column.dtype) for column in answer)
-            for column, some in zip(columns, answer, strict=True):
+            of_block = self._columns(result)
+            if of_block[0].shape == rays.shape:
+                return of_block
+            columns = columns or tuple(np.empty(rays.shape, c.dtype) for c in of_block)
+            for column, some in zip(columns, of_block, strict=True):
                 column[within] = some
         return columns
 
@@ -216,7 +224,7 @@ class _ChunkQuery:
         return "bvh", self._verb, self._names, self._kinds, self._options
 
 
-def _alone(block: Any) -> Any:
+def _only_block(block: Any) -> Any:
     """Return the only block of nested lists, which Dask makes for axes that the result lacks."""
     while isinstance(block, list):
         (block,) = block
@@ -231,21 +239,24 @@ def delayed_value(name: str, value: object) -> Delayed:
     return delayed(value, name=f"{name}-{tokenize(value)}", traverse=False)
 
 
-def delayed_target(target: Searched) -> Delayed:
+def delayed_target(target: Searchable) -> Delayed:
+    """Return the handle of a tree, scene or parts, as they are now, as one key of a graph."""
     return delayed_value(type(target).__name__.lower(), handle_of(target))
 
 
 def as_dask(name: str, value: object, shape: Shape) -> Array:
-    """Return an argument as a Dask array, not split along the axes of one query, of `shape`."""
+    """Return the argument `name` as a Dask array (..., *shape) whose last axes are not split.
+
+    `shape` is the shape of the argument for one query, with -1 for any size.
+    """
     import dask.array as da
 
     array = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)
     if any(np.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name} has unknown chunks: call its compute_chunk_sizes() first")
-    axes = len(shape)
-    if axes:
-        if array.ndim < axes or array.shape[-1] != shape[-1]:
-            expected = ", ".join("k" if size < 0 else str(size) for size in shape)
-            raise ValueError(f"{name} must have shape (..., {expected}), got {array.shape}")
-        array = array.rechunk(dict.fromkeys(range(array.ndim - axes, array.ndim), -1))
-    return array
+    if not shape:
+        return array
+    if array.ndim < len(shape) or array.shape[-1] != shape[-1]:
+        expected = ", ".join("k" if size < 0 else str(size) for size in shape)
+        raise ValueError(f"{name} must have shape (..., {expected}), got {array.shape}")
+    return array.rechunk(dict.fromkeys(range(array.ndim - len(shape), array.ndim), -1))

@@ -34,17 +34,17 @@ def fetched(
     name: str, size: int, digest: str, label: str,
     opened: Callable[[], AbstractContextManager[BinaryIO]], check: Callable[[Path], None],
 ) -> Path:  # fmt: skip
-    """Return the local copy of a file, fetched unless there is one; ValueError if it differs.
+    """Return the path of the local copy `name` of a file, fetched unless there is one.
 
-    The copy has this `name`; `size` and `digest`, a BLAKE2b, are those of the content. `label`
-    begins messages. `opened` opens the file to read, and `check` raises a ValueError unless a path
-    is the file, by its size and header.
+    Raise a ValueError, which begins with `label`, if the content has another size or `digest`, a
+    BLAKE2b in hexadecimal digits. `opened` opens the file to read; `check` raises a ValueError
+    unless a path is the file, by its size and header.
     """
     path = cache_folder() / name
     if _is_good(path, check):
         return path
+    # May be a temporary folder.
     folder = _writable_folder()
-    # The folder may be a temporary one now.
     path = folder / name
     with contextlib.ExitStack() as stack:
         temporary = folder / f".{secrets.token_hex(8)}-{name}"
@@ -77,7 +77,7 @@ def _copy(
     file: BinaryIO, size: int, digest: str, label: str,
     opened: Callable[[], AbstractContextManager[BinaryIO]],
 ) -> None:  # fmt: skip
-    """Write content to `file`; raise a ValueError if its size or digest is not right."""
+    """Copy what `opened` opens to `file`; raise a ValueError if its size or digest differs."""
     size_read, content = 0, blake2b(digest_size=len(digest) // 2)
     with opened() as source:
         # One byte more than expected detects a longer file.
@@ -93,7 +93,7 @@ def _copy(
 
 
 def _is_good(path: Path, check: Callable[[Path], None]) -> bool:
-    """Return whether there is a good copy at `path`, which was not rejected."""
+    """Return whether there is a file at `path` that passes `check` and was not rejected."""
     try:
         check(path)
     except ValueError:

@@ -32,20 +32,21 @@ from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import loaded_from
 from bvh.scene.scene import Scene
 
-Searched = BVH | Scene | Parts
+Searchable = BVH | Scene | Parts
 
-# Mapped trees and scenes of this process, by path and checksum, and maps of scenes' files, by path,
-# inode, size and time of change.
+# Mapped trees and scenes of this process by (path, checksum), and the maps of their files by (path,
+# inode, size, time of change).
 _opened: dict[tuple[str, str], BVH | Scene] = {}
 _maps: weakref.WeakValueDictionary[tuple[str, int, int, int], Any] = weakref.WeakValueDictionary()
 _guard = ForkSafeLock()
 
 
 class Handle:
-    """Stand-in for a tree, a scene or parts, which each process opens once.
+    """Stand-in for a tree, a scene or parts in task graphs; each process opens it once.
 
-    `recipe` opens it in another process: a function, or bytes to unpickle, by default those of
-    `content`. `here` opens it in this process.
+    `token` is Dask's token of the content. `content` is the open object, or None until `open` is
+    called. `recipe` opens it in other processes: a function without arguments, or bytes to
+    unpickle; by default the pickle of `content`. `here`, if given, opens it in this process.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Handle:
         self._token, self._content, self.recipe, self._here = token, content, recipe, here
 
     def open(self) -> Any:
-        """Return the content; ValueError if its file is missing, or another one."""
+        """Return the tree, scene or parts; ValueError if its file is missing, or another one."""
         if self._content is None:
             with _guard.lock:
                 recipe = self._here or self.recipe
@@ -75,7 +76,7 @@ class Handle:
 
 
 class MappedContent(NamedTuple):
-    """Recipe of a tree or a scene in a file, which is checked by its checksum."""
+    """Recipe that maps a tree or a scene from a file of a given checksum."""
 
     kind: str  # "tree" or "scene"
     path: str
@@ -85,40 +86,42 @@ class MappedContent(NamedTuple):
     def __call__(self) -> BVH | Scene:
         key = self.path, self.checksum
         if key not in _opened:
-            origin = f"the {self.kind} is mapped from {self.path} with checksum {self.checksum}"
-            if not os.path.isfile(self.path):
-                raise ValueError(f"no such file here: {origin}")
-            content = _map_of(self.path)[self.offset :]
-            start = content[:HEADER_SIZE].tobytes()
-            checksum = start[HEADER_SIZE - DIGEST_SIZE :].hex()
-            if self.kind == "scene":
-                # Its checksum is that of the headers of all its trees, too.
-                loaded = loaded_from(self.path, content)
-                source = loaded.source if isinstance(loaded, Scene) else None
-                checksum = "" if source is None else source.checksum
-            if checksum != self.checksum:
-                other = f"has {checksum}" if checksum else f"is no saved {self.kind}"
-                raise ValueError(f"{origin}; the file here {other}")
-            if self.kind == "tree":
-                loaded = loaded_from(self.path, content[: size_of(start)])
-            _opened[key] = loaded
+            _opened[key] = self._loaded()
         return _opened[key]
+
+    def _loaded(self) -> BVH | Scene:
+        """Return the tree or scene; raise a ValueError without its file, or for another one."""
+        origin = f"the {self.kind} is mapped from {self.path} with checksum {self.checksum}"
+        if not os.path.isfile(self.path):
+            raise ValueError(f"no such file here: {origin}")
+        content = _map_of(self.path)[self.offset :]
+        start = content[:HEADER_SIZE].tobytes()
+        checksum = start[HEADER_SIZE - DIGEST_SIZE :].hex()
+        if self.kind == "scene":
+            # Its checksum is that of the headers of all its trees, too.
+            loaded = loaded_from(self.path, content)
+            source = loaded.source if isinstance(loaded, Scene) else None
+            checksum = "" if source is None else source.checksum
+        if checksum != self.checksum:
+            other = f"has {checksum}" if checksum else f"is no saved {self.kind}"
+            raise ValueError(f"{origin}; the file here {other}")
+        return loaded if self.kind == "scene" else loaded_from(self.path, content[: size_of(start)])
 
 
 class SceneState(NamedTuple):
-    """Recipe of a scene: its pickled state, which has rows of `trees` in place of trees."""
+    """Recipe of a scene in memory: its pickle, with indices into `trees` in place of trees."""
 
     state: bytes
     trees: list[Handle]
 
     def __call__(self) -> Scene:
         unpickler = pickle.Unpickler(io.BytesIO(self.state))
-        unpickler.persistent_load = lambda row: self.trees[row].open()  # type: ignore[method-assign]
+        unpickler.persistent_load = lambda k: self.trees[k].open()  # type: ignore[method-assign]
         scene: Scene = unpickler.load()
         return scene
 
 
-def handle_of(target: Searched) -> Handle:
+def handle_of(target: Searchable) -> Handle:
     """Return a handle of a tree, scene or parts as they are now."""
     if isinstance(target, Parts):
         return Handle(target.__dask_tokenize__(), target)
@@ -131,13 +134,14 @@ def handle_of(target: Searched) -> Handle:
     return _mapped("scene", source, here=partial(loaded_from, source.path, source.content))
 
 
-def _mapped(kind: str, file: MappedFile, **here: Any) -> Handle:
+def _mapped(kind: str, file: MappedFile, **options: Any) -> Handle:
+    """Return the handle of a "tree" or "scene" in a file; `options` are those of `Handle`."""
     recipe = MappedContent(kind, file.path, file.checksum, file.offset)
-    return Handle(("bvh.mapped", *recipe), recipe=recipe, **here)
+    return Handle(("bvh.mapped", *recipe), recipe=recipe, **options)
 
 
 def _tree_in_memory(tree: BVH) -> Handle:
-    """Return the handle of a tree in memory: a copy of it, as it is now."""
+    """Return the handle of a copy of a tree, as it is now."""
     token, content = None, None
     # Repeated if another thread refits the tree between the token and the copy.
     while content is None or tree.__dask_tokenize__() != token:
@@ -147,17 +151,18 @@ def _tree_in_memory(tree: BVH) -> Handle:
 
 def _scene_in_memory(scene: Scene) -> Handle:
     """Return the handle of a scene in memory: its pickle, and handles of its trees."""
-    # Trees are pickled as rows of `trees`, so that a mapped one is only a path there.
+    # Trees are pickled as indices into `trees`, so that a mapped one is only a path there.
     trees: list[Handle] = []
-    rows: dict[int, int] = {}
+    index_of: dict[int, int] = {}
 
     def persistent_id(thing: object) -> int | None:
+        """Return the index of a tree; None for other objects, which are pickled as usual."""
         if not isinstance(thing, BVH):
             return None
-        row = rows.setdefault(id(thing), len(trees))
-        if row == len(trees):
+        index = index_of.setdefault(id(thing), len(trees))
+        if index == len(trees):
             trees.append(handle_of(thing))
-        return row
+        return index
 
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream, protocol=5)
@@ -170,7 +175,7 @@ def _scene_in_memory(scene: Scene) -> Handle:
 
 
 def _map_of(path: str) -> Any:
-    """Return a map of a file; a process has one map of each file, as long as it is used."""
+    """Return the bytes of a file as a memory map, which all users in this process share."""
     with opened(path) as file:
         status = os.fstat(file.fileno())
         key = path, status.st_ino, status.st_size, status.st_mtime_ns

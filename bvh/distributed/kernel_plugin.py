@@ -58,7 +58,7 @@ class KernelPlugin(WorkerPlugin):
     def __init__(
         self, parts: Sequence[str] | None = None, *, keep_memory: int | str = "256MB"
     ) -> None:
-        self._reused = byte_count("keep_memory", keep_memory)
+        self._kept_bytes = byte_count("keep_memory", keep_memory)
         recipes = all_recipes()
         if isinstance(parts, str):
             parts = [parts]
@@ -70,23 +70,27 @@ class KernelPlugin(WorkerPlugin):
                 raise ValueError(f"parts must be of {', '.join(recipes)}, got {part!r}")
 
     async def setup(self, worker: Any) -> None:
-        """Compile or load the kernels, in a thread: a worker must answer meanwhile."""
+        """Prepare a worker: in a thread, as it must answer its scheduler meanwhile."""
         await asyncio.to_thread(self._warm, worker.address)
 
-    def _warm(self, place: str) -> None:
-        keep_freed_memory(self._reused)
+    def _warm(self, address: str) -> None:
+        """Compile or load the kernels, and set the memory that the worker at `address` reuses."""
+        keep_freed_memory(self._kept_bytes)
         recipes = all_recipes()
         for part in self._parts:
             # The worker may have another version of bvh, with other kernels.
             if part not in recipes:
-                raise ValueError(f"bvh on {place} has no kernels called {part!r}")
+                raise ValueError(f"bvh on {address} has no kernels called {part!r}")
             recipes[part]()
 
 
 def keep_freed_memory(size: int) -> bool:
-    """Raise malloc's trim threshold in Dask workers; return whether it was raised."""
-    # The nanny sets MALLOC_TRIM_THRESHOLD_ to 64 kB, so that the operating system clears each large
-    # array first: a third of the time of casting rays. Without the variable, glibc adapts itself.
+    """Let malloc keep up to `size` freed bytes in a Dask worker; return whether it does.
+
+    The nanny of a worker sets MALLOC_TRIM_THRESHOLD_ to 64 kB, so that the operating system clears
+    each large array first: a third of the time of casting rays. Without that variable, glibc adapts
+    itself, and nothing is changed.
+    """
     if size <= 0 or "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         return False
     try:

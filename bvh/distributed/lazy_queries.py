@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed import chunk_tasks
-from bvh.distributed.chunk_tasks import Arguments, Lazy, Options, chunk_results
-from bvh.distributed.handles import Searched
+from bvh.distributed.chunk_tasks import Arguments, LazyColumns, Options, chunk_results
+from bvh.distributed.handles import Searchable
 from bvh.distributed.merging import Column, Kinds, merge
 from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import Parts
@@ -103,24 +103,27 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
     verb, given = declared(query), chunk_tasks.checked_options(query, arguments)
     # A single mask stays a number, as queries of points and regions take no array of masks.
     mask: object = given.get("mask")
-    is_one = np.ndim(mask) == 0 and not is_lazy(mask)  # type: ignore[arg-type]
-    names = [n for n in verb.arrays if n in given and not (n == "mask" and is_one)]
+    single = np.ndim(mask) == 0 and not is_lazy(mask)  # type: ignore[arg-type]
+    names = [n for n in verb.arrays if n in given and not (n == "mask" and single)]
     arrays = {n: chunk_tasks.as_dask(n, given.pop(n), verb.arrays[n]) for n in names}
     common_shape(**{n: a.shape[: a.ndim - len(verb.arrays[n])] for n, a in arrays.items()})
-    return lazy_result(chunk_tasks.searched(query.__self__), verb, arrays, given)
+    return lazy_result(chunk_tasks.checked_target(query.__self__), verb, arrays, given)
 
 
-def lazy_result(target: Searched, verb: Verb, arrays: Lazy, options: Options) -> Any:
-    """Return the result of a query of Dask arrays, whose options are checked."""
+def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Options) -> Any:
+    """Return the result of a query of Dask arrays: one, a record of them, or `LazyLists`.
+
+    `arrays` and `options` are its checked arguments.
+    """
     if verb.merge is Merge.LISTS:
         key = chunk_tasks.delayed_target(target)
         return LazyLists(chunk_results(key, verb, arrays, options, None).to_delayed())
     if isinstance(target, Parts) and verb.merge is None:
-        return _by_sides(target, verb, arrays, options)
+        return _sides(target, verb, arrays, options)
     # Winding numbers are not sums of those of groups, which have more open edges.
     whole = verb.name == "winding_number"
     groups = target.groups() if isinstance(target, Parts) and not whole else [target]
-    # Made once: a tree or scene may change before positions and normals are asked for.
+    # Made once: a tree or scene may change before positions and normals are used.
     keys = [*map(chunk_tasks.delayed_target, groups)]
     kinds = chunk_tasks.kinds_of(target, verb, options)
     columns = _columns(keys, verb, arrays, options, kinds)
@@ -128,15 +131,21 @@ def lazy_result(target: Searched, verb: Verb, arrays: Lazy, options: Options) ->
         return columns[verb.name]
     result = verb.record(**columns)
 
-    def more(name: str) -> Array:
+    def further_column(name: str) -> Array:
+        """Return the `position` or `normal` of the result, by a query of its own."""
         return _columns(keys, verb, arrays, options, kinds | {name: np.float64})[name]
 
-    vars(result)["_source"] = more
+    vars(result)["_source"] = further_column
     return result
 
 
-def _columns(keys: list[Delayed], verb: Verb, arrays: Lazy, options: Options, kinds: Kinds) -> Lazy:
-    """Return the columns of a result; those of several groups of parts are merged."""
+def _columns(
+    keys: list[Delayed], verb: Verb, arrays: LazyColumns, options: Options, kinds: Kinds
+) -> LazyColumns:
+    """Return the columns `kinds` of a result; those of several groups of parts are merged.
+
+    `keys` are the targets in the graph: a tree, a scene, or the groups of parts.
+    """
     results = [chunk_results(key, verb, arrays, options, kinds) for key in keys]
     rank = results[0].ndim
     task = partial(_merged, how=verb.merge, names=list(kinds), rank=rank)
@@ -146,7 +155,7 @@ def _columns(keys: list[Delayed], verb: Verb, arrays: Lazy, options: Options, ki
     return chunk_tasks.separated(results[0], verb, kinds, options)
 
 
-def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array:
+def _sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> Array:
     """Return `contains` or `signed_distance`, by crossings or winding numbers of all parts."""
     import dask.array as da
 
@@ -169,7 +178,10 @@ def _by_sides(parts: Parts, verb: Verb, arrays: Lazy, options: Options) -> Array
 def _merged(
     *results: tuple[Column, ...], how: Merge | None, names: list[str], rank: int
 ) -> tuple[Column, ...]:
-    """Merge the columns of several groups for a chunk, whose queries have `rank` axes."""
+    """Merge the results of several groups of parts for a chunk; queries have `rank` axes.
+
+    A result is the tuple of the columns `names`.
+    """
     # `merge` takes columns with a single leading axis, and writes to the first.
     assert how is not None
     groups = [
@@ -207,33 +219,34 @@ def join(chunks: Any) -> Any:
     >>> join([first, second]).counts
     array([1, 0, 1])
     """
-    grid = np.empty(_depth(chunks), object)
+    grid = np.empty(_grid_shape(chunks), object)
     for index in np.ndindex(grid.shape):
         grid[index] = reduce(getitem, index, chunks)
     if grid.ndim == 0:
         return grid[()]
-    # `number` has, where each query is in the joined shape, its number if the chunks follow one
-    # another. With several axes of chunks, `rows` sorts the entries from that order.
-    parts, numbers, begin = list(grid.flat), np.empty(grid.shape, object), 0
-    for index, part in zip(np.ndindex(grid.shape), parts, strict=True):
-        numbers[index] = np.arange(begin, begin + part.counts.size).reshape(part.shape)
-        begin += part.counts.size
+    # `number` is an array of the joined shape: the number of each query when the queries of all
+    # chunks are counted one chunk after another, the order in which entries are concatenated.
+    results, numbers, begin = list(grid.flat), np.empty(grid.shape, object), 0
+    for index, result in zip(np.ndindex(grid.shape), results, strict=True):
+        numbers[index] = np.arange(begin, begin + result.counts.size).reshape(result.shape)
+        begin += result.counts.size
     number = np.block(numbers.tolist())
-    sizes = np.concatenate([part.counts.reshape(-1) for part in parts])
+    sizes = np.concatenate([result.counts.reshape(-1) for result in results])
     counts, starts = sizes[number].reshape(-1), (np.cumsum(sizes) - sizes)[number].reshape(-1)
     offsets = np.append(0, np.cumsum(counts)).astype(np.int64)
+    # Row of each joined entry among the concatenated ones; with one axis of chunks they are equal.
     rows: NDArray[np.int64] | slice = slice(None)
     if grid.ndim > 1:
         rows = np.repeat(starts - offsets[:-1], counts) + np.arange(offsets[-1])
     columns = {
-        name: np.concatenate([getattr(part, name) for part in parts])[rows]
-        for name in columns_of(parts[0])
+        name: np.concatenate([getattr(result, name) for result in results])[rows]
+        for name in columns_of(results[0])
         if name not in ("offsets", "shape")
     }
-    return type(parts[0])(**columns, offsets=offsets, shape=number.shape)
+    return type(results[0])(**columns, offsets=offsets, shape=number.shape)
 
 
-def _depth(chunks: Any) -> tuple[int, ...]:
+def _grid_shape(chunks: Any) -> tuple[int, ...]:
     """Return the shape of a grid of results: nested lists, tuples or arrays."""
     shape: list[int] = []
     while isinstance(chunks, list | tuple) or (isinstance(chunks, np.ndarray) and chunks.ndim):

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from bvh.queries.verbs import Merge, Verb
 
+# Indices of queries or of entries.
 Rows = NDArray[np.int64]
+# Types of columns by name.
 Kinds = dict[str, type[np.generic]]
 Floats = NDArray[np.float64]
 Column = NDArray[Any]
 # Columns of a result by name, with a row for each query, or for each entry of a list.
 Columns = dict[str, Column]
-NONE: Kinds = {}
+NO_COLUMNS: Kinds = {}
 
 # Values of columns for a miss, and columns with three numbers in a row.
 MISSES: dict[str, float | bool] = {
@@ -32,15 +34,19 @@ NUMBERS: dict[Merge, tuple[np.ufunc, float | bool]] = {
 
 
 def merge(how: Merge, answers: Columns, other: Columns, rows: Rows | None = None) -> None:
-    """Merge `other`, answers of a part to the queries `rows` or to all, into the answers so far."""
-    if how is Merge.LEAST:
-        least = _first_few if answers["prim_id"].ndim > 1 else _least
-        least(answers, other, rows)
-        return
-    join, _ = NUMBERS[how]
+    """Merge the answers `other` of a part into `answers`, in place.
+
+    Row i of `other` is for the query `rows[i]`, a row of `answers`; without `rows`, for query i.
+    """
     chosen = slice(None) if rows is None else rows
-    for name, column in answers.items():
-        column[chosen] = join(column[chosen], other[name])
+    if how is not Merge.LEAST:
+        join, _ = NUMBERS[how]
+        for name, column in answers.items():
+            column[chosen] = join(column[chosen], other[name])
+    elif answers["prim_id"].ndim > 1:
+        _merge_first_few(answers, other, chosen)
+    else:
+        _merge_least(answers, other, chosen)
 
 
 def _measure(columns: Columns) -> Column:
@@ -48,22 +54,19 @@ def _measure(columns: Columns) -> Column:
     return columns["t" if "t" in columns else "distance"]
 
 
-def _least(answers: Columns, other: Columns, rows: Rows | None) -> None:
-    """Replace answers by those of `other` that are less by (t or distance, id)."""
-    # `hit` are rows of `other`, `at` the rows of `answers` for the same queries.
-    hit = np.flatnonzero(other["prim_id"] >= 0)
-    at = hit if rows is None else rows[hit]
-    near, prim_id = _measure(other)[hit], other["prim_id"][hit]
-    least, least_id = _measure(answers)[at], answers["prim_id"][at]
+def _merge_least(answers: Columns, other: Columns, chosen: Rows | slice) -> None:
+    """Replace answers by those of `other` that are less by (t or distance, id); -1 is a miss."""
+    near, prim_id = _measure(other), other["prim_id"]
+    least, least_id = _measure(answers)[chosen], answers["prim_id"][chosen]
     better = (least_id < 0) | (near < least) | ((near == least) & (prim_id < least_id))
-    hit, at = hit[better], at[better]
+    better = np.flatnonzero(better & (prim_id >= 0))
+    rows = better if isinstance(chosen, slice) else chosen[better]
     for name, column in answers.items():
-        column[at] = other[name][hit]
+        column[rows] = other[name][better]
 
 
-def _first_few(answers: Columns, other: Columns, rows: Rows | None) -> None:
-    """Keep the first answers of each query by (distance, id), along the second axis."""
-    chosen = slice(None) if rows is None else rows
+def _merge_first_few(answers: Columns, other: Columns, chosen: Rows | slice) -> None:
+    """Merge k answers of each query, (n, k), to the first k by (t or distance, id)."""
     both = {
         name: np.concatenate([column[chosen], other[name]], 1) for name, column in answers.items()
     }
@@ -71,18 +74,19 @@ def _first_few(answers: Columns, other: Columns, rows: Rows | None) -> None:
     keys = both["prim_id"], _measure(both), both["prim_id"] < 0
     order = np.lexsort(keys, axis=-1)[:, : answers["prim_id"].shape[1]]
     for name, column in answers.items():
-        at = order[..., None] if column.ndim == 3 else order
-        column[chosen] = np.take_along_axis(both[name], at, axis=1)
+        # Positions, (n, k, 3), are ordered as a whole.
+        index = order[..., None] if column.ndim == 3 else order
+        column[chosen] = np.take_along_axis(both[name], index, axis=1)
 
 
 class MergedAnswers:
     """Answers so far of a flat batch of queries.
 
     `shape` is (number of queries,), or (number of queries, k) if each has k answers; `extra` are
-    further columns, with their types.
+    columns in addition to those of the query's result, with their types.
     """
 
-    def __init__(self, verb: Verb, shape: tuple[int, ...], extra: Kinds = NONE) -> None:
+    def __init__(self, verb: Verb, shape: tuple[int, ...], extra: Kinds = NO_COLUMNS) -> None:
         assert verb.merge is not None
         self._how, self.columns = verb.merge, Columns()
         for name, kind in (verb.columns(ids=np.int64) | extra).items():
@@ -91,15 +95,20 @@ class MergedAnswers:
             self.columns[name] = np.full(full, begin, kind)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return the distance up to which a part may change the answers of `rows`; None if any."""
+        """Return for each of `rows` the largest distance at which a part may change its answer.
+
+        None if a part at any distance may.
+        """
         if self._how is Merge.SUM:
             return None
-        # t, or the distance, and of k answers that of the last; or what is true already.
+        # The first column: t or the distance, of k answers that of the last; or whether one is
+        # true, which no part changes any more.
         column = next(iter(self.columns.values()))
         last = column[rows] if column.ndim == 1 else column[rows, -1]
         return np.where(last, -np.inf, np.inf) if self._how is Merge.ANY else np.asarray(last)
 
     def take(self, other: Columns, rows: Rows) -> None:
+        """Merge answers of a part to the queries `rows`."""
         merge(self._how, self.columns, other, rows)
 
     def result(self, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -117,24 +126,25 @@ class MergedLists:
 
     def __init__(
         self, verb: Verb, keys: tuple[str, ...], size: int, limit: int | None = None,
-        extra: Kinds = NONE,
+        extra: Kinds = NO_COLUMNS,
     ) -> None:  # fmt: skip
         self._keys, self._size, self._limit = keys, size, limit
         kinds = verb.columns(ids=np.int64) | {keys[0]: np.int64} | extra
-        self._none = {name: np.empty(0, kind) for name, kind in kinds.items()}
-        self._done, self._found = [self._none], list[Columns]()
+        self._empty = {name: np.empty(0, kind) for name, kind in kinds.items()}
+        # Entries that `finish` has sorted, and those added since.
+        self._sorted, self._added = [self._empty], list[Columns]()
         # Entries of a query beyond this distance are not among the first `limit`.
         self._reach = None if limit is None else np.full(size, np.inf)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return the distance up to which an entry may count for each of `rows`; None if any."""
+        """Return the largest distance of entries that may count for each of `rows`; None if any."""
         return None if self._reach is None else self._reach[rows]
 
     def take(self, other: Columns, rows: Rows) -> None:
         """Add entries of another part, sorted by queries, each of which is an index into `rows`."""
         query = other[self._keys[0]]
-        entries = {name: other[name] for name in self._none}
-        self._found.append(entries | {self._keys[0]: rows[query]})
+        entries = {name: other[name] for name in self._empty}
+        self._added.append(entries | {self._keys[0]: rows[query]})
         if self._reach is not None:
             # Where this part has `limit` entries, none beyond the last of them counts.
             counts = np.bincount(query, minlength=len(rows))
@@ -144,24 +154,24 @@ class MergedLists:
 
     def finish(self) -> None:
         """Sort the entries added since the last call; queries added later have larger numbers."""
-        columns = _joined([self._none, *self._found])
-        self._found.clear()
+        columns = _joined([self._empty, *self._added])
+        self._added.clear()
         order = np.lexsort([columns[key] for key in reversed(self._keys)])
         if self._limit is not None:
             query = columns[self._keys[0]][order]
-            # `first` is, for each entry, the position of the first one of its query.
-            starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))[: len(query)]
-            first = np.repeat(starts, np.diff(np.append(starts, len(query))))
-            order = order[np.arange(len(order)) - first < self._limit]
-        self._done.append({name: column[order] for name, column in columns.items()})
+            # The position of each entry among those of its query.
+            rank = np.arange(len(query)) - np.searchsorted(query, query)
+            order = order[rank < self._limit]
+        self._sorted.append({name: column[order] for name, column in columns.items()})
 
     def result(self, shape: tuple[int, ...]) -> dict[str, Any]:
         """Return the sorted columns and `shape`; query i has rows offsets[i] : offsets[i + 1]."""
-        columns = _joined(self._done)
+        columns = _joined(self._sorted)
         counts = np.bincount(columns.pop(self._keys[0]), minlength=self._size)
         offsets = np.append(0, np.cumsum(counts)).astype(np.int64)
         return {**columns, "offsets": offsets, "shape": shape}
 
 
 def _joined(lists: list[Columns]) -> Columns:
+    """Return the concatenated columns of several lists of entries."""
     return {name: np.concatenate([each[name] for each in lists]) for name in lists[0]}

@@ -1,4 +1,4 @@
-"""Folder of a partitioned mesh: written part by part, and its index, read and checked.
+"""Folder of a partitioned mesh: written part by part, its index last; read and checked.
 
 ========== ==================================================================================
 file       content
@@ -9,10 +9,10 @@ index.json version, number of triangles, sources, of each part its box, counts, 
 00000.npy  the ids of its triangles in the mesh, int64, ascending
 ========== ==================================================================================
 
-The index is written last, so that a folder without one is not finished. A folder may be a URL of
-fsspec (see `fetched_files`). A ray that enters no box of the index opens no file. So everything is
-checked against the index: its own content by its checksum, the files of parts by digests of their
-content.
+A folder without an index is not finished. A folder may be a URL of fsspec (see `fetched_files`).
+Queries rely on the boxes of the index, without opening the files of parts that they rule out. So
+everything is checked against the index: its own content by its checksum, the files of parts by
+digests of their content.
 """
 
 import contextlib
@@ -49,8 +49,8 @@ FORMAT, VERSION = "bvh parts", 3
 CONTENT_DIGEST_SIZE = 32
 SCRATCH = "unfinished"
 
-# Names of files of parts.
-OURS = re.compile(r"\d{5,}\.(bvh|npy)")
+# Names of files of parts, as `file_names` returns them.
+PART_FILE = re.compile(r"\d{5,}\.(bvh|npy)")
 
 # Errors of reading a damaged index, other than a ValueError of this file or of `json`.
 _DAMAGE = KeyError, TypeError, AttributeError, RecursionError, OverflowError, UnicodeDecodeError
@@ -70,7 +70,7 @@ class PartRecord:
     """The record of a part in the index."""
 
     triangles: int
-    # Lower and upper corner; None if no triangle is valid.
+    # Lower and upper corner, six numbers; None if no triangle is valid.
     bounds: list[float] | None
     # Sizes of the files of the tree and of the ids, the checksum in the header of the tree's file,
     # and the digests of both files (see `content_digest`), as hexadecimal digits.
@@ -78,15 +78,15 @@ class PartRecord:
     tree_header: str
     ids_bytes: int
     ids_digest: str
-    # All bits of valid triangles, so that a query whose mask has none of them opens no file; None
-    # if the mesh has no groups.
+    # All group bits of valid triangles, so that a query whose mask has none of them opens no file;
+    # None if the mesh has no groups.
     groups: int | None
     tree_digest: str
 
 
 @dataclass(frozen=True)
 class Index:
-    """Content of an index file."""
+    """Content of an index file; `digest` is its checksum (see `index_digest`)."""
 
     triangles: int
     sources: tuple[Source, ...]
@@ -95,12 +95,12 @@ class Index:
 
 
 def file_names(number: int) -> tuple[str, str]:
-    """Return the names of the files of a part: of its tree, and of its ids."""
+    """Return the names of the files of part `number`: of its tree, and of its ids."""
     return f"{number:05d}.bvh", f"{number:05d}.npy"
 
 
 def content_digest(pieces: Iterable[Any]) -> str:
-    """Return the BLAKE2b, in hexadecimal digits, of bytes that are given in pieces."""
+    """Return the BLAKE2b of the bytes of all pieces, in hexadecimal digits."""
     digest = blake2b(digest_size=CONTENT_DIGEST_SIZE)
     for piece in pieces:
         digest.update(piece)
@@ -114,7 +114,7 @@ def file_digest(path: Path) -> str:
 
 
 def index_digest(content: dict[str, object]) -> str:
-    """Return the checksum of the content of an index, other than itself."""
+    """Return the checksum of the content of an index without its entry "digest"."""
     rest = {name: value for name, value in content.items() if name != "digest"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=DIGEST_SIZE).hexdigest()
@@ -134,9 +134,11 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def read_index(place: str) -> Index:
-    """Read and check the index of a folder, and that its files are there."""
-    # A ValueError names a file that is missing, damaged or replaced. Files at URLs are checked
-    # when they are fetched.
+    """Return the index of a folder, checked; a ValueError names what is wrong.
+
+    Of a local folder, the sizes and headers of all files are checked, too; those at URLs are
+    checked when they are fetched.
+    """
     try:
         if is_url(place):
             files, root = file_system(place)
@@ -162,7 +164,10 @@ def read_index(place: str) -> Index:
 
 
 def _index_of(content: dict[str, Any]) -> Index:
-    """Return the index with the content of a JSON file; raise a ValueError if it is not valid."""
+    """Return the index with the content of a JSON file.
+
+    Raise a ValueError, or one of _DAMAGE, if it is not valid.
+    """
     if content["format"] != FORMAT or type(content["version"]) is not int:
         raise ValueError("is not an index of parts")
     if content["version"] > VERSION:
@@ -183,8 +188,8 @@ def _index_of(content: dict[str, Any]) -> Index:
         _check_record(part)
     first = 0
     for source in index.sources:
-        counts = _whole(source.first, source.triangles)
-        if not (counts and isinstance(source.name, str) and source.first == first):
+        are_counts = _whole(source.first, source.triangles)
+        if not (are_counts and isinstance(source.name, str) and source.first == first):
             raise ValueError("is damaged: its sources do not follow each other")
         first += source.triangles
     if not first == index.triangles == sum(part.triangles for part in index.parts):
@@ -193,7 +198,7 @@ def _index_of(content: dict[str, Any]) -> Index:
 
 
 def _check_record(part: PartRecord) -> None:
-    """Raise a ValueError or TypeError unless the record of a part is possible."""
+    """Raise a ValueError or TypeError unless all values of a part's record are possible."""
     digests = (
         (part.tree_header, DIGEST_SIZE), (part.ids_digest, CONTENT_DIGEST_SIZE),
         (part.tree_digest, CONTENT_DIGEST_SIZE),
@@ -231,8 +236,10 @@ def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
 
 
 def check_file(path: Path, part: PartRecord, label: str) -> None:
-    """Raise a ValueError unless a file of a part has the size, and the header, in the index."""
-    # The header of a tree also has its box and number of triangles.
+    """Raise a ValueError unless a part's file has the size in the index; a tree, also the header.
+
+    `label` begins messages.
+    """
     is_tree = path.suffix == ".bvh"
     size = part.tree_bytes if is_tree else part.ids_bytes
     if not path.is_file():
@@ -248,7 +255,7 @@ def check_file(path: Path, part: PartRecord, label: str) -> None:
 
 
 def bits_of(tree: BVH) -> int | None:
-    """Return all bits of valid triangles of a part; None if it has no groups."""
+    """Return the union of the group bits of a tree's valid triangles; None if it has no groups."""
     if tree.groups is None:
         return None
     ids = tree.arrays.nodes.ids
@@ -256,7 +263,7 @@ def bits_of(tree: BVH) -> int | None:
 
 
 def _check_header(data: bytes, part: PartRecord) -> None:
-    """Raise a ValueError unless the header of a tree's file is that of a part, with its box."""
+    """Raise a ValueError unless a header has the checksum, box and count of a part's record."""
     if data[HEADER_SIZE - DIGEST_SIZE :].hex() != part.tree_header:
         raise ValueError("is not the file of the index")
     kind, count, bounds = box_in(data)
@@ -268,14 +275,17 @@ def _check_header(data: bytes, part: PartRecord) -> None:
 
 
 class NewPartFolder:
-    """Local folder in which parts are being written, and the place that they are for."""
+    """Local folder `path` in which parts are written; `place` is itself, or the URL they are for.
+
+    Its folder `scratch` is for temporary files.
+    """
 
     def __init__(self, place: str, path: Path) -> None:
         self._place, self.path = place, path
         self.scratch = path / SCRATCH
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
-        """Write the files of a part; return its record."""
+        """Write the files of a part: its tree, and the ids of its triangles in the mesh."""
         tree_path, ids_path = (self.path / name for name in file_names(number))
         size, contents = file_of(tree, 1)
         pieces, stream = list(contents), io.BytesIO()
@@ -286,15 +296,17 @@ class NewPartFolder:
 
         # The digest is computed while the file is written, which waits for the disk.
         digest = partial(content_digest, pieces)
-        digest_of_tree, _ = watch((digest, write), 2, np.zeros(1, np.int32))
+        tree_digest, _ = watch((digest, write), 2, np.zeros(1, np.int32))
         np.save(stream, ids)
         with open(ids_path, "xb") as file:
             file.write(stream.getbuffer())
-        header = pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex()
-        of_ids = stream.tell(), content_digest([stream.getbuffer()])
-        details = size, header, *of_ids, bits_of(tree), digest_of_tree
         box = tree.bounds.reshape(-1).tolist()
-        return PartRecord(len(ids), box if np.isfinite(box).all() else None, *details)
+        return PartRecord(
+            triangles=len(ids), bounds=box if np.isfinite(box).all() else None, tree_bytes=size,
+            tree_header=pieces[0][HEADER_SIZE - DIGEST_SIZE :].tobytes().hex(),
+            ids_bytes=stream.tell(), ids_digest=content_digest([stream.getbuffer()]),
+            groups=bits_of(tree), tree_digest=tree_digest,
+        )  # fmt: skip
 
     def publish(self, parts: list[PartRecord], sources: list[Source], quality: str) -> None:
         """Copy the parts to the URL, if the place is one, and write the index last."""
@@ -321,7 +333,10 @@ class NewPartFolder:
 
 @contextlib.contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
-    """Prepare an empty folder for parts; after an exception, remove the files."""
+    """Return a context with a new folder for parts; its files are removed after an exception.
+
+    For a URL, parts are written to a temporary folder, and copied by `publish`.
+    """
     place = os.fspath(folder)
     if is_url(place):
         files, root = file_system(place)
@@ -329,7 +344,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
             names = [os.path.basename(path) for path in files.find(root, maxdepth=1)]
         except FileNotFoundError:
             names = []
-        if not all(OURS.fullmatch(name) for name in names):
+        if not all(PART_FILE.fullmatch(name) for name in names):
             raise FileExistsError(f"folder has files in it: {place}")
         with tempfile.TemporaryDirectory() as local:
             target = NewPartFolder(place, Path(local))
@@ -348,7 +363,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
         yield target
     except BaseException:
         if not (path / INDEX).exists():
-            for name in filter(OURS.fullmatch, os.listdir(path)):
+            for name in filter(PART_FILE.fullmatch, os.listdir(path)):
                 (path / name).unlink()
         raise
     finally:

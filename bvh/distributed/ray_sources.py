@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
 from bvh.distributed import chunk_tasks
-from bvh.distributed.chunk_tasks import Maker, Options, RayBlocks, delayed_value
-from bvh.distributed.handles import Handle, Searched
+from bvh.distributed.chunk_tasks import Options, RayBlocks, RayFunction, delayed_value
+from bvh.distributed.handles import Handle, Searchable
 from bvh.distributed.lazy_queries import lazy_result
 from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import tile_rays
@@ -77,7 +77,7 @@ class RaySource:
     """
 
     def __init__(
-        self, function: Maker, shape: tuple[int, ...],
+        self, function: RayFunction, shape: tuple[int, ...],
         chunks: int | str | tuple[int | str | tuple[int, ...], ...] = "auto",
         args: tuple[object, ...] = (),
     ) -> None:  # fmt: skip
@@ -88,7 +88,7 @@ class RaySource:
         self.shape, self._maker = tuple(map(int, shape)), partial(RayBlocks, function, args)
 
     def _blocks(self) -> Array:
-        """Return a Dask array of the rays' shape, whose blocks are `RayBlocks`."""
+        """Return a Dask array of the rays' shape, whose chunks are `RayBlocks`."""
         # As it has no axis for coordinates, Dask fuses it with the query that takes it. The maker
         # of rays is one key, however large its arguments are.
         import dask.array as da
@@ -96,11 +96,12 @@ class RaySource:
         meta, maker = np.empty((0,) * len(self.shape), object), delayed_value("maker", self._maker)
         return da.map_blocks(_blocks_of, chunks=self.chunks, dtype=object, meta=meta, maker=maker)
 
-    def _answer(self, verb: str, target: Searched, options: Options) -> Any:
+    def _answer(self, verb: str, target: Searchable, options: Options) -> Any:
+        """Return the lazy result of the query named `verb`."""
         declaration, given = _checked(target, verb, options)
         return lazy_result(target, declaration, {"rays": self._blocks()}, given)
 
-    def closest_hit(self, target: Searched, **options: Any) -> Hits:
+    def closest_hit(self, target: Searchable, **options: Any) -> Hits:
         """Return the closest hits, lazily; options as in `BVH.closest_hit`.
 
         Examples
@@ -115,7 +116,7 @@ class RaySource:
         hits: Hits = self._answer("closest_hit", target, options)
         return hits
 
-    def any_hit(self, target: Searched, **options: Any) -> Array:
+    def any_hit(self, target: Searchable, **options: Any) -> Array:
         """Return which rays hit anything, lazily; options as in `BVH.any_hit`.
 
         Examples
@@ -128,7 +129,7 @@ class RaySource:
         """
         return self._answer("any_hit", target, options)
 
-    def count_hits(self, target: Searched, **options: Any) -> Array:
+    def count_hits(self, target: Searchable, **options: Any) -> Array:
         """Return the number of hits of each ray, lazily; options as in `BVH.count_hits`.
 
         Examples
@@ -142,7 +143,7 @@ class RaySource:
         return self._answer("count_hits", target, options)
 
     def reduce(
-        self, target: Searched, function: Callable[..., ArrayLike], verb: str = "closest_hit",
+        self, target: Searchable, function: Callable[..., ArrayLike], verb: str = "closest_hit",
         **options: Any,
     ) -> Delayed:  # fmt: skip
         """Return the sum of a function of the results of blocks of rays, lazily.
@@ -236,9 +237,9 @@ def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource
     return RaySource(tile_rays, shape, tile, (camera, camera.pixel_ratio))
 
 
-def _checked(target: Searched, verb: str, options: Options) -> tuple[Verb, Options]:
+def _checked(target: Searchable, verb: str, options: Options) -> tuple[Verb, Options]:
     """Return a query's declaration and its checked options, which are the same for all rays."""
-    query = getattr(chunk_tasks.searched(target), verb)
+    query = getattr(chunk_tasks.checked_target(target), verb)
     given, declaration = chunk_tasks.checked_options(query, options), declared(query)
     for name in declaration.arrays.keys() & given:
         if np.ndim(given[name]):
@@ -249,7 +250,7 @@ def _checked(target: Searched, verb: str, options: Options) -> tuple[Verb, Optio
 
 
 def _blocks_of(*, maker: partial[RayBlocks], block_info: Any = None) -> RayBlocks:
-    """Return the rays of a chunk, the function of a task."""
+    """Return the `RayBlocks` of a chunk, whose place `map_blocks` passes as `block_info`."""
     return maker(tuple(slice(*ends) for ends in block_info[None]["array-location"]))
 
 
@@ -259,7 +260,7 @@ def _sum_of_chunk(
     """Return the sum of a user's function of the results of a chunk."""
     with task_threads(options["threads"]):
         results = rays.cast(target.open(), verb, options)
-        return _sum(function(result, *where) for _, where, result in results)
+        return _sum(function(result, *place) for _, place, result in results)
 
 
 def _sum(values: Iterable[ArrayLike]) -> ArrayLike:

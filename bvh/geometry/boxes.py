@@ -1,9 +1,10 @@
 """The exact slab test of a ray against an axis-aligned box, and `ray_box`.
 
-A box is the intersection of three slabs, and a ray is in a slab between two crossings (b - o) / d,
-near and far chosen by the sign of d. It meets the box if the latest entry is not after the earliest
-exit. Here the crossings are the real quotients, rounded to nearest. Rounding is monotonic, so
-entries and exits that differ as doubles are decided, and only equal ones are compared exactly.
+A box is the intersection of three slabs, one an axis, and a ray is in a slab between two crossings
+(b - o) / d of its bounds b, near and far chosen by the sign of d. It meets the box if the latest
+entry is not after the earliest exit. Here the crossings are the real quotients, rounded to nearest.
+Rounding is monotonic, so entries and exits that differ as doubles are decided, and only equal ones
+are compared exactly.
 
 Slab test: Kay and Kajiya 1986, "Ray tracing complex scenes"; near and far by sign: Smits 1998,
 "Efficiency issues for ray tracing"; 1/d at the edges: Williams et al. 2005, "An efficient and
@@ -32,8 +33,10 @@ UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
 
 @kernel
 def slab_crossing(o, d, b):
-    """Return t where the ray's coordinate o + t d equals b, correctly rounded, for d != 0."""
-    # The result is zero only if b = o, and infinite only if `b` is.
+    """Return t where the coordinate o + t d of a ray equals b, correctly rounded, for d != 0.
+
+    The result is zero only if b = o, and infinite only if b is.
+    """
     stay_outlined()
     # b - o = n + tail. The tail is NaN if the difference overflows or `b` is infinite.
     n, tail = floats.two_sum(b, -o)
@@ -55,7 +58,10 @@ def slab_crossing(o, d, b):
 
 @inlined
 def _rough_crossing(o, d, b):
-    """Return doubles (below, above) that enclose a crossing; NaN or infinite if it is unknown."""
+    """Return (below, above) around the exact crossing (b - o) / d; NaN or infinite if unknown.
+
+    d may be zero.
+    """
     t = (b - o) / d
     # Two roundings of 2**-53 each, or of half the smallest denormal.
     margin = 2.0**-51 * abs(t) + 2.0**-1072
@@ -64,14 +70,14 @@ def _rough_crossing(o, d, b):
 
 @inlined
 def rough_near(near0, near1, near2):
-    """Return a lower bound of the entry into the box, from three rough crossings."""
+    """Return a lower bound of the entry into a box, from enclosures (below, above) of three."""
     latest = floats.lose_nan_max(floats.lose_nan_max(-INF, near0[0]), near1[0])
     return floats.lose_nan_max(latest, near2[0])
 
 
 @inlined
 def rough_far(far0, far1, far2):
-    """Return an upper bound of the exit from the box, from three rough crossings."""
+    """Return an upper bound of the exit from a box, from enclosures (below, above) of three."""
     earliest = floats.lose_nan_min(floats.lose_nan_min(INF, far0[1]), far1[1])
     return floats.lose_nan_min(earliest, far2[1])
 
@@ -93,15 +99,21 @@ def _by_sign(slopes, a, b):
 
 @inlined
 def entered_and_left(slopes, lower, upper):
-    """Return the bounds where a ray enters each slab and where it leaves it, by its slopes."""
+    """Return (first, last): the bounds at which a ray enters and leaves each slab, by its slopes.
+
+    Slopes are numbers of the same sign as the ray's through each slab.
+    """
     return _by_sign(slopes, lower, upper), _by_sign(slopes, upper, lower)
 
 
 @kernel
 def common_interval(o, d, rows, first, last, near, far):
-    """Return (hit, near, far) of a ray in three slabs, whose planes are as in `planes.py`."""
-    # `first` and `last` are the levels where it enters and leaves each (`entered_and_left`); `near`
-    # and `far` the correctly rounded crossings, -inf and +inf if a slab does not limit the result.
+    """Return (hit, near, far) of a ray in three slabs; a miss is (False, inf, -inf).
+
+    `rows` are the coefficients of the slabs' planes (see `planes.py`); `first` and `last` the
+    levels at which the ray enters and leaves each slab (`entered_and_left`); `near` and `far` the
+    correctly rounded crossings of these, -inf and inf where a slab does not limit the result.
+    """
     stay_outlined()
     start = max(near[0], max(near[1], near[2]))
     end = min(far[0], min(far[1], far[2]))
@@ -120,16 +132,18 @@ def common_interval(o, d, rows, first, last, near, far):
     return True, start, end
 
 
-# (lower, upper) of a box of an (n, 6) array.
+# (lower, upper) of box i of an (n, 6) array.
 read_box = inlined(lambda records, i: (vector(records, 2 * i), vector(records, 2 * i + 1)))
 
 
 @kernel
 def box_interval(o, d, lower, upper):
-    """Return (hit, near, far) of the line of a finite ray in a closed box, for t of any sign."""
-    # An infinite bound does not limit the box; inverted or NaN bounds make an empty one. A hit is
-    # decided exactly. Both ends are correctly rounded: a non-zero end never becomes 0, a finite one
-    # never infinite. +inf and -inf for a miss.
+    """Return (hit, near, far) of the line of a finite ray in a closed box, for t of any sign.
+
+    A hit is decided exactly; a miss is (False, inf, -inf). Both ends are correctly rounded: a
+    non-zero end never becomes 0, a finite one never infinite. An infinite bound does not limit the
+    box; inverted or NaN bounds make an empty one.
+    """
     if not is_box(lower, upper):
         return False, INF, -INF
     # A ray parallel to a slab is inside for all t, or never.
@@ -166,7 +180,7 @@ def box_interval(o, d, lower, upper):
 
 @inlined
 def clipped(interval, t_min, t_max):
-    """Return the part of an interval (hit, near, far) that lies in t_min..t_max."""
+    """Return the part of an interval (hit, near, far) that lies in t_min..t_max, or a miss."""
     hit, near, far = interval
     if hit and near <= t_max and far >= t_min and t_min <= t_max:
         return True, max(near, t_min), min(far, t_max)
@@ -175,7 +189,7 @@ def clipped(interval, t_min, t_max):
 
 @entry
 def _ray_box(rays, boxes, hits):
-    """Test each ray against its own box."""
+    """Write the `BoxHit` of each ray and its own box."""
     lower, upper = boxes
     hit, t_near, t_far = hits
     for i in range(len(hit)):

@@ -1,72 +1,43 @@
 """The interval of a ray in a solid capsule: all points within a radius of a segment.
 
-With m = o - p and the axis v = q - p, the ray's line meets the endless cylinder around the axis
-where |d x v|**2 t**2 + 2 (d x v).(m x v) t + |m x v|**2 - r**2 v.v <= 0; it does so exactly when
-F = r**2 |d x v|**2 - (m . d x v)**2 is not negative, and the discriminant is v.v F. A capsule lies
-in its cylinder, so that a line enters it where it enters the cylinder, if that is between both
-ends, and else where it enters the ball of the end that it enters beyond. On which side of an end's
-plane a line enters follows from two signs: whether it passes the plane within the radius, and on
-which side it comes closest to the axis. All these signs are of polynomials of at most degree 6,
-which exact sums decide where double-doubles cannot.
+The ray is (o, d); the axis leads from p to q. With m = o - p and v = q - p, the ray's line meets
+the endless cylinder around the axis where |d x v|**2 t**2 + 2 (d x v).(m x v) t + |m x v|**2 - r**2
+v.v <= 0; it does so exactly when F = r**2 |d x v|**2 - (m . d x v)**2 is not negative, and the
+discriminant is v.v F. A capsule lies in its cylinder, so that a line enters it where it enters the
+cylinder, if that is between both ends, and else where it enters the ball of the end that it enters
+beyond. On which side of an end's plane a line enters follows from two signs: whether it passes the
+plane within the radius, and on which side it comes closest to the axis. All these signs are of
+polynomials of at most degree 6, which exact sums decide where double-doubles cannot.
 
 Ericson 2005, "Real-time collision detection", sections 5.1.9 and 5.3.7.
 """
 
 from bvh.geometry import spheres
 from bvh.geometry.arithmetic import exact_sums, floats
-from bvh.geometry.arithmetic.exact_sums import add_product, add_product_of_six, new_sum, take_sign
+from bvh.geometry.arithmetic.exact_sums import (
+    add_product,
+    add_product_of_six,
+    difference_terms,
+    new_sum,
+    take_sign,
+)
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, cross_size, dot_size
 from bvh.geometry.arithmetic.roots import root_finder, root_side
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.spheres import PLAIN_ERROR, REACH, is_accurate, length_exponent
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
-# Whether a double-double has the right sign; `size` is the sum of its terms' sizes. All values here
-# lose less than 62 * 2**-106 < DD_ERROR of these: the longest is a square of a difference of
-# products of two dot products with differences.
+# Whether a double-double surely has the sign of the exact value; `size` is the sum of its terms'
+# sizes. All values here lose less than 62 * 2**-106 < DD_ERROR of these: the longest is a square of
+# a difference of products of two dot products with differences.
 is_decided = inlined(lambda value, size: abs(value[0]) > 2.0 * DD_ERROR * size + 2.0**-600)
 
 
-@kernel
-def _normal_term(d, p, q, i, n):
-    """Return the two factors of term n of component i of d x v, v = q - p, for n below 4."""
+@inlined
+def _normal_terms(d, p, q, i):
+    """Return component i of d x (q - p), exactly, as a sum of four products of two factors each."""
     j, k = (i + 1) % 3, (i + 2) % 3
-    if n >= 2:
-        j, k = k, j
-    x = d[j] if n < 2 else -d[j]
-    return x, (q[k] if n & 1 else -p[k])
-
-
-@kernel
-def _moment_term(o, d, p, q, t, h, i, n):
-    """Return the factors of term n of component i of (m + (t + h) d) x v, for n below 16.
-
-    m = o - p, from an end of the axis to the ray's origin, and v = q - p, the axis.
-    """
-    j, k = (i + 1) % 3, (i + 2) % 3
-    if n >= 8:
-        j, k = k, j
-    z = q[k] if n & 4 else -p[k]
-    z = z if n < 8 else -z
-    c = n & 3
-    if c == 0:
-        return o[j], 1.0, z
-    if c == 1:
-        return -p[j], 1.0, z
-    return d[j], (t if c == 2 else h), z
-
-
-@kernel
-def _plane_term(o, d, p, q, i, n):
-    """Return the factors of term n of component i of m (d.v) - d (m.v), for n below 24.
-
-    m = o - p and v = q - p, as in `_moment_term`.
-    """
-    c, rest = n % 3, n // 3
-    v = q[c] if rest & 1 else -p[c]
-    if n < 12:
-        return (o[i] if rest & 2 else -p[i]), d[c], v
-    return -d[i], (o[c] if rest & 2 else -p[c]), v
+    return (d[j], q[k]), (d[j], -p[k]), (-d[k], q[j]), (d[k], p[j])
 
 
 @kernel
@@ -75,8 +46,7 @@ def _is_parallel(d, p, q):
     stay_outlined()
     for i in range(3):
         total = new_sum()
-        for n in range(4):
-            x, y = _normal_term(d, p, q, i, n)
+        for x, y in _normal_terms(d, p, q, i):
             add_product(total, 1.0, x, y, 1.0, 1.0)
         if take_sign(total) != 0:
             return False
@@ -85,20 +55,19 @@ def _is_parallel(d, p, q):
 
 @kernel
 def _exact_side(o, d, p, q, radius):
-    """Return the sign of radius**2 |d x v|**2 - (m . d x v)**2, m = o - p, v = q - p."""
+    """Return the sign of F = radius**2 |n|**2 - (m . n)**2, with n = d x (q - p) and m = o - p."""
     stay_outlined()
     total = new_sum()
     for i in range(3):
-        for n in range(16):
-            x, y = _normal_term(d, p, q, i, n & 3), _normal_term(d, p, q, i, n >> 2)
-            add_product_of_six(total, (x[0], x[1], radius), (y[0], y[1], radius))
-    # The terms of m . d x v, by component, end and term of the cross product.
-    for a in range(24):
-        i, x = a >> 3, _normal_term(d, p, q, a >> 3, a & 3)
-        first = (o[i] if a & 4 else -p[i]), x[0], x[1]
-        for b in range(24):
-            i, x = b >> 3, _normal_term(d, p, q, b >> 3, b & 3)
-            add_product_of_six(total, first, ((-o[i] if b & 4 else p[i]), x[0], x[1]))
+        for x, y in _normal_terms(d, p, q, i):
+            for z, w in _normal_terms(d, p, q, i):
+                add_product_of_six(total, (x, y, radius), (z, w, radius))
+            # The square of m . n: products of all pairs of its 24 terms.
+            for m in difference_terms(o, p, i):
+                for j in range(3):
+                    for z, w in _normal_terms(d, p, q, j):
+                        for n in difference_terms(o, p, j):
+                            add_product_of_six(total, (-m, x, y), (n, z, w))
     return take_sign(total)
 
 
@@ -110,51 +79,79 @@ def _exact_nearest(o, d, p, q):
     """
     stay_outlined()
     total = new_sum()
-    # Bits of n choose the term, o or -p, of m and the term, q or -p, of v.
     for i in range(3):
         for j in range(3):
-            for n in range(4):
-                m, v = (o[i] if n & 1 else -p[i]), (q[i] if n & 2 else -p[i])
-                add_product(total, 1.0, m, v, d[j], d[j])
-                v = q[j] if n & 2 else -p[j]
-                add_product(total, -1.0, m, d[i], d[j], v)
+            for m in difference_terms(o, p, i):
+                for v in difference_terms(q, p, i):
+                    add_product(total, 1.0, m, v, d[j], d[j])
+                for v in difference_terms(q, p, j):
+                    add_product(total, -1.0, m, d[i], d[j], v)
     return take_sign(total)
 
 
 @kernel
 def _exact_passage(o, d, p, q, radius):
-    """Return the sign of radius**2 (d.v)**2 - |m (d.v) - d (m.v)|**2, m = o - p, v = q - p."""
+    """Return the sign of radius**2 (d.v)**2 - |m (d.v) - d (m.v)|**2, m = o - p, v = q - p.
+
+    It is positive if the line passes the plane through p, across the axis, within the radius of p.
+    """
+    # The last square is m.m (d.v)**2 - 2 m.d (d.v) (m.v) + d.d (m.v)**2, summed over the indices i
+    # and j of d.v or m.v, and k.
     stay_outlined()
     total = new_sum()
     for i in range(3):
         for j in range(3):
-            for n in range(4):
-                x, y = (q[i] if n & 1 else -p[i]), (q[j] if n & 2 else -p[j])
-                add_product_of_six(total, (d[i], x, radius), (d[j], y, radius))
-        for a in range(24):
-            x, y, z = _plane_term(o, d, p, q, i, a)
-            for b in range(24):
-                add_product_of_six(total, (-x, y, z), _plane_term(o, d, p, q, i, b))
+            for v in difference_terms(q, p, i):
+                for w in difference_terms(q, p, j):
+                    add_product_of_six(total, (d[i], v, radius), (d[j], w, radius))
+                    for k in range(3):
+                        for m in difference_terms(o, p, k):
+                            for n in difference_terms(o, p, k):
+                                add_product_of_six(total, (-m, n, d[i]), (v, d[j], w))
+                            for n in difference_terms(o, p, j):
+                                for _ in range(2):
+                                    add_product_of_six(total, (m, d[k], d[i]), (v, n, w))
+                        for m in difference_terms(o, p, i):
+                            for n in difference_terms(o, p, j):
+                                add_product_of_six(total, (-d[k], d[k], m), (v, n, w))
     return take_sign(total)
+
+
+@inlined
+def _place_terms(o, d, p, t, h, i):
+    """Return component i of m + (t + h) d, m = o - p, as a sum of four products of two factors."""
+    return (o[i], 1.0), (-p[i], 1.0), (d[i], t), (d[i], h)
 
 
 @kernel
 def _beyond(shape, t, h, far):
-    """Return the sign of the far root of the cylinder, or the near one, less t + h."""
+    """Return the exact sign of root - (t + h), of the cylinder's far root if `far`, or the near.
+
+    `shape` is (o, d, p, q, radius).
+    """
+    # With the place w = m + (t + h) d of the line, the equation is |w x v|**2 - radius**2 v.v = 0,
+    # and half its derivative (w x v) . (d x v) = (w.d) (v.v) - (w.v) (d.v). The square is
+    # (w.w) (v.v) - (w.v)**2. In both, terms i = j cancel.
     stay_outlined()
-    o, d, p, q, r = shape
+    o, d, p, q, radius = shape
     value, slope = new_sum(), new_sum()
     for i in range(3):
-        for a in range(16):
-            x = _moment_term(o, d, p, q, t, h, i, a)
-            for b in range(16):
-                add_product_of_six(value, x, _moment_term(o, d, p, q, t, h, i, b))
-            for b in range(4):
-                y = _normal_term(d, p, q, i, b)
-                add_product_of_six(slope, x, (y[0], y[1], 1.0))
-        for n in range(4):
-            x, y = (q[i] if n & 1 else -p[i]), (q[i] if n & 2 else -p[i])
-            add_product_of_six(value, (-r, r, x), (y, 1.0, 1.0))
+        for j in range(3):
+            if i == j:
+                continue
+            for w, x in _place_terms(o, d, p, t, h, i):
+                for v in difference_terms(q, p, j):
+                    for z in difference_terms(q, p, j):
+                        for y, s in _place_terms(o, d, p, t, h, i):
+                            add_product_of_six(value, (w, x, v), (y, s, z))
+                        add_product_of_six(slope, (w, x, v), (d[i], z, 1.0))
+                    for z in difference_terms(q, p, i):
+                        for y, s in _place_terms(o, d, p, t, h, j):
+                            add_product_of_six(value, (-w, x, v), (y, s, z))
+                        add_product_of_six(slope, (-w, x, v), (d[j], z, 1.0))
+        for v in difference_terms(q, p, i):
+            for z in difference_terms(q, p, i):
+                add_product(value, -1.0, radius, radius, v, z)
     return root_side(value, slope, far)
 
 
@@ -163,10 +160,10 @@ _nearest_root = root_finder(_beyond)
 
 @inlined
 def frame_of(o, d, p, q, radius):
-    """Return (u, v, m, s, usable, e): d, q - p, o - p and radius, scaled to about one.
+    """Return (u, v, m, s, usable, e): d, q - p, o - p and radius, each scaled to about one.
 
-    The vectors are double-doubles; m and s have one scale, and a root t for these is t 2**e for the
-    given numbers. If they are not `usable`, products of them could over- or underflow.
+    The vectors are of double-doubles; m and s have one scale. A root t of the scaled equation of
+    the cylinder is t * 2**e of the given one. If not `usable`, products could over- or underflow.
     """
     # The axis has a scale of its own, which cancels: it may be short or long.
     e, f = length_exponent(o, p, radius), length_exponent(q, p, 0.0)
@@ -177,8 +174,8 @@ def frame_of(o, d, p, q, radius):
 
 @kernel
 def _surely_missed(o, d, p, q, radius):
-    """Return whether plain doubles tell that the line of a ray misses the cylinder."""
-    # Each of the two terms is off by less than 20 * 2**-53 of its size.
+    """Return whether the line of a ray misses the endless cylinder, if plain doubles are sure."""
+    # Each of the two terms of F is off by less than 20 * 2**-53 of its size.
     m, v = minus(o, p), minus(q, p)
     n, sizes = cross(d, v), cross_size(d, v)
     w, size = dot(m, n), dot_size(m, sizes)
@@ -192,10 +189,13 @@ def _surely_missed(o, d, p, q, radius):
 
 @kernel
 def _outside(o, d, p, q, radius, along):
-    """Return (entered, left): whether a line enters, and leaves, the cylinder beyond the end p."""
-    # `along` is the sign of d.v. A line that passes the plane of the end within the radius enters
-    # on one side of it and leaves on the other; any other line enters and leaves on the side on
-    # which it comes closest to the axis.
+    """Return (entered, left): whether a line enters, and leaves, the cylinder beyond its end p.
+
+    `along` is the sign of d.v.
+    """
+    # A line that passes the plane of the end within the radius enters on one side of it and leaves
+    # on the other; any other line enters and leaves on the side on which it comes closest to the
+    # axis.
     stay_outlined()
     u, v, m, scale, usable, _ = frame_of(o, d, p, q, radius)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
@@ -229,7 +229,7 @@ def _outside(o, d, p, q, radius, along):
 
 @kernel
 def _exact_along(d, p, q):
-    """Return the sign of d.v."""
+    """Return the exact sign of d . (q - p)."""
     stay_outlined()
     total = new_sum()
     exact_sums.add_dot(total, 1.0, d, q)
@@ -239,9 +239,10 @@ def _exact_along(d, p, q):
 
 @kernel
 def _cylinder(o, d, p, q, radius):
-    """Return (sign of F, whether both roots are rounded correctly, near, far) for the cylinder.
+    """Return (side, sure, near, far) of a line and the endless cylinder around the axis.
 
-    The sign is 2 for a ray along the axis, or if the axis is a point.
+    `side` is the sign of F, negative for a miss, or 2 if the line is parallel to the axis or that
+    is a point; then near and far mean nothing. They are `sure` if known to be rounded correctly.
     """
     stay_outlined()
     u, v, m, scale, usable, e = frame_of(o, d, p, q, radius)
@@ -276,13 +277,14 @@ def _cylinder(o, d, p, q, radius):
 
 @kernel
 def capsule_interval(o, d, p, q, radius):
-    """Return (hit, near, far) of a finite ray's line in a closed capsule, as `sphere_interval`."""
+    """Return (hit, near, far) as `sphere_interval` does, of the line of a ray in a capsule."""
     stay_outlined()
     if _surely_missed(o, d, p, q, radius):
         return False, INF, -INF
     side, sure, near, far = _cylinder(o, d, p, q, radius)
     if side < 0:
         return False, INF, -INF
+    # The sign of d.v: whether the line goes from the end p to q, or back.
     v = minus(q, p)
     estimate, size = dot(d, v), dot_size(d, v)
     if abs(estimate) > PLAIN_ERROR * size and 2.0**-900 < size < INF:

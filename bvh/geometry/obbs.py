@@ -34,9 +34,11 @@ INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 
 @kernel
 def _inverse_row(a, b, c, t):
-    """Return the first row of the inverse of the affine map with columns a, b, c and shift t."""
-    # The row is (b x c, -t . (b x c)) / (a . (b x c)), each entry correctly rounded. The
-    # determinant must not be zero.
+    """Return the first row of the inverse of the affine map with columns a, b, c and shift t.
+
+    It has four numbers, each correctly rounded. The determinant must not be zero.
+    """
+    # The row is (b x c, -t . (b x c)) / (a . (b x c)).
     stay_outlined()
     # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
     i = min(floats.exponent(floats.largest(a)), 1022)
@@ -64,7 +66,7 @@ def _inverse_row(a, b, c, t):
 
 @entry
 def _invert(matrices, rows, status):
-    """Invert affine maps (n, 3, 4); `status` marks those without a finite inverse."""
+    """Write the inverses of affine maps (n, 3, 4), and INVERTED, SINGULAR or OVERFLOWN for each."""
     for i in range(len(matrices)):
         a, b, c = column_of(matrices, i, 0), column_of(matrices, i, 1), column_of(matrices, i, 2)
         shift = column_of(matrices, i, 3)
@@ -77,22 +79,28 @@ def _invert(matrices, rows, status):
             a, b, c = b, c, a
             for k in range(4):
                 rows[i, j, k] = row[k]
-                # `divide` returns the largest double for values that overflow.
+                # Values that overflow are rounded to the largest double.
                 if abs(row[k]) == LARGEST:
                     status[i] = OVERFLOWN
 
 
 def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """Return the correctly rounded inverses of affine maps (n, 3, 4), and the status of each."""
+    """Return (rows, status): correctly rounded inverses of affine maps (n, 3, 4), and their status.
+
+    It is INVERTED, or SINGULAR or OVERFLOWN for maps without a finite inverse, whose rows are of no
+    use.
+    """
     rows, status = np.zeros(maps.shape), np.empty(len(maps), np.int8)
     _invert(kernel_input(maps), rows, status)
     return rows, status
 
 
 def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
-    """Return the rows (..., 3, 4) of inverse matrices, which define oriented boxes (see above)."""
-    # Raises a ValueError if a matrix is not affine, not finite, singular, or so close to it that
-    # the inverse, or the inverse of its rounding, is not finite.
+    """Return the rows (..., 3, 4) of the inverses of matrices, which define oriented boxes.
+
+    Raises a ValueError if a matrix is not affine, not finite, singular, or so close to singular
+    that the inverse, or the inverse of the rounded inverse, is not finite.
+    """
     matrices = transforms.square_matrices(name, transform)
     shape = matrices.shape[:-2]
     flat = matrices.reshape(-1, 4, 4)
@@ -109,13 +117,16 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
 def obb_bounds(
     lower: NDArray[np.float64], upper: NDArray[np.float64], rows: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return boxes in the world around oriented boxes, lower <= upper, rows of `local_frames`."""
+    """Return (low, high), axis-aligned boxes (n, 3) that contain oriented boxes.
+
+    Those have local corners lower <= upper (n, 3), and rows (n, 3, 4) of `local_frames`.
+    """
     # The rows' true inverse takes local y to p = V y + v; `inverses` has each entry of it within
     # 2**-53 of its size (or half a denormal). A coordinate of p is a sum of four terms, so it is
     # bounded by the sum of the terms' bounds. The errors of entries and products (2**-53 each), of
-    # the sum (3 * 2**-53) and of adding the pad (2**-53) are at most about 6 * 2**-53
-    # of the sum of the terms' sizes; the pad has 8. `floor` covers underflow: denormal entries are
-    # off by up to 2**-1075, times a coordinate of y, and denormal products by as much.
+    # the sum (3 * 2**-53) and of adding the pad (2**-53) are at most about 6 * 2**-53 of the sum of
+    # the terms' sizes; the pad has 8. `floor` covers underflow: denormal entries are off by up to
+    # 2**-1075, times a coordinate of y, and denormal products by as much.
     inverse, _ = inverses(rows)
     linear, shift = inverse[:, :, :3], inverse[:, :, 3]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -129,44 +140,53 @@ def obb_bounds(
 
 
 @inlined
-def _rough_slab(o, d, w, lower, upper):
-    """Return the slope's sign, and doubles (below, above) that enclose a slab's near and far t.
+def _rough_crossing(level, at, size, slope, slope_error):
+    """Return (below, above) around the exact t at which a ray crosses the plane of a level.
 
-    The slab is lower <= (w0, w1, w2) . p + w3 <= upper, with a row w of the inverse.
+    `at` and `size` are w . o + w3 of the ray's origin and the sum of its absolute terms.
     """
-    # With N and D the heights and slope in plain float64 and E, F their error bounds, N/D is wrong
+    # With N and D the height and slope in plain float64 and E, F their error bounds, N/D is wrong
     # by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
+    t = (level - at) / slope
+    error = SUM_ERROR * (size + abs(level)) + FLOOR + abs(t) * slope_error
+    margin = 2.1 * (error / abs(slope)) + 2.0**-51 * abs(t) + FLOOR
+    return t - margin, t + margin
+
+
+@inlined
+def _rough_slab(o, d, w, lower, upper):
+    """Return (sign of the slope, near, far) of a ray in the slab between two planes.
+
+    `near` and `far` are doubles (below, above) around the exact t at which the ray enters and
+    leaves the slab lower <= (w0, w1, w2) . p + w3 <= upper, for a row w of the inverse.
+    """
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     slope_error = SUM_ERROR * floats.dot_size(w, d) + FLOOR
     if not abs(slope) > 2.0 * slope_error:
-        # Too flat to decide: the near one is not below -inf, the far one not above inf.
+        # Too flat for bounds: the near t is at least -inf, the far one at most inf.
         return planes.slope_sign(w, d), (-INF, INF), (-INF, INF)
     at = w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]
     size = floats.dot_size(w, o) + abs(w[3])
     first, last = (lower, upper) if slope > 0.0 else (upper, lower)
-    near, far = (first - at) / slope, (last - at) / slope
-    steepness = abs(slope)
-    near_error = SUM_ERROR * (size + abs(first)) + FLOOR + abs(near) * slope_error
-    far_error = SUM_ERROR * (size + abs(last)) + FLOOR + abs(far) * slope_error
-    near_margin = 2.1 * (near_error / steepness) + 2.0**-51 * abs(near) + FLOOR
-    far_margin = 2.1 * (far_error / steepness) + 2.0**-51 * abs(far) + FLOOR
     return (
         1 if slope > 0.0 else -1,
-        (near - near_margin, near + near_margin),
-        (far - far_margin, far + far_margin),
+        _rough_crossing(first, at, size, slope, slope_error),
+        _rough_crossing(last, at, size, slope, slope_error),
     )
 
 
 @inlined
 def read_obb(records, i):
-    """Return (lower, upper, rows) of an oriented box of an (n, 18) array."""
+    """Return (lower, upper, rows of its inverse) of oriented box i of an (n, 18) array."""
     return vector(records, 6 * i), vector(records, 6 * i + 1), rows_of(records, 18 * i + 6)
 
 
 @kernel
 def obb_interval(o, d, lower, upper, rows):
-    """Return (hit, near, far) of a ray in a closed oriented box, as `boxes.box_interval`."""
-    # `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`).
+    """Return (hit, near, far) of a ray in a closed oriented box, as `boxes.box_interval` does.
+
+    `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`).
+    """
     if not boxes.is_box(lower, upper):
         return False, INF, -INF
     u, v, w = rows
@@ -200,7 +220,7 @@ def obb_interval(o, d, lower, upper, rows):
 
 @entry
 def _ray_obb(rays, obbs, hits):
-    """Test each ray against its own oriented box."""
+    """Write the `BoxHit` of each ray and its own oriented box."""
     lower, upper, rows = obbs
     hit, t_near, t_far = hits
     for i in range(len(hit)):

@@ -1,9 +1,9 @@
 """The exact intersection of a ray with a plane, and `ray_plane`.
 
-A plane is the set of points p with w0 x + w1 y + w2 z + w3 = b: four coefficients and a level, so
-that the two parallel planes of a slab share their coefficients. The ray (o, d) crosses it at
-t = N / D with the height N = b - w3 - (w0, w1, w2) . o and the slope D = (w0, w1, w2) . d. Both are
-sums of products of the given doubles: double-doubles find t, and exact sums where those cannot.
+A plane (w, b) is the set of points p with w0 x + w1 y + w2 z + w3 = b: four coefficients and a
+level, so that the two parallel planes of a slab share their coefficients. The ray (o, d) crosses it
+at t = N / D with the height N = b - w3 - (w0, w1, w2) . o and the slope D = (w0, w1, w2) . d. Both
+are sums of products of the given doubles: double-doubles find t, and exact sums where those cannot.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ FLOOR = 2.0**-1070
 
 @inlined
 def hardware_quotient(n, d):
-    """Return n/d of doubles, rounded to nearest; non-zero stays non-zero, finite stays finite."""
-    # The one rounding of a division is all the error there is when n and d are exact.
+    """Return n / d, d != 0, rounded to nearest, but 0 only for n = 0, and finite for finite n."""
     q = n / d
     if n == 0.0:
         return 0.0
@@ -43,9 +42,12 @@ def hardware_quotient(n, d):
 
 @inlined
 def double_quotient(n, n_size, d, d_size, k):
-    """Round (n/d) * 2**k of two double-doubles; return (decided, quotient) as `round_quotient`."""
-    # Neither the quotient nor the result under- or overflows where it is decided: below 2**-900 the
-    # last bits of the division itself would be lost.
+    """Return (decided, n / d * 2**k) of two double-doubles, as `round_quotient` does.
+
+    If decided, it is rounded correctly; else the second result is 0.
+    """
+    # It is decided only if neither the quotient nor the result under- or overflows: below 2**-900
+    # the last bits of the division itself would be lost.
     decided, q = floats.round_quotient(n, n_size, d, d_size)
     e = floats.exponent(q)
     if decided and -900 < e < 900 and -1020 < e + k < 1020:
@@ -55,7 +57,7 @@ def double_quotient(n, n_size, d, d_size, k):
 
 @kernel
 def slope_sign(w, d):
-    """Return the exact sign of w . d: 1 where the ray rises through the plane's levels."""
+    """Return the exact sign of (w0, w1, w2) . d: 1 if the ray rises through the plane's levels."""
     stay_outlined()
     value = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     # A NaN or an infinite size fails this test and is decided exactly, too.
@@ -75,7 +77,7 @@ def slope_sign(w, d):
 
 @kernel
 def _add_height(total, factor, o, w, b, x, y):
-    """Add factor * (b - w3 - w.o) * x * y to the sum."""
+    """Add factor * (b - w3 - w . o) * x * y to the sum, for factor +1.0 or -1.0."""
     add_product(total, factor, b, x, y, 1.0)
     add_product(total, -factor, w[3], x, y, 1.0)
     for i in range(3):
@@ -84,7 +86,7 @@ def _add_height(total, factor, o, w, b, x, y):
 
 @kernel
 def height_sign(o, w, b):
-    """Return the exact sign of b - w3 - w.o: 1 where the origin lies below the plane."""
+    """Return the exact sign of b - w3 - w . o: 1 if the origin is below the plane, 0 in it."""
     stay_outlined()
     value = (w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]) - b
     if abs(value) > SUM_ERROR * (floats.dot_size(w, o) + abs(w[3]) + abs(b)) + FLOOR:
@@ -98,9 +100,11 @@ def height_sign(o, w, b):
 
 @kernel
 def plane_crossing(o, d, w, b):
-    """Return t where the ray meets the plane, the real quotient rounded to the nearest double."""
-    # A t that is not zero never becomes zero, and never infinite unless `b` is: an infinite level
-    # is met at the infinite end of the ray that leads there. The slope must not be zero.
+    """Return t where the ray meets the plane (w, b), rounded to the nearest double.
+
+    The slope must not be zero. A t that is not zero never becomes zero, and never infinite unless b
+    is: an infinite level is met at the infinite end of the ray that leads there.
+    """
     stay_outlined()
     if abs(b) == INF:
         return b * slope_sign(w, d)
@@ -130,9 +134,12 @@ def plane_crossing(o, d, w, b):
 
 @kernel
 def crossed_later(o, d, w, b, v, c):
-    """Return whether the ray crosses plane (w, b) strictly later than plane (v, c)."""
-    # Both levels are finite, both slopes are not zero. Multiplied by both slopes, the difference of
-    # the two crossings is a sum of products of four doubles: no rounding takes part.
+    """Return whether the ray crosses plane (w, b) strictly later than plane (v, c), exactly.
+
+    Both levels are finite, and neither slope is zero.
+    """
+    # Multiplied by both slopes, the difference of the two crossings is a sum of products of four
+    # doubles.
     stay_outlined()
     total = new_sum()
     for i in range(3):
@@ -145,7 +152,7 @@ def crossed_later(o, d, w, b, v, c):
 
 @entry
 def _ray_plane(rays, planes, cull, hits):
-    """Test ray i against plane i; t is NaN, without a hit, if the ray is in the plane."""
+    """Write the `PlaneHit` of each ray and its own plane; `cull` is a side that is ignored."""
     normal, offset = planes
     hit, t = hits
     for i in range(len(hit)):
@@ -155,10 +162,10 @@ def _ray_plane(rays, planes, cull, hits):
         hit[i], t[i] = False, INF
         # A ray or plane that is not finite, a zero direction or normal, or an empty range: a miss.
         # c - c is 0 only if c is finite.
-        sound = (
+        valid = (
             floats.can_hit(o, d) and floats.finite(n) and c - c == 0.0 and floats.largest(n) > 0.0
         )
-        if not (sound and t_min <= t_max):
+        if not (valid and t_min <= t_max):
             continue
         w = (n[0], n[1], n[2], c)
         side = slope_sign(w, d)

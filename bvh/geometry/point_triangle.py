@@ -42,15 +42,19 @@ FILTER_ERROR = 64.0 * 2.0**-53
 FILTER_REACH = 2.0**200
 
 
-# num / den clamped to 0..1; 0 where den is 0.
+# num / den clamped to 0..1, 0 for den <= 0: the share of an edge at which a foot is.
 along = inlined(lambda num, den: min(max(num / den, 0.0), 1.0) if den > 0.0 else 0.0)
 
 
 @inlined
 def nearest_weights(a, b, c):
-    """Return (s, t, inside): the weights of v1 and v2 in the nearest point, approximately."""
-    # `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all from it to them. The
-    # regions, in order: corners v0, v1, v2; edges v0 v1, v0 v2, v1 v2; the face (`inside`).
+    """Return (s, t, inside): weights of v1 and v2 in the nearest point of a triangle, rounded.
+
+    `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all from it to them. The
+    weights are not negative, with a sum of at most 1, however inaccurate; `inside` tells whether
+    the nearest point is not on an edge, by the same rounded numbers.
+    """
+    # The regions, in order: corners v0, v1, v2; edges v0 v1, v0 v2, v1 v2; the face (`inside`).
     e1, e2 = minus(a, b), minus(a, c)
     d1, d2, d3, d4, d5, d6 = dot(e1, a), dot(e2, a), dot(e1, b), dot(e2, b), dot(e1, c), dot(e2, c)
     s, t, inside = 0.0, 0.0, False
@@ -78,7 +82,10 @@ def nearest_weights(a, b, c):
 
 @inlined
 def between(p, v0, v1, v2):
-    """Return bounds (low, high) of the distance from a point to a triangle."""
+    """Return bounds (low, high) of the distance from a point to a triangle, exact or rounded.
+
+    They are (0, inf) where coordinates are too large or small for the filter.
+    """
     # Any point of the triangle bounds the distance from above, and any direction g from below: a
     # triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.
     # So both bounds hold however inaccurate the approximate nearest point is. With u = 2**-53 and
@@ -107,10 +114,13 @@ def between(p, v0, v1, v2):
 
 @kernel
 def side_of_edge(n, e, a):
-    """Return the sign of n . (e x a), and the value; sign 0 if double-doubles do not decide it."""
+    """Return (sign, value) of n . (e x a): on which side of an edge e a point is, 1 if inside.
+
+    n is the normal of a triangle, and `a` leads from the start of the edge to the point, all in
+    double-doubles; the value is rounded. The sign is 0 if double-doubles do not decide it.
+    """
     stay_outlined()
-    h, eh, ah = floats.high(n), floats.high(e), floats.high(a)
-    size = floats.dot_size(h, floats.cross_size(eh, ah))
+    size = floats.dot_size(floats.high(n), floats.cross_size(floats.high(e), floats.high(a)))
     exact = floats.dd_dot(n, floats.dd_cross(e, a))[0]
     if abs(exact) > DOUBT * size:
         return (1 if exact > 0.0 else -1), exact
@@ -119,7 +129,10 @@ def side_of_edge(n, e, a):
 
 @inlined
 def _sure_side(n, sizes, e, a):
-    """Return the sign of n . (e x a) of doubles, and the value; sign 0 where it is unsure."""
+    """Return `side_of_edge` of rounded vectors, in doubles, with the sign 0 where it is unsure.
+
+    `sizes` are those of the terms of the normal n.
+    """
     value = dot(n, cross(e, a))
     if abs(value) > SIDE_ERROR * floats.dot_size(sizes, floats.cross_size(e, a)):
         return (1 if value > 0.0 else -1), value
@@ -128,30 +141,37 @@ def _sure_side(n, sizes, e, a):
 
 @inlined
 def _sure_corner(off, e, f):
-    """Return whether a point, `off` from the corner of edges e and f, is surely beyond it."""
+    """Return whether a corner is surely the nearest point of a triangle.
+
+    `off` leads from the corner to the point, the edges e and f from it to the other corners.
+    """
     margin = SIDE_ERROR * floats.largest(off)
     return dot(e, off) < -margin * floats.largest(e) and dot(f, off) < -margin * floats.largest(f)
 
 
 @kernel
 def nearest_on_triangle(p, v0, v1, v2):
-    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p."""
-    # The distance is within 4 units in the last place of the exact one (see above), and the same
-    # double for the same point and corners. It is 0 only for points of the triangle: others are at
-    # least at the smallest double, and at most at the largest.
+    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p.
+
+    All arguments are finite. The distance is within 4 units in the last place of the exact one (see
+    above), and the same double for the same point and corners. It is 0 only for points of the
+    triangle: others are at least at the smallest double, and at most at the largest.
+    """
     stay_outlined()
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
     ab, bc, ca = minus(v1, v0), minus(v2, v1), minus(v0, v2)
     size = floats.reach_of(a, b, c)
     if size == 0.0:
         return 0.0, 0.0, 0.0
-    d, e, u, v, k = NAN, np.int64(0), 0.0, 0.0, min(-floats.exponent(size), 1022)
+    d, e, u, v = NAN, np.int64(0), 0.0, 0.0
+    # Products of differences times 2**k do not overflow, nor underflow unless these are unlike.
+    k = min(-floats.exponent(size), 1022)
     if size < GREAT and not is_unlike((a, b, c), (ab, bc, ca), size):
         s = floats.power_of_two(k)
         a, b, c = scaled(a, s), scaled(b, s), scaled(c, s)
         ab, bc, ca = scaled(ab, s), scaled(bc, s), scaled(ca, s)
         d, e, u, v = _nearest(p, v0, v1, v2, k, (a, b, c), (ab, bc, ca))
-    # NaN if double-doubles were not usable or did not decide.
+    # The distance is NaN if double-doubles were not usable or did not decide.
     if not d >= 0.0:
         d, e, u, v = _nearest_of_all(p, v0, v1, v2, k, True)
     return feature_distances.as_double(d, e), u, v
@@ -159,7 +179,7 @@ def nearest_on_triangle(p, v0, v1, v2):
 
 @inlined
 def _least(vectors):
-    """Return the smallest absolute component of three vectors."""
+    """Return the smallest absolute component of a tuple of three vectors."""
     a, b, c = vectors
     x, y, z = min(abs(a[0]), abs(a[1])), min(abs(a[2]), abs(b[0])), min(abs(b[1]), abs(b[2]))
     return min(min(x, y), min(z, min(abs(c[0]), min(abs(c[1]), abs(c[2])))))
@@ -174,7 +194,10 @@ def _has_below(v, least):
 
 @inlined
 def is_unlike(some, others, size):
-    """Return whether a component of six vectors that is not 0 is below `UNLIKE` of their size."""
+    """Return whether some component, of two triples of vectors, is below UNLIKE * size but not 0.
+
+    `size` is the largest component of all. Products with such a component may underflow.
+    """
     least = size * UNLIKE
     # Most often no component is below, not even a zero.
     if min(_least(some), _least(others)) >= least:
@@ -188,8 +211,12 @@ def is_unlike(some, others, size):
 
 @inlined
 def _nearest(p, v0, v1, v2, k, off, edges):
-    """Return (distance, exponent, u, v), by the region of the nearest point; NaN if undecided."""
-    # `off` leads from the corners to the point, and `edges` from corner to corner, times 2**k.
+    """Return (distance, exponent, u, v), by the region of the nearest point, decided in doubles.
+
+    The distance has to be multiplied by 2**exponent; it is NaN if even double-doubles do not decide
+    the region. `off` are the vectors from the corners to the point, and `edges` those from corner
+    to corner, rounded and times 2**k.
+    """
     a, b, c = off
     ab, bc, ca = edges
     ba, cb, ac = negated(ab), negated(bc), negated(ca)
@@ -223,10 +250,14 @@ def _nearest(p, v0, v1, v2, k, off, edges):
 
 @kernel
 def _exact_side(a, b, c, p, scale):
-    """Return the sign of ((b - a) x (c - a)) . ((b - a) x (p - a)), and its value / 2**scale."""
+    """Return (sign, value / 2**scale) of ((b - a) x (c - a)) . ((b - a) x (p - a)).
+
+    That is on which side of the edge a, b of the triangle a, b, c a point is, 1 if inside.
+    """
     stay_outlined()
     total = new_sum()
-    # (f x g) . (h x q) = (f . h) (g . q) - (f . q) (g . h)
+    # With (b - a) x (c - a) = a x b + b x c + c x a, it is a sum of products of cross products:
+    # (f x g) . (h x q) = (f . h) (g . q) - (f . q) (g . h), where terms i = j of both cancel.
     for f, g in ((a, b), (b, c), (c, a)):
         for h, q in ((a, b), (b, p), (p, a)):
             for i in range(3):
@@ -240,12 +271,15 @@ def _exact_side(a, b, c, p, scale):
 
 @kernel
 def _nearest_of_all(p, v0, v1, v2, k, exactly):
-    """Return the same as `_nearest`, for points whose region doubles do not decide."""
-    # If `exactly`, exact sums decide the region; else double-doubles do, and the distance is NaN if
-    # these do not decide it either and the triangle is near.
+    """Return the same as `_nearest`, for points whose region doubles do not decide.
+
+    If `exactly`, exact sums decide the region, and k has no effect. Else double-doubles do, and the
+    distance is NaN if these do not decide it either and the triangle is near.
+    """
     stay_outlined()
     best, e, u, v, unsure = INF, np.int64(0), 0.0, 0.0, False
-    # Edges are skipped if the point is surely on their inner side (s > 0).
+    # Sides of the edges and weights of the opposite corners. Edges are skipped if the point is
+    # surely on their inner side (s > 0), and all are regarded if the triangle is flat.
     s0, s1, s2, w0, w1, w2 = 0, 0, 0, 0.0, 0.0, 0.0
     if exactly:
         n, f = feature_distances.exact_cross(v0, v1, v0, v2)
@@ -255,9 +289,9 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
             s2, w1 = _exact_side(v2, v0, v1, p, 2 * f)
             if s0 >= 0 and s1 >= 0 and s2 >= 0:
                 total = w0 + w1 + w2
-                volume, f2 = feature_distances.exact_volume_of(p, v0, v1, v2)
+                volume, e = feature_distances.exact_volume_of(p, v0, v1, v2)
                 weights = w1 / total, w2 / total
-                return feature_distances.by_normal(volume, f2, n, f) + weights
+                return feature_distances.by_normal(volume, e, n, f) + weights
     else:
         a = floats.difference(p, v0, k)
         b = floats.difference(p, v1, k)
@@ -269,8 +303,8 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
             s2, w1 = side_of_edge(n, floats.difference(v0, v2, k), c)
             if s0 > 0 and s1 > 0 and s2 > 0:
                 total = w0 + w1 + w2
-                best, e = feature_distances.to_plane(p, v0, v1, v2, k, n, n_size, a)
-                return best, e, w1 / total, w2 / total
+                weights = w1 / total, w2 / total
+                return feature_distances.to_plane(p, v0, v1, v2, k, n, n_size, a) + weights
         unsure = s0 * s1 * s2 == 0
     if s0 <= 0:
         best, e, u = feature_distances.to_edge(p, v0, v1)
@@ -282,7 +316,7 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
         d, f, t = feature_distances.to_edge(p, v2, v0)
         if floats.scale_by(d, f - e) < best:
             best, e, u, v = d, f, 0.0, 1.0 - t
-    # So near, a wrong side could change the distance, unless that is exactly 0.
+    # At small distances a wrong side could change the result, unless that is exactly 0.
     if unsure and best > 0.0 and floats.scale_by(best, e + k) < NEAR:
         best = NAN
     return best, e, u, v

@@ -12,7 +12,7 @@ Hit = TypeVar("Hit")
 
 
 class ShapeRays(NamedTuple):
-    """Rays as these kernels take them, one row each."""
+    """Rays as kernels of the `ray_*` functions take them, one row each."""
 
     origins: NDArray[np.float64]
     directions: NDArray[np.float64]
@@ -25,10 +25,13 @@ def intersect_each(
     rays: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], shapes: dict[str, NDArray[np.float64]],
     *options: int,
 ) -> Hit:  # fmt: skip
-    """Run kernel(rays, shapes, *options, result of arrays) on rays and shapes, one to one."""
-    # `rays` are origins, directions, t_min and t_max; `shapes` the vectors of shapes by the names
-    # of their arguments; `result` is a named tuple of a hit's flag and doubles. All are broadcast;
-    # the result has their leading shape, and scalars for a single ray.
+    """Intersect rays with shapes, one to one after broadcasting, by a kernel; return a `result`.
+
+    `rays` are origins, directions, t_min and t_max; `shapes` the vectors (..., k) that define the
+    shapes, by the names of their arguments, for messages. `result` is a named tuple of a flag and
+    doubles, which get the common leading shape, or are scalars for a single ray.
+    kernel(rays, shapes, *options, hits) fills a `result` of arrays.
+    """
     o, d = points("origins", rays[0]), points("directions", rays[1])
     low, high = reals("t_min", rays[2]), reals("t_max", rays[3])
     shape = common_shape(
@@ -37,6 +40,7 @@ def intersect_each(
     )  # fmt: skip
 
     def flat(array: NDArray[np.float64], tail: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return an array broadcast to the common shape, then flat but for its last axes `tail`."""
         return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
 
     batch = ShapeRays(flat(o, (3,)), flat(d, (3,)), flat(low, ()), flat(high, ()))

@@ -1,8 +1,11 @@
 """Overlap tests of triangles and boxes with balls and convex polytopes.
 
-A certificate is computed approximately and checked with an error bound: a common point of both
-sets if they overlap, a separating plane if not. Where neither is found, which takes contact to
-within some 2**-45, the result is UNSURE, and `rational` decides.
+The result is APART, MEET or UNSURE. A certificate is computed approximately and checked with an
+error bound: a common point of both sets if they overlap, a separating plane if not. Where neither
+is found, which takes contact to within some 2**-45, the result is UNSURE, and `rational` decides.
+
+A polytope is the set of points with n . p + offset >= 0 for the planes first..last-1 of an array,
+each a row (n, offset) of four numbers.
 """
 
 import numpy as np
@@ -23,7 +26,7 @@ TINY = 2.0**-1060
 
 @kernel
 def triangle_and_sphere(v0, v1, v2, center, radius):
-    """Return whether a triangle is within `radius` of a point: APART, MEET or UNSURE."""
+    """Return APART, MEET or UNSURE for a triangle and the ball of a centre and radius."""
     # Differences from the centre have a relative error of 2**-53, so that of both certificates is
     # ERROR times the sum of the absolute terms, also far from the coordinates' origin.
     a, b, c = minus(v0, center), minus(v1, center), minus(v2, center)
@@ -43,7 +46,7 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
     reach = radius * (u + v + w)
     if dot(y, y) * (1.0 + ERROR) + TINY <= (reach * reach) * (1.0 - ERROR) < INF:
         return MEET
-    # The plane through the sphere's nearest point, towards x: are all corners beyond it?
+    # A separating plane has the normal x, and touches the ball: are all corners beyond it?
     far = min(
         dot(x, a) - ERROR * dot_size(x, a),
         min(dot(x, b) - ERROR * dot_size(x, b), dot(x, c) - ERROR * dot_size(x, c)),
@@ -56,12 +59,17 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
 
 @kernel
 def box_and_sphere(low, high, center, radius):
-    """Return whether a box is within `radius` of a point: APART, MEET or UNSURE."""
+    """Return APART, MEET or UNSURE for a box and the ball of a centre and radius."""
     total = 0.0
     for i in range(3):
         x = max(low[i] - center[i], max(center[i] - high[i], 0.0))
         total += x * x
-    if total == 0.0 and _inside(low, high, center):
+    # A total of 0 may be of squares that underflow.
+    if (
+        low[0] <= center[0] <= high[0]
+        and low[1] <= center[1] <= high[1]
+        and low[2] <= center[2] <= high[2]
+    ):
         return MEET
     square = radius * radius
     if total * (1.0 + ERROR) + TINY <= square * (1.0 - ERROR) < INF:
@@ -72,13 +80,8 @@ def box_and_sphere(low, high, center, radius):
 
 
 @inlined
-def _inside(low, high, p):
-    return low[0] <= p[0] <= high[0] and low[1] <= p[1] <= high[1] and low[2] <= p[2] <= high[2]
-
-
-@inlined
 def plane_height(planes, i, p):
-    """Return n . p + offset for plane i, and a bound of its error."""
+    """Return (n . p + offset, a bound of its error) for plane i."""
     n0, n1, n2, w = row_of(planes, 4 * i)
     x, y, z = n0 * p[0], n1 * p[1], n2 * p[2]
     return (x + y + z) + w, ERROR * (abs(x) + abs(y) + abs(z) + abs(w)) + TINY
@@ -86,7 +89,7 @@ def plane_height(planes, i, p):
 
 @inlined
 def _heights(planes, i, v0, v1, v2):
-    """Return (heights, errors) of the corners of a triangle."""
+    """Return (heights, errors) of the corners of a triangle over plane i, each of three numbers."""
     (f0, e0), (f1, e1) = plane_height(planes, i, v0), plane_height(planes, i, v1)
     f2, e2 = plane_height(planes, i, v2)
     return (f0, f1, f2), (e0, e1, e2)
@@ -94,8 +97,11 @@ def _heights(planes, i, v0, v1, v2):
 
 @kernel
 def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
-    """Return APART, MEET or UNSURE for a triangle and the polytope of planes first..last-1."""
-    # `scratch` has 2 * polygon_capacity(last - first) numbers.
+    """Return APART, MEET or UNSURE for a triangle and the polytope of planes first..last-1.
+
+    `scratch` has 2 * polygon_capacity(last - first) numbers.
+    """
+    # Decided at once if all corners are on the outer side of a plane, or one is inside of all.
     inside0, inside1, inside2 = True, True, True
     for i in range(first, last):
         (f0, f1, f2), (e0, e1, e2) = _heights(planes, i, v0, v1, v2)
@@ -109,12 +115,13 @@ def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     return _clipped(v0, v1, v2, planes, first, last, scratch)
 
 
-# The most numbers that describe a triangle clipped by `planes` planes: three weights per corner.
+# Capacity for the corners, of three weights each, of a triangle clipped by `planes` planes.
 polygon_capacity = inlined(lambda planes: 3 * (2 * planes + 16))
 
 
 @inlined
 def _set_row(array, i, x, y, z):
+    """Write row i of an (n, 3) array."""
     poke(array, 3 * i, x)
     poke(array, 3 * i + 1, y)
     poke(array, 3 * i + 2, z)
@@ -122,14 +129,15 @@ def _set_row(array, i, x, y, z):
 
 @kernel
 def _clipped(v0, v1, v2, planes, first, last, scratch):
-    """Return the same as `triangle_and_planes`, by clipping the triangle.
+    """Return the same as `triangle_and_planes`, by clipping the triangle with planes moved outward.
 
-    Points are weights of its corners, in two halves of `scratch`; planes are moved outward.
+    The polygon's corners are weights of those of the triangle, in one half of `scratch`, and after
+    each plane in the other one.
     """
     # Each step moves a corner of the polygon by an error of 8 * 2**-53, in weights, which changes a
-    # plane's height by that times the heights at the corners. After k planes, moving the
-    # next one outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the
-    # polygon: if it is empty, they are apart. If its middle is surely inside, they overlap.
+    # plane's height by that times the heights at the corners. After k planes, moving the next one
+    # outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the polygon: if it is
+    # empty, they are apart. If its middle is surely inside, they overlap.
     stay_outlined()
     capacity = polygon_capacity(last - first) // 3
     count, old, new = np.int64(3), np.int64(0), np.int64(capacity)
@@ -163,6 +171,7 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
         old, new = new, old
         if count == 0:
             return APART
+    # The sums of all weights: the middle of the polygon, but for a factor.
     w0, w1, w2 = 0.0, 0.0, 0.0
     for j in range(count):
         q0, q1, q2 = vector(scratch, old + j)

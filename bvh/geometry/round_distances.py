@@ -1,24 +1,31 @@
 """Distances of points from spheres and capsules, to 4 units in the last place, and nearest points.
 
-A sphere is a capsule whose axis has equal ends. Distances are negative inside.
+A capsule is the set of points within `radius` of its axis, from a to b; a sphere is one with a = b.
+Distances from its surface are negative inside.
 
 A point at a distance d from the centre or axis is d - r = (d**2 - r**2) / (d + r) away from the
 surface. Only the numerator cancels: it is computed in double-doubles, or by exact sums.
 """
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import add_product, leading, new_sum, take_sign
+from bvh.geometry.arithmetic.exact_sums import (
+    add_product,
+    difference_terms,
+    leading,
+    new_sum,
+    take_sign,
+)
 from bvh.geometry.arithmetic.feature_distances import offset, to_edge
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, cross_size, dot_size, largest
-from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
+from bvh.geometry.arithmetic.vectors import cross, dot, minus, moved_along, scaled
 from bvh.geometry.capsules import frame_of, is_decided
 from bvh.geometry.spheres import REACH, exact_surface, is_accurate, length_exponent
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import sqrt
 
-# A direction that `frame_of` does not scale: its exponent e is then that of lengths.
+# In place of a ray's direction, one that `frame_of` does not scale: its e is then that of lengths.
 UNSCALED = (0.5, 0.0, 0.0)
-# 30 if numbers must be divided by 2**30, lest their differences overflow; else 0.
+# k such that all numbers times 2**-k have differences that do not overflow: 30, or 0 as a rule.
 _shift_of = inlined(
     lambda p, a, b, radius: 30 if max(floats.reach_of(p, a, b), radius) > 2.0**990 else 0
 )
@@ -26,7 +33,7 @@ _shift_of = inlined(
 
 @inlined
 def _as_distance(n, d, e):
-    """Return n / d * 2**e; what is not zero never becomes zero, nor infinite."""
+    """Return n / d * 2**e, for d > 0, which is 0 only for n = 0, and never infinite."""
     if n == 0.0:
         return 0.0
     size = min(max(floats.scale_by(abs(n) / d, e), SMALLEST), LARGEST)
@@ -35,12 +42,14 @@ def _as_distance(n, d, e):
 
 @kernel
 def _to_sphere(p, center, radius, shift):
-    """Return the signed distance of a point from a sphere, times 2**shift."""
+    """Return 2**shift times the signed distance of a point from a sphere."""
+    # (|m|**2 - r**2) / (|m| + r), for m = p - center.
     stay_outlined()
     e = length_exponent(p, center, radius)
     unit = radius * floats.power_of_two(-e)
     m, square = floats.difference(p, center, -e), floats.two_product(unit, unit)
     square_of_m, h = floats.dd_dot(m, m), floats.high(m)
+    # The numerator is c * 2**(2 e - lift).
     c, lift = floats.dd_sub(square_of_m, square), 0
     if not (-REACH <= e <= REACH and is_accurate(c, floats.dot_size(h, h) + square[0])):
         c, lift = exact_surface(p, center, radius, 2 * e)
@@ -49,24 +58,27 @@ def _to_sphere(p, center, radius, shift):
 
 @kernel
 def _add_surface(total, p, a, b, radius):
-    """Add |m x v|**2 - r**2 v.v to the sum, for m = p - a and v = b - a."""
+    """Add |m x v|**2 - radius**2 v.v to the sum, for m = p - a and v = b - a."""
+    # |m x v|**2 is the sum of m[i]**2 v[j]**2 - m[i] v[j] m[j] v[i] over all i and j.
     stay_outlined()
     for i in range(3):
         for j in range(3):
-            for n in range(16):
-                m, v = (p[i] if n & 1 else -a[i]), (b[j] if n & 2 else -a[j])
-                w, z = (p[i] if n & 4 else -a[i]), (b[j] if n & 8 else -a[j])
-                add_product(total, 1.0, m, w, v, z)
-                w, z = (p[j] if n & 4 else -a[j]), (b[i] if n & 8 else -a[i])
-                add_product(total, -1.0, m, w, v, z)
-        for n in range(4):
-            v, z = (b[i] if n & 1 else -a[i]), (b[i] if n & 2 else -a[i])
-            add_product(total, -1.0, radius, radius, v, z)
+            for m in difference_terms(p, a, i):
+                for v in difference_terms(b, a, j):
+                    for w in difference_terms(p, a, i):
+                        for z in difference_terms(b, a, j):
+                            add_product(total, 1.0, m, w, v, z)
+                    for w in difference_terms(p, a, j):
+                        for z in difference_terms(b, a, i):
+                            add_product(total, -1.0, m, w, v, z)
+        for v in difference_terms(b, a, i):
+            for z in difference_terms(b, a, i):
+                add_product(total, -1.0, radius, radius, v, z)
 
 
 @kernel
 def _is_beyond(p, a, b):
-    """Return whether a point is beyond the end a of an axis or level with it: (p-a).(b-a) <= 0."""
+    """Return whether the nearest point of an axis is its end a: whether (p-a).(b-a) <= 0."""
     stay_outlined()
     _, v, m, _, usable, _ = frame_of(p, UNSCALED, a, b, 0.0)
     value = floats.dd_dot(m, v)
@@ -74,18 +86,17 @@ def _is_beyond(p, a, b):
         return value[0] <= 0.0
     total = new_sum()
     for i in range(3):
-        for n in range(4):
-            x, y = (p[i] if n & 1 else -a[i]), (b[i] if n & 2 else -a[i])
-            add_product(total, 1.0, x, y, 1.0, 1.0)
+        for m in difference_terms(p, a, i):
+            for v in difference_terms(b, a, i):
+                add_product(total, 1.0, m, v, 1.0, 1.0)
     return take_sign(total) <= 0
 
 
 @kernel
 def signed_distance(p, a, b, radius):
-    """Return the distance of a finite point from a capsule, negative inside.
+    """Return the distance of a finite point from the surface of a capsule, negative inside.
 
-    To 4 units in the last place; it is 0 on the surface alone, and its size at least the smallest
-    and at most the largest double elsewhere.
+    It is within 4 units in the last place, 0 on the surface alone, and finite.
     """
     # Between the ends, the distance from the axis less the radius r is
     # F / (|v| (|m x v| + r |v|)), with F = |m x v|**2 - r**2 v.v, m = p - a and v = b - a.
@@ -111,7 +122,7 @@ def signed_distance(p, a, b, radius):
 
 @kernel
 def _to_side(p, a, b, radius, shift):
-    """Return the distance of the side of a capsule where double-doubles are not accurate."""
+    """Return `signed_distance` between the ends, times 2**shift, by exact sums."""
     # F / (v.v (d + r)), with the distance d from the axis; each with an exponent of its own.
     stay_outlined()
     total = new_sum()
@@ -129,14 +140,17 @@ def _to_side(p, a, b, radius, shift):
 @inlined
 def _by_largest(v):
     """Return a vector divided by its largest component, which is not 0."""
-    # The reciprocals of the smallest numbers are not finite.
+    # As reciprocals of the smallest numbers are not finite, small vectors are scaled up first.
     up = 2.0**200 if largest(v) < 2.0**-900 else 1.0
     return scaled(scaled(v, up), 1.0 / (largest(v) * up))
 
 
 @kernel
 def nearest_on_surface(p, a, b, radius):
-    """Return the point of a capsule's surface that is nearest to p, in plain doubles."""
+    """Return the point of a capsule's surface that is nearest to p, rounded.
+
+    From a point on the axis several are nearest; any one is returned.
+    """
     stay_outlined()
     shift = _shift_of(p, a, b, radius)
     unit, back = floats.power_of_two(-shift), floats.power_of_two(shift)
@@ -147,8 +161,7 @@ def nearest_on_surface(p, a, b, radius):
         u = _by_largest(v)
         along = (dot(minus(p, a), u) / dot(u, u)) / size
         if along > 0.0:
-            along = min(along, 1.0)
-            foot = a[0] + along * v[0], a[1] + along * v[1], a[2] + along * v[2]
+            foot = moved_along(a, v, min(along, 1.0))
     away = minus(p, foot)
     if largest(away) == 0.0:
         # From a point of the axis, any direction across it leads to the surface: cross the axis
@@ -159,5 +172,4 @@ def nearest_on_surface(p, a, b, radius):
             away = cross(v, (x, 0.0 if x else y, 0.0 if x or y else 1.0))
     away = _by_largest(away)
     far = radius / sqrt(dot(away, away))
-    place = foot[0] + far * away[0], foot[1] + far * away[1], foot[2] + far * away[2]
-    return scaled(place, back)
+    return scaled(moved_along(foot, away, far), back)

@@ -1,5 +1,7 @@
 """The interval of a ray in a solid ball, and `ray_sphere`.
 
+The ray is (o, d), the ball all points within `radius` of `center`; radius 0 makes a point.
+
 With m = o - center the ray's line meets the ball where a t**2 + 2 b t + c <= 0, for a = d.d,
 b = d.m, c = m.m - r**2. It does so exactly when the discriminant F = b**2 - a c is not negative;
 here F = a r**2 - (d x m).(d x m), which cancels only for lines that nearly touch. Values that
@@ -18,7 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, new_sum, rounded
+from bvh.geometry.arithmetic.exact_sums import (
+    add_dot,
+    add_product,
+    difference_terms,
+    new_sum,
+    rounded,
+)
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size
 from bvh.geometry.arithmetic.roots import root_finder, root_side
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
@@ -39,52 +47,50 @@ PLAIN_ERROR = 2.0**-48
 ACCURATE, ROOT_ERROR = 2.0**77 * DD_ERROR, 2.0**-72
 
 
-# Whether the relative error of a double-double is below 2**-75. Its error is below 4 * DD_ERROR of
-# its size: DD_ERROR for each of the products behind the discriminant and for the squares of the
-# cross product, whose own error counts twice.
+# Whether the relative error of a double-double is below 2**-75, by the size of its terms. Its error
+# is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the discriminant and
+# for the squares of the cross product, whose own error counts twice.
 is_accurate = inlined(lambda value, size: abs(value[0]) > ACCURATE * size + 2.0**-600)
 
 
 @inlined
 def length_exponent(p, center, radius):
-    """Return the exponent that scales p - center, and r, to about one."""
+    """Return e such that the components of p - center, and the radius, are below about 2**e."""
     # Halves cannot overflow.
     half = minus(scaled(p, 0.5), scaled(center, 0.5))
     return floats.power_above(max(floats.largest(half), 0.5 * radius))
 
 
-# A sum over 2**k, correctly rounded, as a double-double.
+# An exact sum over 2**k, correctly rounded, as a double-double without a low part.
 _over_power = inlined(lambda total, k: (rounded(total, k), 0.0))
 
 
 @kernel
 def _add_surface(total, factor, o, center, radius, x):
-    """Add factor * (m.m - radius**2) * x**2 to the sum."""
+    """Add factor * (m.m - radius**2) * x**2 to the sum, m = o - center, for factor +1.0 or -1.0."""
     stay_outlined()
     for i in range(3):
-        add_product(total, factor, o[i], o[i], x, x)
-        add_product(total, -factor, o[i], center[i], x, x)
-        add_product(total, -factor, o[i], center[i], x, x)
-        add_product(total, factor, center[i], center[i], x, x)
+        for m in difference_terms(o, center, i):
+            for n in difference_terms(o, center, i):
+                add_product(total, factor, m, n, x, x)
     add_product(total, -factor, radius, radius, x, x)
 
 
 @kernel
 def _add_discriminant(total, o, d, center, radius):
-    """Add (d.m)**2 - d.d (m.m - radius**2) to the sum."""
+    """Add (d.m)**2 - d.d (m.m - radius**2) to the sum, m = o - center."""
     stay_outlined()
     for i in range(3):
         _add_surface(total, -1.0, o, center, radius, d[i])
         for j in range(3):
-            add_product(total, 1.0, d[i], d[j], o[i], o[j])
-            add_product(total, -1.0, d[i], d[j], o[i], center[j])
-            add_product(total, -1.0, d[i], d[j], center[i], o[j])
-            add_product(total, 1.0, d[i], d[j], center[i], center[j])
+            for m in difference_terms(o, center, i):
+                for n in difference_terms(o, center, j):
+                    add_product(total, 1.0, d[i], d[j], m, n)
 
 
 @kernel
 def _exact_root(o, d, center, radius, k, e):
-    """Return the sign of the discriminant, and its root over 2**(k + e)."""
+    """Return (sign of the discriminant, its root over 2**(k + e) as a double-double, or 0)."""
     stay_outlined()
     total = new_sum()
     _add_discriminant(total, o, d, center, radius)
@@ -93,7 +99,7 @@ def _exact_root(o, d, center, radius, k, e):
         return floats.sign(f[0]), (0.0, 0.0)
     if f[0] > 2.0**-900 or k + e < -1500:
         return 1, floats.dd_sqrt(f)
-    # Keep the bits of a small discriminant: it is the square of a root that is not so small.
+    # Scale a small discriminant, lest it be denormal: its root is not so small.
     total = new_sum()
     _add_discriminant(total, o, d, center, radius)
     root = floats.dd_sqrt(_over_power(total, 2 * (k + e) - 1000))
@@ -102,7 +108,7 @@ def _exact_root(o, d, center, radius, k, e):
 
 @kernel
 def _exact_half_slope(o, d, center, k):
-    """Return d.m over 2**k, correctly rounded."""
+    """Return d.m over 2**k, m = o - center, correctly rounded, as a double-double."""
     stay_outlined()
     total = new_sum()
     add_dot(total, 1.0, d, o)
@@ -112,7 +118,10 @@ def _exact_half_slope(o, d, center, k):
 
 @kernel
 def exact_surface(o, center, radius, k):
-    """Return (m.m - radius**2 over 2**(k - lift), correctly rounded; lift, against underflow)."""
+    """Return (c, lift): m.m - radius**2 is c * 2**(k - lift), m = o - center, correctly rounded.
+
+    c is a double-double. The lift, 0 or 1000, keeps it from underflow.
+    """
     stay_outlined()
     total = new_sum()
     _add_surface(total, 1.0, o, center, radius, 1.0)
@@ -126,9 +135,10 @@ def exact_surface(o, center, radius, k):
 
 @inlined
 def unscaled(n, d, k, sure):
-    """Return (sure, (n/d) * 2**k): whether that is rounded correctly, for operands that are sure.
+    """Return (sure, t): n / d * 2**k of double-doubles as a double, and whether it is the nearest.
 
-    A value that is not zero never becomes zero or infinite.
+    It is not `sure` unless the operands are, by the argument: accurate as in `is_accurate`. A value
+    that is not zero never becomes zero or infinite.
     """
     if n[0] == 0.0:
         return sure, 0.0
@@ -145,13 +155,16 @@ def unscaled(n, d, k, sure):
 
 @inlined
 def both_roots(a, b, c, root, e, lift, sure):
-    """Return (sure, near, far) by `unscaled`: where a t**2 + 2 b t + c is zero, times 2**e.
+    """Return (sure, near, far): the t * 2**e for which a t**2 + 2 b t + c * 2**-lift is zero.
 
-    `root` is that of the discriminant; c is to be divided by 2**lift.
+    All coefficients, and the root of the discriminant b**2 - a c, are double-doubles; `sure` tells
+    of the arguments whether they are accurate, and of both results whether they are the nearest
+    doubles.
     """
-    # Add the root with the sign of -b, so that neither result suffers from cancellation.
-    way = 1.0 if b[0] < 0.0 else -1.0
-    q = floats.dd_add((-b[0], -b[1]), (way * root[0], way * root[1]))
+    # q is -b plus the root with the sign of -b, so that nothing cancels; the results are q / a and
+    # c / q.
+    sign = 1.0 if b[0] < 0.0 else -1.0
+    q = floats.dd_add((-b[0], -b[1]), (sign * root[0], sign * root[1]))
     first, big = unscaled(q, a, e, sure)
     second, small = unscaled(c, q, e - lift, sure)
     return first and second, min(big, small), max(big, small)
@@ -159,24 +172,26 @@ def both_roots(a, b, c, root, e, lift, sure):
 
 @kernel
 def _beyond(shape, t, h, far):
-    """Return the sign of the far root, or the near one, less t + h."""
+    """Return the exact sign of root - (t + h), of the far root if `far`, else of the near one.
+
+    `shape` is (o, d, center, radius).
+    """
+    # The equation at s = t + h is d.d s**2 + 2 d.m s + m.m - radius**2 = 0, m = o - center; half
+    # its derivative is d.d s + d.m.
     stay_outlined()
-    o, d, center, r = shape
+    o, d, center, radius = shape
     value, slope = new_sum(), new_sum()
-    _add_surface(value, 1.0, o, center, r, 1.0)
+    _add_surface(value, 1.0, o, center, radius, 1.0)
     for i in range(3):
-        add_product(value, 1.0, d[i], d[i], t, t)
-        add_product(value, 1.0, d[i], d[i], h, h)
-        for _ in range(2):
-            add_product(value, 1.0, d[i], d[i], t, h)
-            add_product(value, 1.0, d[i], o[i], t, 1.0)
-            add_product(value, 1.0, d[i], o[i], h, 1.0)
-            add_product(value, -1.0, d[i], center[i], t, 1.0)
-            add_product(value, -1.0, d[i], center[i], h, 1.0)
-        add_product(slope, 1.0, d[i], d[i], t, 1.0)
-        add_product(slope, 1.0, d[i], d[i], h, 1.0)
-        add_product(slope, 1.0, d[i], o[i], 1.0, 1.0)
-        add_product(slope, -1.0, d[i], center[i], 1.0, 1.0)
+        for s in (t, h):
+            add_product(value, 1.0, d[i], d[i], s, t)
+            add_product(value, 1.0, d[i], d[i], s, h)
+            add_product(slope, 1.0, d[i], d[i], s, 1.0)
+        for m in difference_terms(o, center, i):
+            for _ in range(2):
+                add_product(value, 1.0, d[i], m, t, 1.0)
+                add_product(value, 1.0, d[i], m, h, 1.0)
+            add_product(slope, 1.0, d[i], m, 1.0, 1.0)
     return root_side(value, slope, far)
 
 
@@ -185,7 +200,7 @@ _nearest_root = root_finder(_beyond)
 
 @kernel
 def _surely_missed(o, d, center, radius):
-    """Return whether plain doubles tell that the line of a ray misses a ball."""
+    """Return whether the line of a ray misses a ball, if plain doubles are sure of that."""
     # Sums of products of rounded differences: each is off by less than 12 * 2**-53 of its terms.
     m = minus(o, center)
     n, sizes = cross(d, m), cross_size(d, m)
@@ -198,9 +213,11 @@ def _surely_missed(o, d, center, radius):
 
 @kernel
 def sphere_interval(o, d, center, radius):
-    """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign."""
-    # A hit is decided exactly, and both ends are rounded correctly where they are in the range of
-    # normal doubles. +inf and -inf for a miss.
+    """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign.
+
+    A hit is decided exactly; a miss is (False, inf, -inf). Both ends are rounded correctly where
+    they are in the range of normal doubles.
+    """
     stay_outlined()
     if _surely_missed(o, d, center, radius):
         return False, INF, -INF
@@ -213,7 +230,7 @@ def sphere_interval(o, d, center, radius):
 
 @kernel
 def _solved(o, d, center, radius):
-    """Return (hit, whether both ends are rounded correctly, near, far)."""
+    """Return (hit, sure, near, far): `sure` if both ends are known to be rounded correctly."""
     # Scale directions by 2**-k and lengths by 2**-e to about one.
     e = length_exponent(o, center, radius)
     k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)
@@ -238,7 +255,7 @@ def _solved(o, d, center, radius):
 
     b = floats.dd_dot(u, m)
     if not (usable and is_accurate(b, floats.dot_size(floats.high(u), floats.high(m)))):
-        # Exact sums are rounded to a double.
+        # Rounded to a double, it is not accurate enough for `unscaled`.
         b, sure = _exact_half_slope(o, d, center, k + e), False
     if side == 0:
         sure, t = unscaled((-b[0], -b[1]), a, e - k, sure)
@@ -253,7 +270,7 @@ def _solved(o, d, center, radius):
 
 @entry
 def _ray_sphere(rays, balls, hits):
-    """Test ray i against ball i."""
+    """Write the `SphereHit` of each ray and its own ball."""
     center, radius = balls
     hit, t_near, t_far = hits
     for i in range(len(hit)):

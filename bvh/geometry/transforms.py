@@ -1,5 +1,8 @@
 """Affine transforms of instances: validation, and correctly rounded application to points.
 
+A map is its upper three rows, (3, 4); kernels read its rows m of four numbers, with m . (v, 1) as a
+coordinate of the moved point.
+
 A moved point is the double nearest to M v, coordinate by coordinate: these are the vertices of an
 instance, wherever they are used. So nothing depends on the order of additions, and exact transforms
 stay exact: translations within the grid of doubles, permutations of axes, powers of two.
@@ -30,7 +33,7 @@ FLOOR = 2.0**-1040
 UNEVEN = 2.0**-20
 EVEN = "a rotation or reflection with one scale for all axes, and a shift"
 
-# Status of a matrix, and what messages say that it must be.
+# Status of a matrix, and what messages say that the others must be.
 SOUND, INFINITE, NOT_AFFINE, SINGULAR, EXTREME = 0, 1, 2, 3, 4
 WANTED = {
     INFINITE: "finite",
@@ -42,8 +45,12 @@ WANTED = {
 
 @inlined
 def _parts_of_dot(m, v):
-    """Return m . (v, 1) as a sum of two numbers, the terms' sizes, and the errors of six steps."""
-    # The low part adds up numbers below 2**-51 S in five steps, S the sum of the sizes.
+    """Return m . (v, 1) as (s, rest, sizes, lost), for numbers or lanes.
+
+    s + rest is close to it, `sizes` are the absolute values of its four terms, and `lost` the
+    rounding errors of the three products and three sums behind s, whose rounded sum is `rest`.
+    """
+    # The rest adds up numbers below 2**-51 S in five steps, S the sum of the sizes.
     a, e = floats.two_product(m[0], v[0])
     b, f = floats.two_product(m[1], v[1])
     c, g = floats.two_product(m[2], v[2])
@@ -56,16 +63,17 @@ def _parts_of_dot(m, v):
 
 @inlined
 def _nearest(s, rest, sizes):
-    """Return (decided, x) with x the double nearest to a sum of two parts."""
-    # The sum is off by less than 2**-100 S; products may lose 2**-1074 each to underflow. If the
-    # nearest double is the same at both ends of that interval, it is the nearest (Ziv's test).
+    """Return (decided, x): if decided, x is the double nearest to m . (v, 1) of `_parts_of_dot`."""
+    # The sum of both parts is off by less than 2**-100 S; products may lose 2**-1074 each to
+    # underflow. If the nearest double is the same at both ends of that interval, it is the nearest
+    # (Ziv's test).
     margin = (sizes[0] + sizes[1] + sizes[2] + sizes[3]) * 2.0**-100 + 2.0**-1071
     return s + (rest + margin) == s + (rest - margin), s + rest
 
 
 @inlined
 def rounded_soon(m, v):
-    """Return (decided, x) as `rounded_dot`, but decide fewer, in two thirds of the time."""
+    """Return (decided, x) as `rounded_dot` does, but decide fewer, in two thirds of the time."""
     s, rest, sizes, _ = _parts_of_dot(m, v)
     sure, x = _nearest(s, rest, sizes)
     return sure & (abs(x) <= LARGEST), x
@@ -73,7 +81,7 @@ def rounded_soon(m, v):
 
 @inlined
 def rounded_dot(m, v):
-    """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes."""
+    """Return (decided, x): if decided, x is nearest to m . (v, 1); for numbers or lanes."""
     s, rest, sizes, lost = _parts_of_dot(m, v)
     sure, x = _nearest(s, rest, sizes)
     # Where at most one rounding has lost anything, both parts are exact, and their sum is rounded
@@ -94,7 +102,10 @@ def rounded_dot(m, v):
 
 @kernel
 def exact_dot(m, v):
-    """Return the double nearest to m . (v, 1), for finite numbers; at most the largest."""
+    """Return the double nearest to m . (v, 1), for finite numbers, by exact sums.
+
+    Values that overflow are rounded to the largest double.
+    """
     stay_outlined()
     total = exact_sums.new_sum()
     exact_sums.add_dot(total, 1.0, m, v)
@@ -104,13 +115,13 @@ def exact_dot(m, v):
 
 @inlined
 def rows_of(maps, at):
-    """Read the three rows of the map whose twelve numbers begin at `at`."""
+    """Return the three rows, 4-tuples, of the map whose twelve numbers begin at `at`."""
     return floats.row_of(maps, at), floats.row_of(maps, at + 4), floats.row_of(maps, at + 8)
 
 
 @inlined
 def column_of(matrices, i, j):
-    """Read the first three numbers of column j of matrix i as a 3-tuple."""
+    """Return the first three numbers of column j of matrix i."""
     return (matrices[i, 0, j], matrices[i, 1, j], matrices[i, 2, j])
 
 
@@ -118,11 +129,12 @@ def column_of(matrices, i, j):
 def _coordinate(m, v):
     """Return the double nearest to m . (v, 1); only the quickest test is inlined."""
     decided, x = rounded_soon(m, v)
-    return x if decided else _coordinate_of_few(m, v)
+    return x if decided else _outlined_coordinate(m, v)
 
 
 @kernel
-def _coordinate_of_few(m, v):
+def _outlined_coordinate(m, v):
+    """Return the double nearest to m . (v, 1), by the tests that few points need."""
     stay_outlined()
     decided, x = rounded_dot(m, v)
     return x if decided else exact_dot(m, v)
@@ -130,7 +142,7 @@ def _coordinate_of_few(m, v):
 
 @kernel
 def transformed_point(maps, at, v):
-    """Return a finite point under the map whose twelve numbers begin at `at`, correctly rounded."""
+    """Return a finite point moved by the map whose numbers begin at `at`, correctly rounded."""
     stay_outlined()
     x, y, z = rows_of(maps, at)
     return _coordinate(x, v), _coordinate(y, v), _coordinate(z, v)
@@ -138,7 +150,7 @@ def transformed_point(maps, at, v):
 
 @entry
 def _move(maps, points, out):
-    """Transform all points by one map."""
+    """Write points (n, 3) moved by one map, or NaN for those that are not finite."""
     for i in range(len(points)):
         v = floats.vector(points, i)
         if floats.finite(v):
@@ -148,8 +160,10 @@ def _move(maps, points, out):
 
 
 def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite."""
-    # Values that overflow become the largest double.
+    """Return points (n, 3) moved by a map (3, 4), correctly rounded; NaN for those not finite.
+
+    Values that overflow become the largest double.
+    """
     out = np.empty(points.shape)
     _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
     return out
@@ -157,12 +171,13 @@ def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[n
 
 @inlined
 def _determinant(a, b, c):
-    """Return the determinant of three columns, and the sum of its terms' sizes."""
+    """Return the determinant of three columns in doubles, and the sum of its terms' sizes."""
     return dot(a, cross(b, c)), floats.dot_size(a, floats.cross_size(b, c))
 
 
 @kernel
 def _exact_determinant_sign(a, b, c):
+    """Return the sign of the determinant of three columns by exact sums."""
     stay_outlined()
     det = exact_sums.new_sum()
     exact_sums.add_triple(det, 1.0, a, b, c)
@@ -180,21 +195,22 @@ def determinant_sign(a, b, c):
 
 @entry
 def _find_mirrored(maps, found):
+    """Write `mirrored` of maps (n, 3, 4)."""
     for i in range(len(maps)):
         a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
         found[i] = determinant_sign(a, b, c) < 0
 
 
 def mirrored(maps: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which finite maps (n, 3, 4) reflect: the exact sign of their determinants."""
-    found = np.empty(len(maps), np.bool_)
-    _find_mirrored(kernel_input(maps), found)
-    return found
+    """Return which finite maps (n, 3, 4) contain a reflection: have a determinant below 0."""
+    out = np.empty(len(maps), np.bool_)
+    _find_mirrored(kernel_input(maps), out)
+    return out
 
 
 @kernel
 def _even_scale(a, b, c):
-    """Return the scale of the map with columns a, b, c; NaN if it is not EVEN."""
+    """Return the factor of lengths of the map with columns a, b, c; NaN if it is not EVEN."""
     # The root of a third of the sum of squares, in double-doubles: the scale itself where that is
     # exact. Columns are scaled by the largest to about one.
     k = min(max(floats.exponent(floats.reach_of(a, b, c)), -1022), 1022)
@@ -215,6 +231,7 @@ def _even_scale(a, b, c):
 
 @entry
 def _find_scales(maps, found):
+    """Write `even_scales` of maps (n, 3, 4)."""
     for i in range(len(maps)):
         a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
         found[i] = _even_scale(a, b, c)
@@ -222,9 +239,9 @@ def _find_scales(maps, found):
 
 def even_scales(maps: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the scales of finite, invertible maps (n, 3, 4); NaN for those that are not EVEN."""
-    found = np.empty(len(maps))
-    _find_scales(kernel_input(maps), found)
-    return found
+    out = np.empty(len(maps))
+    _find_scales(kernel_input(maps), out)
+    return out
 
 
 @entry
@@ -247,7 +264,7 @@ def _judge(maps, status):
         a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
         det, size = _determinant(a, b, c)
         status[i] = SOUND
-        # An extreme or nearly singular one is decided exactly.
+        # Only extreme or nearly singular matrices need the exact test.
         if not (abs(det) > DET_ERROR * size + FLOOR and 1e-200 < abs(det) < 1e200):
             status[i] = _exact_status(a, b, c, column_of(maps, i, 3))
             worst = max(worst, status[i])
@@ -256,7 +273,10 @@ def _judge(maps, status):
 
 @kernel
 def inverse_entry(a, b, c, t, column):
-    """Return an entry of the first row of the inverse of (a, b, c | t), in exact arithmetic."""
+    """Return entry `column` of the first row of the inverse of a map, correctly rounded.
+
+    The map has the linear part of columns a, b, c and the shift t; its determinant is not 0.
+    """
     stay_outlined()
     j, k = (column + 1) % 3, (column + 2) % 3
     # Both products below are 0: common for rotations about an axis and the like.
@@ -274,7 +294,7 @@ def inverse_entry(a, b, c, t, column):
 
 @kernel
 def _exact_status(a, b, c, t):
-    """Return the status of a finite affine matrix of columns a, b, c, t, in exact arithmetic."""
+    """Return SOUND, SINGULAR or EXTREME, exactly, for a finite map of columns a, b, c and t."""
     stay_outlined()
     if _exact_determinant_sign(a, b, c) == 0:
         return SINGULAR
@@ -289,7 +309,7 @@ def _exact_status(a, b, c, t):
 
 
 def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return `value` as float64 of shape (..., 4, 4)."""
+    """Return `value` as float64 of shape (..., 4, 4); raise a ValueError for other shapes."""
     matrices = reals(name, value)
     if matrices.ndim < 2 or matrices.shape[-2:] != (4, 4):
         raise ValueError(f"{name} must have shape (..., 4, 4), got {matrices.shape}")
@@ -297,9 +317,11 @@ def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy."""
-    # Raises a ValueError that names the first one that is not finite, not affine, singular, or so
-    # close to singular that its inverse is not finite.
+    """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy.
+
+    Raises a ValueError that names the first one that is not finite, not affine, singular, or so
+    close to singular that its inverse is not finite.
+    """
     matrices = square_matrices(name, value)
     shape = matrices.shape[:-2]
     flat = kernel_input(matrices.reshape(-1, 4, 4))
@@ -311,7 +333,10 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def refuse(name: str, shape: tuple[int, ...], bad: Any, expected: str) -> None:
-    """Raise a ValueError that names the first bad matrix of an argument, if there is one."""
+    """Raise a ValueError that names the first bad matrix of an argument, if there is one.
+
+    `bad` are flags of all matrices, flat, and `shape` is their leading shape.
+    """
     if bad.any():
         index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]
         where = f"{name}{index}" if index else name

@@ -6,6 +6,9 @@ volume spanned by the ray and the edge. A triangle is hit when its three edges a
 The signs are those of the real numbers, so two faces that share an edge, which run through it in
 opposite directions, can neither both miss nor, off the edge, both hit a ray.
 
+With a = v0 - o, p = v1 - v0, q = v2 - v0 and the normal n = p x q, the hit is at t = n.a / n.d,
+with the weights u = -(d x a).q / n.d of v1 and v = (d x a).p / n.d of v2.
+
 Plücker side test: Jones 2000, "Intersecting a ray and a triangle with Plücker coordinates";
 floating-point filter: Shewchuk 1997, "Adaptive precision floating-point arithmetic".
 """
@@ -22,6 +25,7 @@ from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, turned
 from bvh.geometry.arithmetic.exact_sums import add_triple, divide, leading, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
 from bvh.geometry.arithmetic.predicates import integer_volume
+from bvh.geometry.planes import double_quotient
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
 from bvh.runtime.calls.entries import entry
@@ -34,15 +38,18 @@ ORIGIN = (0.0, 0.0, 0.0)
 
 @inlined
 def scaled_ray(o, d, reach):
-    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `exact_details`."""
-    # `reach` bounds the coordinates of the triangles to come. With E the exponent of the largest
-    # coordinate of all (origin included) and K that of d, differences of points stay below
-    # 2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows. What
-    # underflows is bounded absolutely by `floor`: each product of two differences may lose
-    # 2**-1075, six of them times abs(d') < 2**(2-2E); scaling d may lose 2**-1075 a component,
-    # times cross products below 2**(2E+5); three last products lose 2**-1075. In sum less than
-    # 2**(2*abs(E) - 1065). It is inf where the filters cannot be used and everything is decided
-    # exactly.
+    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `exact_details`.
+
+    `reach` bounds the coordinates of the triangles to come. d_scaled is d times a power of two, and
+    `floor` a bound of what underflows in side tests with it, inf where filters cannot be used. 2**E
+    is about the largest coordinate, and 2**K the largest component of d.
+    """
+    # With E the exponent of the largest coordinate of all (origin included) and K that of d,
+    # differences of points stay below 2**(E+2), so d * 2**(-K-2E) times two differences stays below
+    # 2**9: nothing overflows. What underflows is bounded absolutely by `floor`: each product of two
+    # differences may lose 2**-1075, six of them times abs(d') < 2**(2-2E); scaling d may lose
+    # 2**-1075 a component, times cross products below 2**(2E+5); three last products lose 2**-1075.
+    # In sum less than 2**(2*abs(E) - 1065).
     e = floats.exponent(max(floats.largest(o), reach))
     k = min(floats.exponent(floats.largest(d)), 1022)
     if e < -REACH or e > REACH:
@@ -55,7 +62,7 @@ def scaled_ray(o, d, reach):
 
 @inlined
 def solve_plane(a, p, q, r):
-    """Return (n.a, its size, n.r, its size), n = p x q, of double-doubles, of numbers or lanes."""
+    """Return (n.a, its size, n.r, its size), n = p x q, in double-doubles, of numbers or lanes."""
     n, sizes = floats.sized_cross(p, q)
     along, along_size = floats.sized_dot(n, sizes, a)
     den, den_size = floats.sized_dot(n, sizes, r)
@@ -64,8 +71,7 @@ def solve_plane(a, p, q, r):
 
 @inlined
 def solve_volumes(a, p, q, r):
-    """Return the weights u and v times n.r, as volumes, each with its size."""
-    # u of d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), negated as n.d is, likewise v of v0, v1.
+    """Return ((u n.r, its size), (v n.r, its size)): the weights times n.r, for the direction r."""
     m, sizes = floats.sized_cross(r, a)
     (high, low), size = floats.sized_dot(m, sizes, q)
     return ((-high, -low), size), floats.sized_dot(m, sizes, p)
@@ -73,7 +79,10 @@ def solve_volumes(a, p, q, r):
 
 @inlined
 def solve_weights(of_u, of_v, den, den_size):
-    """Return (decided, u, v) with relative errors of a few units in the last place."""
+    """Return (decided, u, v): if decided, weights to a few units in the last place.
+
+    `of_u` and `of_v` are what `solve_volumes` returns, `den` and its size n.r of `solve_plane`.
+    """
     # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
     (u, u_size), (v, v_size) = of_u, of_v
     decided = (
@@ -86,7 +95,7 @@ def solve_weights(of_u, of_v, den, den_size):
 
 @inlined
 def _distance_to_vertex(o, d, v):
-    """Return (decided, t) of a ray through a vertex."""
+    """Return (decided, t) of a ray through a vertex v; if decided, t is correctly rounded."""
     # On the axis of d's largest component, t is a quotient of two doubles if the difference is one.
     x, y, z = abs(d[0]), abs(d[1]), abs(d[2])
     a, b, q = (v[0], o[0], d[0]) if x >= y else (v[1], o[1], d[1])
@@ -98,38 +107,30 @@ def _distance_to_vertex(o, d, v):
     return exact and (p == 0.0 or 2.0**-1000 < abs(t) < 2.0**1000), t if p != 0.0 else 0.0
 
 
-@inlined
-def _quotient(n, n_size, d, d_size, e):
-    """Return (decided, n / d * 2**e), correctly rounded, of two double-doubles with sizes."""
-    decided, t = floats.round_quotient(n, n_size, d, d_size)
-    return decided and -1020 < floats.exponent(t) + e < 1020, floats.scale_by(t, e)
-
-
 @kernel
 def _solve(o, d, e, k, corners):
-    """Return (decided, t, vectors, n.d, its size) of a ray and a triangle in double-doubles.
+    """Return (decided, t, (a, p, q, d), n.d, its size) of a ray and a triangle in double-doubles.
 
-    e and k are from `scaled_ray`.
+    The vectors, and so n.d, are scaled to at most about one by e and k of `scaled_ray`: lengths by
+    2**-e, d by 2**-k. If decided, t is correctly rounded; a size of 0 means that nothing is.
     """
-    # The vectors v0-o, v1-v0, v2-v0 and d, scaled to at most about one. The differences are exact
-    # unless they underflow.
+    # The differences are exact unless they underflow.
     (v0, v1, v2), s = corners, floats.power_of_two(-k)
     a, p, q = (
         floats.difference(v0, o, -e), floats.difference(v1, v0, -e), floats.difference(v2, v0, -e)
     )  # fmt: skip
     vectors = a, p, q, ((d[0] * s,), (d[1] * s,), (d[2] * s,))
     along, along_size, den, den_size = solve_plane(*vectors)
-    decided, t = _quotient(along, along_size, den, den_size, e - k)
-    # A size of 0 leaves everything undecided.
+    decided, t = double_quotient(along, along_size, den, den_size, e - k)
     den_size = den_size if -REACH <= e <= REACH else 0.0
     return decided and den_size > 0.0, t, vectors, den, den_size
 
 
 @kernel
 def distance(o, d, e, k, corners, vertex):
-    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
+    """Return t of a hit, the double nearest to the real quotient n.a / n.d.
 
-    e and k are from `scaled_ray`, and `vertex` from `sides`.
+    e and k are from `scaled_ray`, and `vertex`, that the ray passes through, from `sides`.
     """
     stay_outlined()
     if vertex != NO_VERTEX:
@@ -147,11 +148,12 @@ def distance(o, d, e, k, corners, vertex):
 
 @kernel
 def _exact_quotient(volume, d, corners, den, den_size, e):
-    """Return r . (p x q) over n.d, correctly rounded; `den` times 2**e is about n.d.
+    """Return r . (p x q) / n.d, correctly rounded, by exact arithmetic.
 
-    `volume` has the vectors p, q and r, each as a pair of points (end, start).
+    `volume` has the vectors p, q and r, each as a pair of points (end, start). The double-double
+    `den`, with its size, times 2**e is about n.d. A quotient that is not zero never becomes zero,
+    and never infinite.
     """
-    # A quotient that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     stay_outlined()
     (v0, v1, v2), (p, q, r) = corners, volume
     # By integers, however small the volume is relative to its terms.
@@ -160,16 +162,19 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
     )
     if known and value[0] == 0.0:
         return 0.0
-    decided, t = _quotient(value, abs(value[0]), den, den_size, f - e)
+    decided, t = double_quotient(value, abs(value[0]), den, den_size, f - e)
     if known and decided:
         return t
+    # The sum of the triple products of all eight choices of ends and, subtracted, starts.
     n_sum, d_sum = new_sum(), new_sum()
-    for i in range(8):
-        a, b, c = p[1] if i & 1 else p[0], q[1] if i & 2 else q[0], r[1] if i & 4 else r[0]
-        add_triple(n_sum, -1.0 if (i ^ i >> 1 ^ i >> 2) & 1 else 1.0, a, b, c)
+    for i in range(2):
+        for j in range(2):
+            for m in range(2):
+                sign = 1.0 if (i + j + m) % 2 == 0 else -1.0
+                add_triple(n_sum, sign, p[i], q[j], r[m])
     # The leading digits of the sum, to 2**-63 of it, suffice nearly always.
     n, f = leading(n_sum)
-    decided, t = _quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), den, den_size, f - e)
+    decided, t = double_quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), den, den_size, f - e)
     if decided or n[0] == 0.0:
         return t if decided else 0.0
     add_triple(d_sum, 1.0, d, v0, v1)
@@ -180,10 +185,10 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
 
 @kernel
 def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
-    """Return (timed, t, u, v), weights rounded correctly, where `solve_weights` does not decide.
+    """Return (timed, t, u, v) of a hit at which `solve_weights` does not decide the weights.
 
-    `volumes` are those of `solve_volumes`; they and `den` are to be multiplied by 2**e. `timed`
-    tells whether t is the distance already; it may become so here.
+    They are rounded correctly. `volumes` are those of `solve_volumes`; they and `den`, n.d, are to
+    be multiplied by 2**e. `timed` tells whether t is the distance already, as it may become here.
     """
     stay_outlined()
     v0, v1, v2 = corners
@@ -209,9 +214,12 @@ def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
 
 @kernel
 def exact_details(o, d, v0, v1, v2):
-    """Return (t, u, v, front) of a hit; u and v are good to a few units in the last place."""
-    # A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
-    # the triangle alone, so the weights are the same in any tree.
+    """Return (t, u, v, front) of a ray that hits the triangle.
+
+    t is correctly rounded; u and v are good to a few units in the last place, and exactly 0.0 when
+    the ray meets the opposite edge. `front` tells whether the ray opposes the normal.
+    """
+    # The scale depends on the ray and the triangle alone, so the weights are the same in any tree.
     stay_outlined()
     corners = v0, v1, v2
     d_scaled, floor, e, k = scaled_ray(o, d, floats.reach_of(v0, v1, v2))
@@ -232,7 +240,7 @@ def exact_details(o, d, v0, v1, v2):
 
 @entry
 def _ray_triangle(rays, triangles, cull, hits):
-    """Test each ray against its own triangle."""
+    """Write the `TriangleHit` of each ray and its own triangle; a side `cull` is ignored."""
     v0, v1, v2 = triangles
     hit, t, u, v = hits
     for i in range(len(hit)):

@@ -15,8 +15,10 @@ from bvh.gradients.formulas import cross, dot, largest, times
 
 
 def _slopes(lib, points, ends, numbers):
-    """Return the derivatives of winding numbers (...,) by the ends of edges (k, 2, 3)."""
-    # Rows (..., k, 3) for the first ends, and for the second ones.
+    """Return the derivatives of winding numbers (...,) by the ends of edges (k, 2, 3).
+
+    Two arrays (..., k, 3): by the first ends, and by the second ones. `points` are (..., 3).
+    """
     xp = lib.xp
     seen = xp.isfinite(numbers)[..., None, None]
     start = xp.where(seen, points[..., None, :], 0.0)
@@ -32,26 +34,28 @@ def _slopes(lib, points, ends, numbers):
         """Return the lengths of vectors, 1 where there is no derivative."""
         return xp.sqrt(xp.where(usable, dot(v, v), 1.0))
 
-    first, last = length(a), length(b)
+    length_a, length_b = length(a), length(b)
+    # 1 over the divisor of the formula, by the branch that does not cancel: `above` and `below` are
+    # abs(a) abs(b) plus and minus a . b.
     ahead = along >= 0.0
-    above = xp.where(ahead & usable, first * last + along, 1.0)
-    below = xp.where(ahead | ~usable, 1.0, first * last - along)
-    by = xp.where(ahead, 1.0 / above, below / xp.where(usable, square, 1.0))
-    by = xp.where(usable, by, 0.0) / (4.0 * math.pi)
-    return tuple(lib.bounded(times(by / far, n) / scale, 1) for far in (first, last))
+    above = xp.where(ahead & usable, length_a * length_b + along, 1.0)
+    below = xp.where(ahead | ~usable, 1.0, length_a * length_b - along)
+    inverse = xp.where(ahead, 1.0 / above, below / xp.where(usable, square, 1.0))
+    factor = xp.where(usable, inverse, 0.0) / (4.0 * math.pi)
+    return tuple(lib.bounded(times(factor / far, n) / scale, 1) for far in (length_a, length_b))
 
 
-def pull_winding(lib, points, ends, numbers, slopes):
-    """Return the gradients of points and of the ends of edges by those of winding numbers."""
+def pull_winding(lib, points, ends, numbers, gradients):
+    """Return gradients of points, (..., 3), and ends, (k, 2, 3), from those of winding numbers."""
     first, last = _slopes(lib, points, ends, numbers)
-    of_points = -times(slopes, (first + last).sum(-2))
-    weights, count = slopes[..., None, None], math.prod(slopes.shape)
-    parts = [(weights * rows).reshape((count, *rows.shape[-2:])).sum(0) for rows in (first, last)]
-    return of_points, lib.xp.stack(parts, -2)
+    by_points = -times(gradients, (first + last).sum(-2))
+    weights, count = gradients[..., None, None], math.prod(gradients.shape)
+    by_ends = [(weights * rows).reshape((count, *rows.shape[-2:])).sum(0) for rows in (first, last)]
+    return by_points, lib.xp.stack(by_ends, -2)
 
 
 def push_winding(lib, points, ends, numbers, moved_points, moved_ends):
-    """Return how winding numbers change where points and the ends of edges move."""
+    """Return tangents of winding numbers, (...,), from those of points and of ends of edges."""
     first, last = _slopes(lib, points, ends, numbers)
     moves = moved_points[..., None, :]
     change = dot(first, moved_ends[:, 0] - moves) + dot(last, moved_ends[:, 1] - moves)

@@ -29,32 +29,34 @@ NO_WEIGHT = 2.0**-51
 
 
 class ArrayLibrary(NamedTuple):
-    """Functions of an array library: its module, and one that stops gradients.
+    """Functions of an array library."""
 
-    `bounded` is `in_range` as a linear function, its own transpose, so that derivatives of
-    derivatives are in range, too; `recorded` returns whether there may be any.
-    """
-
+    # The module, with the functions of numpy that formulas use.
     xp: Any
+    # Returns an array as a constant, which has no gradient.
     fixed: Callable[[Array], Array]
+    # `in_range` as a linear function, its own transpose, so that derivatives of derivatives are in
+    # range, too.
     bounded: Callable[[Array, int], Array]
+    # Returns whether there may be derivatives of derivatives.
     recorded: Callable[[], bool]
 
 
 class Faces(NamedTuple):
-    """Edges v1 - v0 and v2 - v0; e1 and e2, these over a common length; weights."""
+    """The faces that were hit, or have the closest points; all are rows (..., 3) or (..., 1)."""
 
-    edges: tuple[Array, ...]
-    e1: Array
+    edges: tuple[Array, Array]  # v1 - v0 and v2 - v0
+    e1: Array  # the edges over `length`
     e2: Array
-    length: Array
-    weights: tuple[Array, ...]
+    length: Array  # (..., 1): the largest component of both edges
+    weights: tuple[Array, Array, Array]  # of the corners: 1 - u - v, u and v
 
 
 class HitRates(NamedTuple):
-    """Derivatives of t, u and v of hits by r: rows (..., 3), 0 where there is none.
+    """Derivatives of t, u and v of hits by r (see above): rows (..., 3), 0 where there is none.
 
-    The position moves along `heading`, the direction over a length, by `advance` . r.
+    The position moves along `heading`, the direction over a length, by `advance` . r. There are
+    derivatives where `usable`.
     """
 
     t: Array
@@ -97,11 +99,17 @@ def in_range(xp, values, axes):
 
 
 def _bounded(formula):
-    """Bound the arguments and results of a formula, so that its derivatives are in range."""
+    """Return a formula whose arguments and results are bounded, so that derivatives are in range.
+
+    Arguments are the library; directions of rays, or points, (..., 3); corners of faces, (..., 3,
+    3); (t or distance, u, v); where there is a hit; and gradients of the results, or tangents of
+    the arguments.
+    """
 
     @wraps(formula)
     def call(lib, start, corners, results, hit, slopes, **options):
         def bound(value):
+            """Return an array, or each of a tuple, with 0 for rows that are not finite."""
             if isinstance(value, tuple):
                 return tuple(map(bound, value))
             return lib.bounded(value, len(value.shape) - len(hit.shape))
@@ -117,15 +125,18 @@ def _bounded(formula):
 
 @_bounded
 def pull_hit(lib, directions, corners, hits, hit, gradients):
-    """Return gradients of origins, directions and corners from those of t, u, v and position."""
-    # `hits` are t, u and v. `moved` is the gradient by r, the movement of the face from the ray.
+    """Return gradients of origins, directions and corners from those of t, u, v and position.
+
+    `hits` are t, u and v.
+    """
     rates = hit_rates(lib, directions, corners, hits, hit)
     by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
     t, along = _only(lib, rates.usable, hits[0]), dot(by_position, rates.heading)
-    moved = times(by_t, rates.t) + times(by_u, rates.u) + times(by_v, rates.v)
-    moved = moved + times(along, rates.advance)
-    by_origins = by_position - moved
-    by_corners = lib.xp.stack([times(w, moved) for w in rates.faces.weights], -2)
+    # The gradient by r, the movement of the face from the ray.
+    by_r = times(by_t, rates.t) + times(by_u, rates.u) + times(by_v, rates.v)
+    by_r = by_r + times(along, rates.advance)
+    by_origins = by_position - by_r
+    by_corners = lib.xp.stack([times(w, by_r) for w in rates.faces.weights], -2)
     return by_origins, times(t, by_origins), by_corners
 
 
@@ -142,9 +153,11 @@ def push_hit(lib, directions, corners, hits, hit, tangents):
 
 
 def hit_rates(lib, directions, corners, hits, hit):
-    """Return the `HitRates` of t, u and v in `hits`; there is a hit where `hit` is True."""
-    # By Cramer's rule, with e1 and e2 over the length of the face and d over its own `speed`:
-    # dt = n . r / (n . d), du = (d x e2) . r / (n . d), dv = (e1 x d) . r / (n . d).
+    """Return the `HitRates` of t, u and v in `hits`; there is a hit where `hit` is True.
+
+    By Cramer's rule, with e1 and e2 over the length of the face and d over its own `speed`:
+    dt = n . r / (n . d), du = (d x e2) . r / (n . d), dv = (e1 x d) . r / (n . d).
+    """
     xp = lib.xp
     _, u, v = hits
     faces = _faces(lib, corners, u, v, hit)
@@ -152,21 +165,24 @@ def hit_rates(lib, directions, corners, hits, hit):
     speed = lib.fixed(_positive(lib, largest(lib, d)))[..., None]
     e1, e2, d = faces.e1, faces.e2, d / speed
     n = cross(lib, e1, e2)
-    den = dot(n, d)
+    slope = dot(n, d)
+    # The sum of the absolute values of its terms, to which rounding errors are relative.
     size = dot(_cross_size(lib, e1, e2), xp.abs(d))
-    usable = hit & (xp.abs(den) > SIGN_ERROR * size)
-    den = xp.where(usable, den, 1.0)[..., None]
-    u_row, v_row = (cross(lib, *pair) / den / faces.length for pair in ((d, e2), (e1, d)))
-    rows = n / den / speed, u_row, v_row, d, n / den
+    usable = hit & (xp.abs(slope) > SIGN_ERROR * size)
+    slope = xp.where(usable, slope, 1.0)[..., None]
+    u_row, v_row = (cross(lib, *pair) / slope / faces.length for pair in ((d, e2), (e1, d)))
+    rows = n / slope / speed, u_row, v_row, d, n / slope
     rows = (_only(lib, usable & xp.isfinite(row).all(-1), row) for row in rows)
     return HitRates(*rows, usable, faces)
 
 
 @_bounded
 def pull_point(lib, points, corners, results, hit, gradients, signed):
-    """Return gradients of points and corners from those of distance, u, v and position."""
-    # `results` are the distance, signed or not, u and v. (h1, h2) is the gradient by (x, y) in
-    # `push_point`, and (k1, k2) that by (b1, b2).
+    """Return gradients of points and corners from those of distance, u, v and position.
+
+    `results` are the distance, which is `signed` or not, u and v.
+    """
+    # (h1, h2) is the gradient by (x, y) in `push_point`, and (k1, k2) that by (b1, b2).
     rates = point_rates(lib, points, corners, results, hit, signed)
     by_distance = _only(lib, rates.usable, gradients[0])
     by_u, by_v, by_position = (_only(lib, rates.movable, x) for x in gradients[1:])
@@ -217,7 +233,7 @@ POINT_RULES = [
 
 
 def point_rates(lib, points, corners, results, hit, signed):
-    """Return the `PointRates` of closest points; `results` are their distances, u and v."""
+    """Return the `PointRates` of closest points, whose distances, u and v are `results`."""
     xp = lib.xp
     distance, u, v = results
     faces = _faces(lib, corners, u, v, hit)
@@ -258,7 +274,11 @@ def point_rates(lib, points, corners, results, hit, signed):
 
 
 def _movable(lib, e1, e2, weights, inside, area):
-    """Return the inverse of the Gram matrix of the edges that a closest point may move along."""
+    """Return (xx, xy, yy) of the inverse Gram matrix of the edges that a point may move along.
+
+    These are both edges `inside` a face, one on an edge, and none at a vertex: then all are 0.
+    `area` is the square of the length of e1 x e2.
+    """
     xp = lib.xp
     w0, w1, w2 = weights
     a, b, c = dot(e1, e1), dot(e1, e2), dot(e2, e2)
@@ -270,11 +290,12 @@ def _movable(lib, e1, e2, weights, inside, area):
         ((w1 > 0.0) & (w2 > 0.0) & ~inside, dot(third, third)),
     )
     along = [xp.where(on, 1.0, 0.0) / xp.where(on, square, 1.0) for on, square in edges]
-    total = xp.where(inside, area, 1.0)
+    # The determinant of the Gram matrix of both edges.
+    det = xp.where(inside, area, 1.0)
     return (
-        xp.where(inside, c / total, along[0] + along[2]),
-        xp.where(inside, -b / total, -along[2]),
-        xp.where(inside, a / total, along[1] + along[2]),
+        xp.where(inside, c / det, along[0] + along[2]),
+        xp.where(inside, -b / det, -along[2]),
+        xp.where(inside, a / det, along[1] + along[2]),
     )
 
 
@@ -287,7 +308,8 @@ def _faces(lib, corners, u, v, hit):
     # The common length is the largest component of both edges; it is treated as a constant.
     length = lib.xp.maximum(largest(lib, edges[0]), largest(lib, edges[1]))
     length = lib.fixed(_positive(lib, length))[..., None]
-    return Faces(edges, edges[0] / length, edges[1] / length, length, (1.0 - u - v, u, v))
+    weights = 1.0 - u - v, u, v
+    return Faces(edges, edges[0] / length, edges[1] / length, length, weights)
 
 
 def weighted(weights: tuple[Array, ...], corners: Array) -> Array:
@@ -308,6 +330,7 @@ def _positive(lib, values):
 
 
 def _sign(lib, values):
+    """Return 1, -1, or 0 for 0 and NaN."""
     return lib.xp.where(values > 0.0, 1.0, lib.xp.where(values < 0.0, -1.0, 0.0))
 
 
@@ -334,7 +357,7 @@ def cross(lib, a, b):
 
 
 def _cross_size(lib, a, b):
-    """Return the sizes of the terms of a cross product."""
+    """Return the cross product of rows of three with the absolute values of its terms added."""
     (ax, ay, az), (bx, by, bz) = _components(lib.xp.abs(a)), _components(lib.xp.abs(b))
     return lib.xp.stack([ay * bz + az * by, az * bx + ax * bz, ax * by + ay * bx], -1)
 

@@ -31,12 +31,12 @@ def _in_range(values, *, axes):
 
 
 def bounded(values, axes):
-    """Return `formulas.in_range`."""
+    """Return `formulas.in_range` of values, as a linear function."""
     return bounded_p.bind(values, axes=axes)
 
 
 def _batch(args, dims, *, axes):
-    """Return the result for a batch, and its axis: the first, as the last ones are `axes`."""
+    """Return (result, its batch axis) for a batch: the first axis, as the last ones are `axes`."""
     return bounded(jnp.moveaxis(args[0], dims[0], 0), axes), 0
 
 
@@ -56,8 +56,7 @@ PUSHES = {
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def differentiable(rule, *given):
-    """Return t or distance, u, v and position unchanged, with derivatives."""
-    # See `DifferentiableQueries.differentiable` for the arguments.
+    """Return t or distance, u, v and position unchanged (see `DifferentiableQueries`)."""
     return given[-5:-1]
 
 
@@ -116,11 +115,12 @@ RuntimeError
         return array.astype(jnp.float64)
 
     def constant(self, find):
-        """Return what a function finds when the function that is compiled is called."""
+        """Return the result of `find`, which is called whenever a compiled function is."""
         return jax.pure_callback(find, jax.ShapeDtypeStruct(find().shape, np.float64))
 
     def search(self, search, arguments, shape):
         """Return the results of a search, by one call for a batch of batches."""
+        # Shape of a row by its size in `types`.
         tails = {0: (), 3: (3,), 9: (3, 3)}
         types = [jax.ShapeDtypeStruct(shape + tails[n], dtype) for n, dtype in search.types()]
 

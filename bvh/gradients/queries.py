@@ -91,20 +91,21 @@ class PointTuple(NamedTuple, Generic[Array]):
 class DifferentiableQueries(ABC, Generic[Array]):
     """Queries with gradients: a subclass for each library searches and differentiates.
 
-    `module` is the one that users import. In docstrings, $array is the type of arguments, $result
-    that of results, and $refusals are further errors; examples begin with imports and
-    `preparation`.
+    `module` is the one that users import; `function` makes its functions of the methods. `words`
+    replace $array, $result and $refusals in their docstrings: the type of arguments, that of
+    results, and further errors. Examples begin with imports and `preparation`.
     """
 
     words: ClassVar[dict[str, str]]
     preparation: ClassVar[str] = ""
     library: ArrayLibrary
 
-    # A function of a `Rule`, then origins, directions and corners, or points and corners, then t or
-    # distance, u, v, position and hit. It returns the last five but `hit`, with derivatives.
+    # differentiable(rule, *moving, t or distance, u, v, position, hit) returns the four results
+    # before `hit` with derivatives by a `Rule`. `moving` are origins, directions and corners of
+    # faces, or points and corners.
     differentiable: Callable[..., tuple[Array, ...]]
-    # A function of points, the ends of open edges (k, 2, 3) and winding numbers, which returns the
-    # last, with derivatives.
+    # wound(points, ends of open edges (k, 2, 3), winding numbers) returns the numbers with
+    # derivatives.
     wound: Callable[[Array, Array, Array], Array]
 
     def __init__(self, module: str) -> None:
@@ -122,11 +123,15 @@ class DifferentiableQueries(ABC, Generic[Array]):
         arguments: Sequence[Array | None],
         shape: tuple[int, ...],
     ) -> Sequence[Array]:
-        """Return the results of a search, without derivatives; vertices come first."""
+        """Return the results of a search, without derivatives.
+
+        `arguments` are vertices, or None, and then those of the query, whose common shape is
+        `shape`.
+        """
 
     @abstractmethod
     def constant(self, find: Callable[[], Any]) -> Array:
-        """Return what a function finds, an array whose shape does not change with vertices."""
+        """Return the result of `find` as a constant, whose shape does not depend on vertices."""
 
     def summable(self, rows: Array) -> Array:
         """Return rows of three whose gradients, sums over all queries, stay in range."""
@@ -136,11 +141,11 @@ class DifferentiableQueries(ABC, Generic[Array]):
     def returned(
         self, results: Sequence[Array], given: Sequence[Array | ArrayLike | None]
     ) -> Sequence[Array]:
-        """Return results on the device of the arguments."""
+        """Return results on the device of the arguments `given`."""
         return results
 
     def guarded(self, query: Query) -> Query:
-        """Return a query that may be called wherever functions of the library are."""
+        """Return a query that may also be called while the library compiles a function."""
         return query
 
     def function(self, query: Query, example: str) -> Query:
@@ -207,7 +212,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         rays = {"origins": origins, "directions": directions}
         limits = {"t_min": t_min, "t_max": t_max}
         options = {"mask": mask, "cull": cull, "filter": filter, "data": data, "threads": threads}
-        t, prim_id, u, v, front, *moving = self._found(
+        t, prim_id, u, v, front, *moving = self._search_tree(
             "closest_hit", tree, rays, limits, vertices, options
         )
         position = weighted((1.0 - u - v, u, v), self.library.fixed(moving[-1]))
@@ -322,12 +327,12 @@ class DifferentiableQueries(ABC, Generic[Array]):
             ends = self.constant(lambda: searches.boundary_edges(tree, mask))
         else:
             ends = self.summable(moved)[searches.boundary_ids(tree, mask)]
-        result = self.wound(self.summable(places), ends, numbers)
-        found: Array = self.returned([result], (points, vertices))[0]
-        return found
+        numbers = self.wound(self.summable(places), ends, numbers)
+        result: Array = self.returned([numbers], (points, vertices))[0]
+        return result
 
     def _moved(self, tree: BVH, vertices: Array | ArrayLike | None) -> Array | None:
-        """Return checked vertices, or None."""
+        """Return the argument `vertices` as float64, of the tree's shape; None for None."""
         moved = None if vertices is None else self.reals("vertices", vertices)
         if moved is not None and tuple(moved.shape) != tree.vertices.shape:
             expected = f"the shape of the tree's, {tree.vertices.shape}"
@@ -338,11 +343,11 @@ class DifferentiableQueries(ABC, Generic[Array]):
         self, query: str, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None,
         max_distance: Array | ArrayLike, options: dict[str, Any],
     ) -> PointTuple[Array]:  # fmt: skip
-        """Return closest points; for the query "signed_distance", with signed distances."""
+        """Return closest points; for the `query` "signed_distance", with signed distances."""
         if isinstance(max_distance, float | int | np.number | np.ndarray):
             lengths("max_distance", max_distance)
         places, bounds = {"points": points}, {"max_distance": max_distance}
-        distance, prim_id, u, v, position, *moving = self._found(
+        distance, prim_id, u, v, position, *moving = self._search_tree(
             query, tree, places, bounds, vertices, options
         )
         near = distance, u, v, position, prim_id >= 0
@@ -351,29 +356,31 @@ class DifferentiableQueries(ABC, Generic[Array]):
         results = distance, position, prim_id, u, v
         return PointTuple(*self.returned(results, (points, vertices)))
 
-    def _found(
-        self, query: str, tree: BVH, given: dict[str, Array | ArrayLike],
+    def _search_tree(
+        self, query: str, tree: BVH, vectors: dict[str, Array | ArrayLike],
         bounds: dict[str, Array | ArrayLike], vertices: Array | ArrayLike | None,
         options: dict[str, Any],
     ) -> tuple[Array, ...]:  # fmt: skip
-        """Return the results; each of `given`, a row for each query; and the corners of faces.
+        """Return the columns of a result (see `TreeSearch`), then what derivatives depend on.
 
-        `given` are arguments of three numbers in a row, `bounds` those of single numbers, by name.
+        These are the `vectors`, arguments (..., 3) by name, with the shape of the result, and the
+        corners of faces, (..., 3, 3). `bounds` are the arguments (...) by name.
         """
         tree = searches.checked_tree(query, tree)
-        rows = {name: self.reals(name, value) for name, value in given.items()}
+        rows = {name: self.reals(name, value) for name, value in vectors.items()}
         numbers = {name: self.reals(name, value) for name, value in bounds.items()}
         leading = {name: searches.check_rows(name, x.shape) for name, x in rows.items()}
         shape = common_shape(**leading, **{name: tuple(x.shape) for name, x in numbers.items()})
         rank, xp = len(shape), self.library.xp
         search = searches.TreeSearch(tree, query, rank, vertices is not None, options)
-        ends = [searches.with_axes(x, rank + 1) for x in rows.values()]
+        starts = [searches.with_axes(x, rank + 1) for x in rows.values()]
         limits = [searches.with_axes(x, rank) for x in numbers.values()]
         moved = self._moved(tree, vertices)
-        *result, corners = self.search(search, [moved, *ends, *limits], shape)
+        *columns, corners = self.search(search, [moved, *starts, *limits], shape)
         # With vertices, these are indices: the library records how it finds corners by them.
         if moved is not None and len(moved):
             corners = self.summable(moved)[corners]
         elif moved is not None:
             corners = xp.zeros((*corners.shape, 3), dtype=xp.float64)
-        return *result, *(xp.broadcast_to(self.summable(x), (*shape, 3)) for x in ends), corners
+        full = (xp.broadcast_to(self.summable(x), (*shape, 3)) for x in starts)
+        return *columns, *full, corners

@@ -1,4 +1,4 @@
-"""Searches of a tree as functions of arrays, with the corners of the faces."""
+"""Searches of a tree as functions of arrays: results, and the faces that gradients depend on."""
 
 from collections.abc import Callable
 from copy import copy
@@ -17,6 +17,9 @@ from bvh.tree.boundary import edges_of
 
 Arrays = tuple[NDArray[Any], ...]
 
+# The vertex indices of a miss's face, where a tree has no faces at all, and its vertices.
+NO_FACE, NO_POINTS = np.zeros((1, 3), np.int32), np.zeros((1, 3))
+
 # Checks of options, by name; each raises for a value that is not valid.
 CHECKS: dict[str, Callable[[Any], object]] = {
     "cull": cull_code,
@@ -28,22 +31,20 @@ CHECKS: dict[str, Callable[[Any], object]] = {
 
 @dataclass(frozen=True, eq=False)
 class TreeSearch:
-    """A query of a tree, as a function of arrays.
+    """A query of a tree, as a function of arrays (see `__call__`).
 
-    `rank` is the number of leading axes of a result. In a batch of batches all arguments have more
-    axes before those, of length 1 where they are the same for all. With `moving` the vertices are
-    an argument, whose values must be the tree's, and the result has the vertex indices of the face,
-    (..., 3); otherwise it has the corners, (..., 3, 3). Both are those of any face for a miss.
+    `rank` is the number of leading axes of a result. In a batch of batches, as of `vmap`, all
+    arguments have more axes before those, of length 1 where they are the same for all batches.
     """
 
     tree: Any  # a BVH, or one on a device
-    query: str
+    query: str  # the name of a method of the tree, with or without a sign of distances
     rank: int
-    moving: bool
+    moving: bool  # whether the vertices are an argument, too, whose values must be the tree's
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise for options that are not valid: some libraries search late."""
+        """Raise for options that are not valid, at once, as some libraries search later."""
         options = self.options
         check_options(None, False, options.get("filter"), options.get("data"))
         for name, check in CHECKS.items():
@@ -54,49 +55,48 @@ class TreeSearch:
         if "method" in options:
             check_method(options["method"])
 
-    def __call__(self, vertices: NDArray[Any] | None, *queries: Any) -> Arrays:
-        """Return columns of the result, and last the corners of the faces, or their indices."""
+    def __call__(self, vertices: NDArray[Any] | None, *arguments: Any) -> Arrays:
+        """Return the result's columns, and last the faces; `arguments` are those of the query.
+
+        Columns are t, prim_id, u, v and front, or distance, prim_id, u, v and position. If
+        `moving`, the last array has the vertex indices of the faces, (..., 3), otherwise their
+        corners, (..., 3, 3); of misses, those of any face.
+        """
         tree = copy(self.tree)
         points, faces = tree.vertices, tree.faces
-        shape = np.broadcast_shapes(*(x.shape[:-1] for x in queries[: self.vectors]))
-        shape = np.broadcast_shapes(shape, *(np.shape(x) for x in queries[self.vectors :]))
+        # Arguments with rows of three numbers come first, then limits.
+        rows = 2 if self.query == "closest_hit" else 1
+        shape = np.broadcast_shapes(*(x.shape[:-1] for x in arguments[:rows]))
+        shape = np.broadcast_shapes(shape, *(np.shape(x) for x in arguments[rows:]))
         if vertices is not None:
             check_same(vertices, points)
             shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
-        pairs = zip(self._found(tree, *queries), self.types(), strict=False)
-        result = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
-        prim_id = result[1]
-        # Face 0 stands in for misses, and one of zeros if there is none.
+        pairs = zip(self._search(tree, *arguments), self.types(), strict=False)
+        columns = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
         if len(faces) == 0:
-            faces, points = np.zeros((1, 3), np.int32), np.zeros((1, 3))
-        rows = faces[np.maximum(prim_id, 0)].astype(np.int64)
-        return (*result, rows if self.moving else points[rows])
+            faces, points = NO_FACE, NO_POINTS
+        corners = faces[np.maximum(columns[1], 0)].astype(np.int64)
+        return (*columns, corners if self.moving else points[corners])
 
-    @property
-    def vectors(self) -> int:
-        """The number of arguments with rows of three numbers, which come first."""
-        return 2 if self.query == "closest_hit" else 1
-
-    def _found(self, tree: BVH, *queries: Any) -> Arrays:
-        """Return fields of the result; the second is prim_id."""
+    def _search(self, tree: BVH, *arguments: Any) -> Arrays:
+        """Return the columns of the result, as in `__call__`."""
         # Queries on devices have fewer options.
         options = {k: v for k, v in self.options.items() if v is not None}
         if self.query == "closest_hit":
-            origins, directions, low, high = queries
-            hits = tree.closest_hit(origins, directions, low, high, **options)
+            hits = tree.closest_hit(*arguments, **options)
             return hits.t, hits.prim_id, hits.u, hits.v, hits.front
-        points, limits = queries
+        points, limits = arguments
         rule = {"method": options.pop("method", "parity")}
         near = tree.closest_point(points, limits, **options)
-        if self.query != "signed_distance":
-            return near.distance, near.prim_id, near.u, near.v, near.position
-        inside = tree.contains(points, **options, **rule if rule["method"] != "parity" else {})
         distance = np.asarray(near.distance)
-        negative = inside & (distance > 0.0) & (distance < np.inf)
-        return np.where(negative, -distance, distance), near.prim_id, near.u, near.v, near.position
+        if self.query == "signed_distance":
+            inside = tree.contains(points, **options, **rule if rule["method"] != "parity" else {})
+            negative = inside & (distance > 0.0) & (distance < np.inf)
+            distance = np.where(negative, -distance, distance)
+        return distance, near.prim_id, near.u, near.v, near.position
 
     def types(self) -> list[tuple[int, type]]:
-        """Return for each array of the result the size of a row, 0 for a number, and the type."""
+        """Return (numbers of a row, type) of each array of the result; 0 for single numbers."""
         last = (3, np.int64) if self.moving else (9, np.float64)
         fifth = (0, np.bool_) if self.query == "closest_hit" else (3, np.float64)
         return [(0, np.float64), (0, np.int32), (0, np.float64), (0, np.float64), fifth, last]
@@ -122,26 +122,25 @@ class WindingSearch:
         return (_spread(found, shape, np.float64),)
 
     def types(self) -> list[tuple[int, type]]:
-        """Return the size of a row of the result, 0 for a number, and its type."""
+        """Return what `TreeSearch.types` does."""
         return [(0, np.float64)]
 
 
 def check_same(vertices: NDArray[Any], points: NDArray[Any]) -> None:
-    """Raise a ValueError if vertices are not those of the tree, `points`."""
-    same = vertices == points
-    if not (same.all() or (same | (np.isnan(vertices) & np.isnan(points))).all()):
+    """Raise a ValueError if vertices differ from those of the tree, `points`; NaN equals NaN."""
+    if not np.array_equal(np.broadcast_to(points, vertices.shape), vertices, equal_nan=True):
         hint = "call tree.refit with them first"
         raise ValueError(f"vertices must have the values of the tree's: {hint}")
 
 
 def boundary_edges(tree: BVH, mask: int | None) -> NDArray[np.float64]:
-    """Return the directed edges of a surface's boundary, (n, 2, 3)."""
-    return edges_of(boundary_for(tree, int(one_mask(mask))))
+    """Return the ends of the directed open edges of the faces that a mask selects, (n, 2, 3)."""
+    return edges_of(boundary_for(tree, one_mask(mask)))
 
 
 def boundary_ids(tree: BVH, mask: int | None) -> NDArray[np.int64]:
-    """Return the same by the ids of vertices, (n, 2), where no two vertices are the same."""
-    return free_edges_for(tree, int(one_mask(mask)))
+    """Return such edges by indices of vertices, (n, 2): equal ones with other indices differ."""
+    return free_edges_for(tree, one_mask(mask))
 
 
 def checked_tree(query: str, tree: Any) -> BVH:
@@ -174,7 +173,7 @@ def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _spread(value: Any, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
-    """Return numbers, or rows, with a leading shape: a copy if they must be broadcast to it."""
+    """Return numbers, or rows, with a leading `shape`: a copy if they must be broadcast to it."""
     array: NDArray[Any] = np.asarray(value, dtype)
     full = shape + array.shape[len(shape) :]
     return array if array.shape == full else np.array(np.broadcast_to(array, full))

@@ -54,11 +54,11 @@ LIBRARY = formulas.ArrayLibrary(torch, Tensor.detach, bounded, torch.is_grad_ena
 
 
 class Searching(torch.autograd.Function):
-    """Results of a search, without derivatives: apply(search, vertices, *queries)."""
+    """Results of a search, without derivatives: apply(search, vertices or None, *arguments)."""
 
     @staticmethod
     def forward(search, *tensors):
-        """Search, once for a whole batch."""
+        """Return the results of a search; TypeError for tensors without data."""
         try:
             arrays = [None if x is None else x.detach().numpy() for x in tensors]
         except RuntimeError as error:
@@ -89,7 +89,7 @@ class Searching(torch.autograd.Function):
 class Differentiable(torch.autograd.Function):
     """Results with derivatives: apply(rule, *moving, t or distance, u, v, position, hit).
 
-    `moving` are the origins and directions, or the points; and the corners.
+    See `DifferentiableQueries.differentiable`.
     """
 
     generate_vmap_rule = True
@@ -192,7 +192,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return Searching.apply(search, *(None if x is None else x.detach() for x in arguments))
 
     def constant(self, find):
-        """Return what a function finds."""
+        """Return the result of `find`."""
         return torch.from_numpy(find())
 
     def summable(self, rows):

@@ -81,11 +81,7 @@ def end_of(entries: list[ArrayEntry]) -> int:
 
 
 def packed_header(fields: bytes, entries: list[ArrayEntry], digests: tuple[bytes, ...]) -> bytes:
-    """Return the HEADER_SIZE bytes of a header.
-
-    `fields` are its bytes before the table of arrays, `entries` and `digests` the rows of the
-    table; zeros and the checksum follow.
-    """
+    """Return a header: `fields`, the bytes before the table of arrays; the table; the checksum."""
     parts = [fields]
     for entry, digest in zip(entries, digests, strict=True):
         name, dtype, *numbers = entry
@@ -98,11 +94,8 @@ NOT_SAVED = "is not a saved tree or scene; bvh.BVH.from_file and bvh.load_scene 
 
 
 def check_header(data: bytes, magic: bytes, newest: int) -> None:
-    """Check that `data` begins with an undamaged header of a version from 1 to `newest`.
-
-    `magic` identifies the kind of file. Errors here and below have no subject: callers add the
-    name of the file.
-    """
+    """Check that `data` begins with an undamaged header of a kind, of a version up to `newest`."""
+    # Here and below, errors have no subject: callers add the name of the file.
     if not data.startswith(magic):
         raise ValueError(NOT_SAVED)
     if len(data) < HEADER_SIZE:
@@ -153,10 +146,7 @@ def read_arrays(
     content: NDArray[np.uint8], entries: list[ArrayEntry], digests: tuple[bytes, ...] | None,
     threads: int,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return the arrays in the bytes of a file, as views, by their names.
-
-    If `digests` are given, the bytes of each array must have its digest.
-    """
+    """Return the arrays in the bytes of a file by name, as views; with digests, checked by them."""
     arrays = {}
     for k, entry in enumerate(entries):
         end = entry.offset + entry.size
@@ -178,10 +168,7 @@ def file_pieces(
     entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[tuple[bytes, ...]], bytes],
     threads: int,
 ) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
-    """Yield the bytes of a file: its header, which `packed` makes of the digests, and the arrays.
-
-    `arrays` has those of `entries` by their names, and may have others.
-    """
+    """Yield the bytes of a file: its header, which `packed` makes of digests; arrays by name."""
     stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
     header = packed(tuple(digest_of(array, threads) for array in stored))
     yield np.frombuffer(header, np.uint8)

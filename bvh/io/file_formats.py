@@ -154,10 +154,7 @@ def packed(header: TreeHeader) -> bytes:
 
 
 def unpacked(data: bytes, size: int) -> TreeHeader:
-    """Return the header in `data`, the first bytes of a tree's file of `size` bytes.
-
-    Raises for a header that is not valid, or belongs to a file of another size.
-    """
+    """Return the checked header in `data`, the first bytes of a tree's file of `size` bytes."""
     container.check_header(data, MAGIC, VERSION)
     fields = _TREE_FIELDS.unpack_from(data)
     # Vertices (or shapes), primitives, nodes and rows of ids are counted.
@@ -278,10 +275,7 @@ def packed_scene(header: SceneHeader) -> bytes:
 
 
 def unpacked_scene(data: bytes, size: int) -> SceneHeader:
-    """Return the header in `data`, the first bytes of a scene's file of `size` bytes.
-
-    Raises for a header that is not valid, or belongs to a file of another size.
-    """
+    """Return the checked header in `data`, the first bytes of a scene's file of `size` bytes."""
     container.check_header(data, SCENE_MAGIC, SCENE_VERSION)
     _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
     _refuse_older(version, SCENE_VERSION, "scene")

@@ -45,7 +45,7 @@ class Material:
     linear: bool = False
 
     def light_of(self, colours: NDArray[np.uint8]) -> Floats:
-        """Return the linear values, from 0 to 1, of some of the colours of vertices or faces."""
+        """Return the linear values, from 0 to 1, of bytes of `vertex_colors` or `face_colors`."""
         return colours / 255.0 if self.linear else OF_BYTES[colours]
 
     def __repr__(self) -> str:
@@ -175,10 +175,7 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
 
 
 def _factor(value: ArrayLike) -> NDArray[np.float64]:
-    """Return bytes of red, green, blue, and perhaps opacity, as 3 numbers from 0 to 1.
-
-    Anything else, such as None, is white.
-    """
+    """Return bytes of red, green and blue as numbers from 0 to 1; anything else is white."""
     if np.shape(value) not in ((3,), (4,)):
         return np.ones(3)
     return np.asarray(value, np.float64)[:3] / 255.0

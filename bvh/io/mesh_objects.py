@@ -108,10 +108,7 @@ def _checked(
 
 
 def _of_pyvista(mesh: Any) -> Polygons:
-    """Return the polygons of a data set of PyVista, with the ids of their cells.
-
-    Of a `MultiBlock` these are the cells of all blocks in turn.
-    """
+    """Return the polygons of a data set of PyVista, or of all its blocks, with their cells' ids."""
     _check_cells(mesh)
     if hasattr(mesh, "n_blocks"):
         mesh = mesh.combine()
@@ -272,10 +269,7 @@ def _outside(
 
 
 def _keys(rows: Ints) -> Ints:
-    """Return a row of WIDEST for each facet: its vertices in ascending order, each once, after -1.
-
-    Facets are equal if their keys are.
-    """
+    """Return a key (WIDEST,) for each facet: its vertices in order, each once, after -1."""
     keys = np.full((len(rows), WIDEST), -1, np.int64)
     keys[:, : rows.shape[1]] = np.sort(rows, axis=1)
     # Two corners of a hexahedron may be the same vertex, so that a facet is a triangle.

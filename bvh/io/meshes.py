@@ -138,10 +138,7 @@ def face_groups(groups: ArrayLike, count: int) -> NDArray[np.uint32]:
 
 
 def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike | None:
-    """Return the group bits of triangles, from those of the source's faces that they are parts of.
-
-    One number, or None, is returned unchanged.
-    """
+    """Return the group bits of triangles from those of the source's faces; None or one stays."""
     if groups is None or surface.face_ids is None:
         return groups
     bits = bit_masks("groups", groups)

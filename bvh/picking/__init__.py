@@ -4,7 +4,6 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `options.py` | Options of picks and selections |
 | `outlines.py` | Closed outlines in a picture, and tests of which projected triangles touch them or are inside |
 | `projected.py` | Triangles in the picture of a camera: projected, clipped, and the nearest to a cursor |
 | `silhouettes.py` | The edges of images of spheres and capsules: the points of them nearest to a cursor |

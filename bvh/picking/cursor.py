@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from bvh.camera.camera import Camera, check_camera
-from bvh.picking.options import PickOptions
 from bvh.picking.placed_trees import (
     Floats,
     Ids,
     Ints,
     PickableScene,
+    PickOptions,
     PlacedTrees,
     VisitedTrees,
     leaves_of,
@@ -32,7 +32,8 @@ CONTACT = 2.0**-20
 
 PLAIN = PickOptions()
 
-# A hit, its distance from the cursor in pixels, and its position; None on the cursor's ray.
+# A hit, its distance from the cursor in pixels, and its position, which is None for hits of the
+# cursor's own ray.
 Candidate = tuple[Hit, float, Floats | None]
 
 
@@ -65,7 +66,7 @@ def pick(
 
 
 def in_pixels(radius: float) -> float:
-    """Return a checked radius."""
+    """Return the argument `radius`, in pixels, as a float, checked."""
     if reals("radius", radius).shape != () or not 0.0 <= radius < math.inf:
         raise ValueError(f"radius must be a finite number of at least 0, got {radius}")
     return float(radius)
@@ -74,7 +75,11 @@ def in_pixels(radius: float) -> float:
 def _pick_near(
     placed: PlacedTrees, camera: Camera, x: float, y: float, radius: float, options: PickOptions
 ) -> Pick | None:
-    """Return the nearest hit within a radius, checked and above 0."""
+    """Return the nearest hit within a radius, above 0, of a cursor; None without one.
+
+    Candidates are what the ray of the cursor hits, and of each other instance the visible point
+    nearest to the cursor in the picture.
+    """
     if isinstance(placed.source, BVH):
         placed.source._must_hold("a pick with a radius", Triangles, *KINDS)
     x, y, reach = float(x), float(y), float(radius)
@@ -83,23 +88,23 @@ def _pick_near(
     if not (math.isfinite(x) and math.isfinite(y)):
         return None
     planes = camera.frustum(x - reach, y - reach, x + reach, y + reach)
-    found: list[Candidate] = [(hit, 0.0, None) for hit in rows_of(hits, 1)]
-    if found:
-        # Faces behind the nearest hit are excluded. Depth grows along its gradient, which slanting
-        # parallel rays do not follow.
-        t, along = found[0][0][0], camera.gradients[2]
+    candidates: list[Candidate] = [(hit, 0.0, None) for hit in rows_of(hits, 1)]
+    if candidates:
+        # Exclude faces behind the nearest hit, by a plane of equal depth. Depth grows along its
+        # gradient, which slanting parallel rays do not follow.
+        t, along = candidates[0][0][0], camera.gradients[2]
         plane = np.append(-along, t + CONTACT * abs(t) + float(along @ camera.eye))
         planes = np.vstack([planes, plane])
     visited = VisitedTrees(placed, camera, options)
     rows, _ = visited.near(planes)
-    # Instances that the cursor's ray hits need no other candidate.
+    # Instances that the cursor's ray hits have no other candidate.
     rows = rows[~np.isin(placed.instance_id[rows], placed.instance_id[leaves_of(hits)])]
     if len(rows):
-        found += _nearby(visited, planes, rows.tolist(), x, y, reach)
-    if not found:
+        candidates += _nearby(visited, planes, rows.tolist(), x, y, reach)
+    if not candidates:
         return None
-    # By t, leaf and prim_id.
-    hit, distance, point = min(found, key=lambda one: (one[0][0], one[0][5], one[0][1]))
+    # The nearest by t, leaf and prim_id.
+    hit, distance, point = min(candidates, key=lambda c: (c[0][0], c[0][5], c[0][1]))
     # A tree alone has no leaves.
     if placed.table is None:
         hit = (*hit[:5], -1)
@@ -107,7 +112,7 @@ def _pick_near(
 
 
 def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
-    """Return hits of a ray as tuples: all of them, or the first `most`."""
+    """Return the hits of one ray as tuples `Hit`, nearest first: all, or the first `most`."""
     columns = hits.t, hits.prim_id, hits.u, hits.v, hits.front, leaves_of(hits)
     return list(zip(*(column[:most].tolist() for column in columns), strict=True))
 
@@ -115,7 +120,10 @@ def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
 def _nearby(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float, reach: float
 ) -> list[Candidate]:
-    """Return the nearest visible point, within `reach` of a cursor, of each instance in `rows`."""
+    """Return the nearest visible point, within `reach` of a cursor, of each instance of `rows`.
+
+    `rows` are leaves, and `planes` a frustum around the points in reach.
+    """
     camera, placed = visited.camera, visited.placed
     triangles, prims, leaves = _faces_near(visited, planes, rows, x, y)
     near = nearest_on_triangles(camera, triangles, x, y)
@@ -126,30 +134,37 @@ def _nearby(
     seen |= (hit_leaves == leaves[close]) & (hit_prims == prims[close])
     close, depth = close[seen], depth[seen]
     instances = placed.instance_id[leaves[close]]
+    # The first of each instance by distance in pixels, depth, leaf and prim_id.
     order = np.lexsort((prims[close], leaves[close], depth, near.distance[close], instances))
     _, first = np.unique(instances[order], return_index=True)
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for k in order[first].tolist():
-        at, row = int(close[k]), int(leaves[close[k]])
-        weights = near.weights[at]
-        flat = isinstance(visited.leaf(row)[0].tree.arrays.primitives, Triangles)
-        u, v = weights[1:].tolist() if flat else (math.nan, math.nan)
-        hit = float(depth[k]), int(prims[at]), u, v, False, row
-        found.append((hit, float(near.distance[at]), weights @ triangles[at]))
-    return found
+        i, row = int(close[k]), int(leaves[close[k]])
+        weights = near.weights[i]
+        is_face = isinstance(visited.leaf(row)[0].tree.arrays.primitives, Triangles)
+        u, v = weights[1:].tolist() if is_face else (math.nan, math.nan)
+        hit = float(depth[k]), int(prims[i]), u, v, False, row
+        candidates.append((hit, float(near.distance[i]), weights @ triangles[i]))
+    return candidates
 
 
 def _faces_near(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float
 ) -> tuple[Floats, Ids, Ints]:
-    """Return triangles that may be near a cursor; of round shapes, their nearest visible points."""
-    rounded = [isinstance(visited.leaf(row)[0].tree.arrays.primitives, HOLLOW) for row in rows]
-    flat = [row for row, hollow in zip(rows, rounded, strict=True) if not hollow]
-    found = [visited.faces_in(planes, flat)] if flat else []
-    for row in (row for row, hollow in zip(rows, rounded, strict=True) if hollow):
+    """Return triangles (n, 3, 3) of leaves that may be near a cursor, their primitives and leaves.
+
+    Of spheres and capsules they hold the visible points that are nearest to the cursor.
+    """
+    flat, found = [], []
+    for row in rows:
         faces, matrix = visited.leaf(row)
+        if not isinstance(faces.tree.arrays.primitives, HOLLOW):
+            flat.append(row)
+            continue
         rounds, ids = faces.round_ones(matrix, planes)
         triangles, owners = nearest_outlines(visited.camera, rounds, x, y)
         found.append((triangles, ids[owners], np.full(len(owners), row)))
+    if flat:
+        found.append(visited.faces_in(planes, flat))
     triangles, prims, leaves = (np.concatenate(some) for some in zip(*found, strict=True))
     return triangles, prims, leaves

@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking import region as regions
-from bvh.picking.options import PickOptions, RegionMode, Selected
 from bvh.picking.outlines import BORDER
 from bvh.picking.placed_trees import (
     Flags,
     Floats,
     Ints,
+    PickOptions,
     PlacedTrees,
     TreeFaces,
     VisitedTrees,
@@ -31,29 +31,30 @@ from bvh.picking.region import Region, SelectedPart
 from bvh.picking.results import Selection
 from bvh.picking.rounds import RoundRegion
 from bvh.queries.hierarchy import BVH
+from bvh.queries.tree_queries import RegionMode, Selected
 from bvh.tree.primitives import THIN, Triangles
 from bvh.tree.shapes import HOLLOW
 
-# Rays at a time.
+# Rays that are cast at a time.
 BATCH = 2**19
-# Corners are looked at from this far inside, in shares of the distance to the opposite edge.
+# Rays at corners of a face meet it this far inside, relative to the distance of the opposite edge.
 INSET = 2.0**-10
-# Depth tolerance of occlusion, relative: a vertex's pixel is rounded.
+# A vertex is hidden by what is nearer by more than this share of its depth: its pixel is rounded.
 CONTACT = 2.0**-32
 
 
 def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOptions) -> Selection:
-    """Return the selection of a region of the picture, after checking the options."""
+    """Return the selection by a region of the picture; check the options."""
     options = options.for_selection()
     visited, what = SelectedTrees(placed, camera, options), options.what
     parts: dict[int, SelectedPart] = {}
     near, within = visited.near(region.planes)
-    for row, full in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
+    for row, is_inside in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
         leaf, matrix = visited.leaf(row)
         is_round = isinstance(leaf.tree.arrays.primitives, HOLLOW) and what != "vertices"
-        if not full and is_round:
+        if not is_inside and is_round:
             part = visited.round_part(region, leaf, matrix)
-        elif not full:
+        elif not is_inside:
             part = regions.select_part(camera, region, leaf, matrix, options)
         elif what == "vertices":
             part = SelectedPart(leaf.vertices(), False)
@@ -99,22 +100,22 @@ def select_in_tree(
 
 
 class SelectedTrees(VisitedTrees):
-    """Placed trees that a region selects, and what of them the camera sees."""
+    """Placed trees, with the parts of them that a region selects and those that a camera sees."""
 
-    _solids: RoundRegion | None = None
+    _round_region: RoundRegion | None = None  # the region for spheres and capsules, created once
 
     def round_part(self, region: Region, leaf: TreeFaces, matrix: Floats) -> SelectedPart:
         """Return the part of a tree over spheres or capsules that a region selects."""
         options, threads = self.options, self.options.threads or 1
-        if self._solids is None:
-            self._solids = RoundRegion(self.camera, region, options.want_inside, threads)
+        if self._round_region is None:
+            self._round_region = RoundRegion(self.camera, region, options.want_inside, threads)
         rounds, ids = leaf.round_ones(matrix, region.planes)
         finite = np.isfinite(rounds).all(axis=1)
         rounds, ids = rounds[finite], ids[finite]
         solid = rounds[:, 6] > 0.0
         found = np.zeros(len(ids), np.bool_)
-        found[solid] = self._solids.select(rounds[solid])
-        # Those without a radius are points and segments.
+        found[solid] = self._round_region.select(rounds[solid])
+        # Those of radius 0 are points and segments, tested as triangles with two equal corners.
         thin = np.flatnonzero(~solid)
         if len(thin):
             faces = np.arange(2 * len(thin), dtype=np.int32).reshape(-1, 2)[:, [0, 1, 1]]
@@ -125,23 +126,27 @@ class SelectedTrees(VisitedTrees):
         return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))
 
     def instances(self, parts: dict[int, SelectedPart]) -> NDArray[np.int32]:
-        """Return the first leaf of each instance that is selected in part, or fully if required."""
+        """Return the first leaf of each selected instance; `parts` are selected parts by leaf.
+
+        One part selects its instance; where instances must be inside, all of its leaves must be
+        selected as a whole, but for empty and hidden ones.
+        """
         owners = self.placed.instance_id
-        chosen = np.unique(owners[np.array(list(parts), np.int64)])
+        selected = np.unique(owners[np.array(list(parts), np.int64)])
         if self.options.want_inside:
-            partly = self.shown.copy()
-            partly[[row for row, part in parts.items() if part.all]] = False
-            # Empty leaves do not keep an instance from being inside.
+            outside = self.shown.copy()
+            outside[[row for row, part in parts.items() if part.all]] = False
             trees = self.placed.trees
-            full = np.array([not np.isnan(tree.bounds).any() for tree in trees], np.bool_)
-            partly &= full[self.placed.tree_of]
-            chosen = chosen[~np.isin(chosen, owners[partly])]
-        return np.searchsorted(owners, chosen).astype(np.int32)
+            has_bounds = np.array([not np.isnan(tree.bounds).any() for tree in trees], np.bool_)
+            outside &= has_bounds[self.placed.tree_of]
+            selected = selected[~np.isin(selected, owners[outside])]
+        # Rows are in the order of instances.
+        return np.searchsorted(owners, selected).astype(np.int32)
 
     def visible_faces(
         self, region: Region, parts: dict[int, SelectedPart]
     ) -> dict[int, SelectedPart]:
-        """Return the faces of a selection that the camera sees."""
+        """Return the parts of a selection, by leaf, with only the faces that the camera sees."""
         seen = self._faces_at_pixels(region)
         # Codes ascend, so those of a leaf are consecutive.
         leaves = np.array(list(parts), np.int64)
@@ -149,21 +154,25 @@ class SelectedTrees(VisitedTrees):
         ends = seen.searchsorted(_codes(leaves + 1, 0)).tolist()
         spans = zip(parts.items(), map(slice, begins, ends), strict=True)
         found = {row: np.isin(_codes(row, one.ids), seen[span]) for (row, one), span in spans}
-        # Faces that no ray through a pixel meets get rays of their own.
-        waiting = [row for row, flags in found.items() if not flags.all()]
-        batch = np.cumsum([len(parts[row].ids) for row in waiting], dtype=np.int64) // BATCH
-        for rows in np.split(waiting, np.flatnonzero(np.diff(batch)) + 1) if waiting else ():
+        # Faces that no ray through a pixel meets get rays of their own, some BATCH faces at a time.
+        left = [row for row, flags in found.items() if not flags.all()]
+        batch = np.cumsum([len(parts[row].ids) for row in left], dtype=np.int64) // BATCH
+        for rows in np.split(left, np.flatnonzero(np.diff(batch)) + 1) if left else ():
             self._look_closely(region, parts, found, rows.tolist())
         return {row: part._replace(ids=part.ids[found[row]])
                 for row, part in parts.items() if found[row].any()}  # fmt: skip
 
     def _faces_at_pixels(self, region: Region) -> NDArray[np.int64]:
-        """Return the codes of the faces that rays through the pixels of a region meet first."""
+        """Return the codes, ascending, of faces that rays through the region's pixels meet first.
+
+        Each device pixel has `samples` x `samples` rays.
+        """
         camera, corners, samples = self.camera, region.outline, self.options.samples
         bounds = zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True)
         scale = samples * camera.pixel_ratio
         axes = []
         for (low, high), size in zip(bounds, (camera.width, camera.height), strict=True):
+            # Sample k is at (k + 0.5) / scale. Limits avoid integers that are too large.
             last = size * samples
             begin = max(0, int(np.ceil(max(low * scale, -1.0) - 0.5)))
             end = min(last, int(np.floor(min(high * scale, last + 1.0) - 0.5)) + 1)
@@ -175,7 +184,7 @@ class SelectedTrees(VisitedTrees):
             x, y = np.meshgrid(across, down[first : first + step])
             points = np.stack([x.ravel(), y.ravel()], axis=1)
             if not region.convex:
-                points = points[_held(region, points)]
+                points = points[_is_in(region, points)]
             found.append(np.unique(self._faces_at(points)))
         return np.unique(np.concatenate(found))
 
@@ -191,9 +200,9 @@ class SelectedTrees(VisitedTrees):
         self, region: Region, parts: dict[int, SelectedPart], found: dict[int, Flags],
         rows: list[int],
     ) -> None:  # fmt: skip
-        """Mark in `found` the faces of leaves `rows` that a ray at them meets first.
+        """Mark in `found` the faces that rays at their middle, or next to a corner, meet first.
 
-        Rays go to the middle of a face, and to a point next to each of its corners.
+        `found` has for each leaf which faces of its part are visible. Leaves are `rows`.
         """
         surfaces = [self._transformed(row, parts[row].ids[~found[row]]) for row in rows]
         triangles, prims, leaves = joined(rows, surfaces)
@@ -203,11 +212,11 @@ class SelectedTrees(VisitedTrees):
         corners = (1.0 - 2.0 * INSET) * np.eye(3) + INSET * (1.0 - np.eye(3))
         for weights in (third, *corners):
             left = np.flatnonzero(~seen)
-            at, depth = self._in_picture(np.einsum("k,nkj->nj", weights, triangles[left]))
-            in_range = (depth >= self.camera.near) & (depth <= self.camera.far)
-            in_range[in_range] = _held(region, at[in_range])
-            left, at = left[in_range], at[in_range]
-            seen[left] = self._faces_at(at) == codes[left]
+            pixels, depth = self._in_picture(np.einsum("k,nkj->nj", weights, triangles[left]))
+            visible = (depth >= self.camera.near) & (depth <= self.camera.far)
+            visible[visible] = _is_in(region, pixels[visible])
+            left, pixels = left[visible], pixels[visible]
+            seen[left] = self._faces_at(pixels) == codes[left]
         ends = np.cumsum([len(surface.faces) for surface in surfaces])[:-1]
         for row, prims_of_row, seen_of_row in zip(
             rows, np.split(prims, ends), np.split(seen, ends), strict=True
@@ -215,20 +224,23 @@ class SelectedTrees(VisitedTrees):
             found[row] |= np.isin(parts[row].ids, prims_of_row[seen_of_row])
 
     def _in_picture(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the positions (n, 2) and depths of `Camera.project`; NaN depths if outside."""
+        """Return positions (n, 2) and depths (n,) of points; depths are NaN outside the picture."""
         x, y, depth = self.camera.project(points)
-        at = np.stack([x, y], axis=1)
+        pixels = np.stack([x, y], axis=1)
         size = np.array([self.camera.width, self.camera.height]) / self.camera.pixel_ratio
-        return at, np.where(((at >= 0.0) & (at <= size)).all(axis=1), depth, np.nan)
+        return pixels, np.where(((pixels >= 0.0) & (pixels <= size)).all(axis=1), depth, np.nan)
 
     def visible_vertices(self, row: int, part: SelectedPart) -> SelectedPart:
-        """Return the vertices of a leaf that no face hides; faces with a corner there do not."""
+        """Return the part of a leaf with only the vertices that no face hides (see `_is_seen`)."""
         leaf, matrix = self.leaf(row)
         seen = self._is_seen(moved(leaf.tree.vertices[part.ids], matrix))
         return part._replace(ids=part.ids[seen])
 
     def visible_thin(self, row: int, part: SelectedPart) -> SelectedPart:
-        """Return the points, or segments with an end or middle, that no face hides."""
+        """Return the part of a leaf with only the points, or segments, that no face hides.
+
+        Of a segment, an end or the middle must be visible.
+        """
         leaf, matrix = self.leaf(row)
         start, end = (
             moved(leaf.tree.vertices[leaf.tree.faces[part.ids, k]], matrix) for k in (0, 1)
@@ -237,14 +249,17 @@ class SelectedTrees(VisitedTrees):
         return part._replace(ids=part.ids[seen])
 
     def _is_seen(self, points: Floats) -> NDArray[np.bool_]:
-        """Return whether no face hides a point; faces with a corner there do not."""
-        at, depth = self._in_picture(points)
-        hits = np.flatnonzero(~np.isnan(depth))
+        """Return which points (n, 3) are in the picture and hidden by no face.
+
+        A face with a corner at the point does not hide it.
+        """
+        pixels, depth = self._in_picture(points)
+        in_picture = np.flatnonzero(~np.isnan(depth))
         seen = np.zeros(len(points), np.bool_)
-        for first in range(0, len(hits), BATCH):
-            some = hits[first : first + BATCH]
-            reach = np.minimum(depth[some] - CONTACT * np.abs(depth[some]), self.camera.far)
-            _, leaves, prims = self.cast(at[some], reach)
+        for first in range(0, len(in_picture), BATCH):
+            some = in_picture[first : first + BATCH]
+            t_max = np.minimum(depth[some] - CONTACT * np.abs(depth[some]), self.camera.far)
+            _, leaves, prims = self.cast(pixels[some], t_max)
             seen[some] = prims < 0
             blocked = np.flatnonzero(prims >= 0)
             corners = self._corners(leaves[blocked], prims[blocked])
@@ -288,7 +303,10 @@ class SelectedTrees(VisitedTrees):
 
 
 def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
-    """Return two triangles in each solid: of points at its edge, across the view, at both ends."""
+    """Return two triangles inside each sphere or capsule, with corners at the edge of its image.
+
+    Rows (n, 7) have both ends of an axis and a radius. The corners are at both ends of the axis.
+    """
     ends, extremes = (rounds[:, :3], rounds[:, 3:6]), []
     for end in ends:
         view = (
@@ -311,7 +329,7 @@ def _codes(leaf: ArrayLike, prim: ArrayLike) -> NDArray[np.int64]:
     return (np.asarray(leaf, np.int64) << 32) | np.asarray(prim, np.int64)
 
 
-def _held(region: Region, points: Floats) -> Flags:
+def _is_in(region: Region, points: Floats) -> Flags:
     """Return which points (n, 2) of the picture are in a region or on its border."""
     corners = np.column_stack([points, np.ones(len(points))])
     return np.asarray(regions.locate_points(region, corners) >= BORDER)

@@ -48,7 +48,8 @@ def outline_point(outline, i):
 
 @kernel
 def turn(p, q, r):
-    """Return the sign of det[p, q, r]: 1 if three points in front of the eye turn left."""
+    """Return the sign of det[p, q, r] of homogeneous points: 1 for a left turn, 0 on one line."""
+    # With all weights 1, in front of the eye, this is the orientation of points of the picture.
     stay_outlined()
     if p[2] == 1.0 and q[2] == 1.0 and r[2] == 1.0:
         return orient2d(p, q, r)
@@ -67,7 +68,7 @@ def turn(p, q, r):
 
 @inlined
 def _flat_turn(p, q, i):
-    """Return the sign of p[i] q[2] - q[i] p[2]: the order of two points along an axis."""
+    """Return the sign of p[i] q[2] - q[i] p[2]: the order of two points along axis i, 0 or 1."""
     if p[2] == 1.0 and q[2] == 1.0:
         return (1 if p[i] > q[i] else 0) - (1 if p[i] < q[i] else 0)
     return turn(p, q, (0.0, -1.0, 0.0) if i == 0 else (1.0, 0.0, 0.0))
@@ -75,7 +76,9 @@ def _flat_turn(p, q, i):
 
 @kernel
 def locate(outline, v):
-    """Classify a point in front of the eye: OUTSIDE, INTERIOR, or on the BORDER."""
+    """Return where a point in front of the eye is: OUTSIDE, INTERIOR, or on the BORDER."""
+    # A ray along +x from v crosses the edges that span its height and pass it on that side. The
+    # signs `before` and `above` are those of the heights of p and q over that of v.
     stay_outlined()
     odd = False
     p = outline_point(outline, len(outline) - 1)
@@ -98,7 +101,7 @@ def locate(outline, v):
 
 @kernel
 def _in_plane(p, q, a, b):
-    """Return whether the segment p, q intersects the image of a, b, all on one line."""
+    """Return whether the segment p, q meets the image of the edge a, b, all on one line."""
     # Two intervals of a line intersect where one contains an end of the other. Only p and q are
     # known to be in front of the eye.
     stay_outlined()
@@ -117,7 +120,7 @@ def _in_plane(p, q, a, b):
 
 @kernel
 def _holds_point(p, a, b):
-    """Return whether a point is in the image of an edge in one plane with it."""
+    """Return whether a point p is in the image of the edge a, b, all on one line."""
     for axis in range(2):
         m = _flat_turn(a, b, axis)
         if m != 0:
@@ -129,13 +132,16 @@ def _holds_point(p, a, b):
 
 @inlined
 def _between(p, q, v, m, axis):
-    """Return whether v is in the cone over p and q, for their sign m."""
+    """Return whether v is in the cone over p and q, whose order along `axis` is m, not 0."""
     return _flat_turn(v, q, axis) * m >= 0 and _flat_turn(p, v, axis) * m >= 0
 
 
 @inlined
 def _crosses(p, q, a, b, sa, sb, sp, sq):
-    """Return whether segment p, q meets the image of edge a, b, by A, B, P, Q of the module."""
+    """Return whether the segment p, q meets the image of the edge a, b.
+
+    The last four arguments are A, B, P and Q of the module's docstring.
+    """
     if sp == 0 and sq == 0:
         return sa == 0 and sb == 0 and _in_plane(p, q, a, b)
     if sa >= 0 and sb <= 0 and sq >= 0 and sp <= 0:
@@ -151,14 +157,14 @@ def _all_flat(a, b, c):
 
 @inlined
 def _box(a, b, c):
-    """Return the bounds of a triangle in front of the eye."""
+    """Return the bounds (x0, y0, x1, y1) of a triangle in front of the eye."""
     low = min(a[0], min(b[0], c[0])), min(a[1], min(b[1], c[1]))
     return low + (max(a[0], max(b[0], c[0])), max(a[1], max(b[1], c[1])))
 
 
 @inlined
 def _beside(p, q, box):
-    """Return whether a segment is entirely on one side of a box."""
+    """Return whether both ends of a segment are beyond one side of a box (x0, y0, x1, y1)."""
     x0, y0, x1, y1 = box
     return (
         (p[0] < x0 and q[0] < x0) or (p[0] > x1 and q[0] > x1)
@@ -168,7 +174,7 @@ def _beside(p, q, box):
 
 @kernel
 def _segment_meets(p, q, a, b, c, sign):
-    """Return whether the segment p, q intersects the image of a triangle; `sign` is its turn."""
+    """Return whether the segment p, q meets the image of a triangle, whose turn is `sign`."""
     # Reject triangles strictly on one side of the line.
     stay_outlined()
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
@@ -191,7 +197,7 @@ def _segment_meets(p, q, a, b, c, sign):
 
 @kernel
 def _outline_meets(outline, a, b, c):
-    """Return whether the image of a triangle intersects the outline; its box rejects segments."""
+    """Return whether the image of a triangle a, b, c meets the outline."""
     stay_outlined()
     flat, box = _all_flat(a, b, c), _box(a, b, c)
     sign = turn(a, b, c)
@@ -206,7 +212,10 @@ def _outline_meets(outline, a, b, c):
 
 @kernel
 def _enters(p, q, a, b, c, sign):
-    """Return whether the segment p, q intersects the interior of a triangle in the picture."""
+    """Return whether the segment p, q meets the interior of a triangle, whose turn is `sign`.
+
+    All points are in front of the eye.
+    """
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa >= 0 and sb >= 0 and sc >= 0) or (sa <= 0 and sb <= 0 and sc <= 0):
         return False
@@ -219,8 +228,10 @@ def _enters(p, q, a, b, c, sign):
 
 @kernel
 def _outline_spares(outline, deep, a, b, c):
-    """Return MEET if a triangle is surely inside, else UNSURE: see `encloses`."""
-    # All corners are in the region; `deep`: one of them is in its interior.
+    """Return MEET if a triangle is certainly inside a region, else UNSURE (see `encloses`).
+
+    All of its corners are in the region; if `deep`, one of them is in the interior.
+    """
     stay_outlined()
     box = _box(a, b, c)
     sign = turn(a, b, c)
@@ -228,17 +239,18 @@ def _outline_spares(outline, deep, a, b, c):
     for i in range(len(outline)):
         q = outline_point(outline, i)
         if not _beside(p, q, box):
-            # Both sides may be in the region, where the outline runs along itself.
+            # Both sides of a segment are in the region where the outline runs along itself.
             if sign == 0 or _enters(p, q, a, b, c, sign):
                 return UNSURE
         p = q
-    # No outline in the interior: all of it lies where any point off the border does.
+    # No segment meets its interior, so all of it is where a corner off the border is.
     return MEET if deep else UNSURE
 
 
 @inlined
 def _box_of(outline):
-    """Return the box around an outline; methods of its arrays take a second to compile."""
+    """Return the bounds (x0, y0, x1, y1) of an outline."""
+    # Not by methods of arrays, which take a second to compile.
     low_x, low_y, high_x, high_y = inf, inf, -inf, -inf
     for i in range(len(outline)):
         x, y = outline[i, 0], outline[i, 1]
@@ -249,8 +261,11 @@ def _box_of(outline):
 
 @entry
 def judge_triangles(outline, convex, want_inside, points, locations, faces, first, last, verdicts):
-    """Decide whether triangles first..last-1 touch, or lie inside, an outline's region."""
-    # `points` are homogeneous, `locations` those of `judge_points`; NaN corners touch nothing.
+    """Write MEET, APART or UNSURE for triangles first..last-1 and the region of an outline.
+
+    MEET: they touch the region; if `want_inside`, they are inside. `points` are homogeneous,
+    `locations` those of `judge_points`. Triangles with a NaN corner are APART.
+    """
     low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
         fa, fb, fc = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
@@ -278,7 +293,7 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
 
 @entry
 def judge_points(outline, points, first, last, locations):
-    """Classify points first..last-1; those behind the eye are OUTSIDE."""
+    """Write OUTSIDE, BORDER or INTERIOR for points first..last-1; OUTSIDE behind the eye."""
     low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
         v = vector(points, i)
@@ -290,9 +305,11 @@ def judge_points(outline, points, first, last, locations):
 
 
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
-    """Return whether all of a triangle is in the region of an outline, in rational numbers."""
-    # For those that are UNSURE: triangles with all corners in the region, and the outline through
-    # them or along them, in lassos that are narrow, touch themselves or run back along themselves.
+    """Return whether all of a triangle is in the region of an outline, in rational numbers.
+
+    It decides UNSURE triangles: all corners are in the region, and the outline runs through them or
+    along them, in lassos that are narrow, touch themselves or run back along themselves.
+    """
     rows, _ = scaled([point[:2] for point in (*outline, *triangle)])
     *around, a, b, c = [(x, y, 1) for x, y in rows]
     edges = [(p, q) for p, q in zip(around, around[1:] + around[:1], strict=True) if p != q]
@@ -318,13 +335,16 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
 
 
 def _apart(edge: Edge, triangle: Sequence[Row]) -> bool:
-    """Return whether an edge is outside the box of a triangle."""
+    """Return whether the boxes of an edge and of a triangle are apart."""
     spans = zip(zip(*edge, strict=True), zip(*triangle, strict=True), strict=True)
     return any(max(ends) < min(corners) or min(ends) > max(corners) for ends, corners in spans)
 
 
 def _middles(edge: Edge, others: Sequence[Edge]) -> list[Row]:
-    """Return a point of each of the parts into which other edges, and their lines, cut an edge."""
+    """Return the middle of each part into which the lines of other edges cut an edge.
+
+    Edges on the line of the edge itself cut it at their ends.
+    """
     from fractions import Fraction
 
     p, q = edge
@@ -342,8 +362,10 @@ def _middles(edge: Edge, others: Sequence[Edge]) -> list[Row]:
 
 
 def is_odd(edges: Sequence[Edge], start: Row, along: Row) -> bool:
-    """Return whether a ray crosses an odd number of edges: the region is then beyond its start."""
-    # The start must not be on an edge that the ray runs along.
+    """Return whether a ray crosses an odd number of edges: its beginning is then in the region.
+
+    `start` is a homogeneous point, not on an edge that the ray runs along, and `along` a direction.
+    """
     odd, ahead = False, cross(start, along)
     for p, q in edges:
         if (dot(ahead, p) > 0) != (dot(ahead, q) > 0):
@@ -354,7 +376,7 @@ def is_odd(edges: Sequence[Edge], start: Row, along: Row) -> bool:
 
 
 def _contains(edges: Sequence[Edge], v: Row) -> bool:
-    """Return whether a point is on the outline, or wound about an odd number of times."""
+    """Return whether a homogeneous point is in the region of an outline, given by its edges."""
     on = any(
         dot(cross(p, q), v) == 0 and times(v[2], min(p, q)) <= v <= times(v[2], max(p, q))
         for p, q in edges

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.io.trimesh_scenes import Attributes
-from bvh.picking.options import PickOptions
 from bvh.picking.projected import OwnedTriangles, surface_of, transformed
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.ray_queries import CasterQueries
 from bvh.queries.query_arguments import one_mask
 from bvh.queries.results import AllHits, Hits
-from bvh.runtime.arguments import ALL_BITS
+from bvh.queries.tree_queries import RegionMode, Selected
+from bvh.runtime.arguments import ALL_BITS, check_option, thread_count, whole_number
 from bvh.tree.face_bits import selected
 from bvh.tree.primitives import Triangles
 from bvh.tree.shapes import HOLLOW, shape_of
@@ -33,9 +33,32 @@ Flags = NDArray[np.bool_]
 
 # In trees of fewer faces all are tested, in larger ones those near the frustum.
 FEW_FACES = 2048
-# How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
-# more than projecting and moving vertices round.
+# How much wider than the region the frustum of candidates is, relative to coordinates: far more
+# than the rounding of projected and moved vertices.
 SLACK = 2.0**-30
+
+
+class PickOptions(NamedTuple):
+    """Options of picks and selections, as in `Scene.pick` and `Scene.pick_rect`."""
+
+    mask: int | None = None
+    threads: int | None = 1
+    what: Selected = "faces"
+    mode: RegionMode = "touching"
+    visible_only: bool = False
+    samples: int = 1
+
+    @property
+    def want_inside(self) -> bool:
+        """Whether all of a face or instance has to be in the region."""
+        return self.mode == "inside"
+
+    def for_selection(self) -> PickOptions:
+        """Return the options, checked, with a number of threads."""
+        check_option("what", self.what, get_args(Selected))
+        check_option("mode", self.mode, get_args(RegionMode))
+        samples = whole_number("samples", self.samples)
+        return self._replace(samples=samples, threads=thread_count(self.threads))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,7 +72,7 @@ class PlacedTree:
 
 
 class LeafTable(Protocol):
-    """The leaves of a scene, as they were when they were flattened."""
+    """The leaves of a scene at one time; `is_current` while none is added or removed."""
 
     def is_current(self) -> bool: ...
     def leaf(self, row: int) -> PlacedTree: ...
@@ -75,11 +98,11 @@ class PlacedTrees:
     source: PickableScene | BVH
     table: LeafTable | None
     trees: Sequence[BVH]
-    tree_of: Ints
-    matrices: Floats
+    tree_of: Ints  # the index in `trees` of each leaf's tree
+    matrices: Floats  # (n, 3, 4)
     masks: NDArray[np.uint32]
     instance_id: Ints
-    boxes: Floats  # (n, 6), in the world
+    boxes: Floats  # (n, 6): of leaves, in the world
 
     @classmethod
     def of(cls, source: PickableScene | BVH) -> PlacedTrees:
@@ -124,16 +147,19 @@ class TreeFaces:
         return marked(self.surface.faces, len(self.surface.points))
 
     def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
-        """Return the triangles that may be in a frustum under `matrix`, and their vertices."""
+        """Return the triangles that may be in a frustum under `matrix` (3, 4), and their vertices.
+
+        Triangles are in the tree's coordinates; vertices are ids.
+        """
         tree = self.tree
         flat = isinstance(tree.arrays.primitives, Triangles)
         ids = self.reaching(matrix, planes) if flat else None
         if ids is None or len(ids) == len(tree):
-            return self._everything()
+            return self.surface, np.arange(len(self.surface.points), dtype=np.int32)
         return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
 
     def reaching(self, matrix: Floats, planes: Floats) -> Ids | None:
-        """Return the primitives that may be in a frustum under `matrix`; None for all."""
+        """Return the primitives that may be in a frustum under `matrix` (3, 4); None for all."""
         tree = self.tree
         if len(tree) <= FEW_FACES:
             return None
@@ -141,7 +167,7 @@ class TreeFaces:
         largest = np.abs(tree.bounds).max(axis=0)
         size = np.abs(matrix[:, :3]) @ largest + np.abs(matrix[:, 3])
         margin = 2.0 * SLACK * (np.abs(normals) @ size + np.abs(offsets))
-        # The planes in the tree's coordinates, moved outward by more than all rounding.
+        # The planes in the tree's coordinates, moved outward by more than all rounding errors.
         shifts = normals @ matrix[:, 3] + offsets + margin
         local = np.column_stack([normals @ matrix[:, :3], shifts])
         if not np.isfinite(local).all():
@@ -149,9 +175,9 @@ class TreeFaces:
         return np.asarray(tree.overlap_frustum(local, mask=self._mask).prim_id, np.int32)
 
     def round_ones(self, matrix: Floats, planes: Floats) -> tuple[Floats, Ids]:
-        """Return the spheres or capsules that may be in a frustum, moved by a map, and their ids.
+        """Return the spheres or capsules that may be in a frustum under `matrix`, and their ids.
 
-        Rows are both ends of an axis, equal in a sphere, and a radius.
+        Rows (n, 7) are both ends of an axis, equal in a sphere, and a radius, in the world.
         """
         some = self.reaching(matrix, planes)
         ids = self.owners if some is None else some
@@ -159,6 +185,7 @@ class TreeFaces:
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
         normals, offsets = planes[:, :3], planes[:, 3]
         with np.errstate(invalid="ignore", over="ignore"):
+            # The largest value of each plane's n . p + offset on the shape.
             top = np.maximum(p @ normals.T, q @ normals.T) + offsets
             top += radii * np.sqrt((normals * normals).sum(axis=1))
             size = (np.abs(p) + np.abs(q) + radii) @ np.abs(normals).T + np.abs(offsets)
@@ -166,20 +193,16 @@ class TreeFaces:
         return rounds[near], ids[near]
 
     def moved_rounds(self, matrix: Floats, ids: Ints) -> Floats:
-        """Return the spheres or capsules `ids`, moved by a map, in rows as `round_ones` does."""
+        """Return the spheres or capsules `ids` under `matrix`, in rows as of `round_ones`."""
         shapes = self.tree.arrays.primitives
         assert isinstance(shapes, HOLLOW)
         rows = shape_of(shapes).instances(shapes.points[ids], matrix)
         # Rows are a box, the axis and the radius; the axis of a sphere is one point, repeated here.
         return np.hstack([rows[:, 6:9], rows[:, -4:]])
 
-    def _everything(self) -> tuple[OwnedTriangles, Ids]:
-        """Return all triangles, and all vertices."""
-        return self.surface, np.arange(len(self.surface.points), dtype=np.int32)
-
 
 class VisitedTrees:
-    """Placed trees under a camera, visited one by one."""
+    """Placed trees as a camera sees them; the faces of each are computed when they are needed."""
 
     def __init__(self, placed: PlacedTrees, camera: Camera, options: PickOptions) -> None:
         self.placed, self.camera, self.options = placed, camera, options
@@ -188,7 +211,7 @@ class VisitedTrees:
         self.shown = (placed.masks & np.uint32(self._bits)) != 0
 
     def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:
-        """Return the leaves that may be in a frustum, and which are certainly inside."""
+        """Return the leaves (rows) that may be in a frustum, and which are certainly inside."""
         placed = self.placed
         if len(placed.masks) == 0:
             return np.empty(0, np.int64), np.empty(0, np.bool_)
@@ -199,16 +222,16 @@ class VisitedTrees:
         return rows[near], within[near]
 
     def leaf(self, row: int) -> tuple[TreeFaces, Floats]:
-        """Return the faces of a leaf, and its map."""
+        """Return the faces of a leaf in its tree's coordinates, and its map (3, 4)."""
         tree = int(self.placed.tree_of[row])
         if tree not in self._visited:
             self._visited[tree] = TreeFaces(self.placed.trees[tree], self._bits)
         return self._visited[tree], self.placed.matrices[row]
 
     def faces_in(self, planes: Floats, rows: list[int]) -> tuple[Floats, Ids, Ints]:
-        """Return the triangles of leaves that may be in a frustum, as `joined` does."""
-        placed = map(self.leaf, rows)
-        surfaces = [transformed(faces.candidates(m, planes)[0], m) for faces, m in placed]
+        """Return the triangles of leaves that may be in a frustum, as `joined` returns them."""
+        leaves_and_maps = map(self.leaf, rows)
+        surfaces = [transformed(faces.candidates(m, planes)[0], m) for faces, m in leaves_and_maps]
         triangles, prims, leaves = joined(rows, surfaces)
         normals, offsets = planes[:, :3], planes[:, 3]
         with np.errstate(invalid="ignore", over="ignore"):
@@ -218,7 +241,10 @@ class VisitedTrees:
         return triangles[possible], prims[possible], leaves[possible]
 
     def cast(self, points: Floats, t_max: ArrayLike) -> tuple[Floats, Ints, Ints]:
-        """Return t, leaf and primitive of what rays through points (n, 2) of the picture hit."""
+        """Return t, leaf and prim_id, (n,), of the hits of rays through points (n, 2) in a picture.
+
+        Misses have t +inf and prim_id -1.
+        """
         rays = *self.camera.ray(points[:, 0], points[:, 1]), self.camera.near, t_max
         options = self.options
         hits = self.placed.source.closest_hit(*rays, threads=options.threads, mask=options.mask)
@@ -226,21 +252,24 @@ class VisitedTrees:
 
 
 def leaves_of(hits: Hits | AllHits) -> Ints:
-    """Return the leaf of each hit of a batch of rays."""
+    """Return the leaf of each hit of a batch of rays; 0 for hits of a tree alone."""
     if hits.leaf is not None:
         return hits.leaf
     return np.zeros(len(hits.prim_id), np.int64)
 
 
 def joined(rows: list[int], surfaces: list[OwnedTriangles]) -> tuple[Floats, Ids, Ints]:
-    """Return the triangles (n, 3, 3) of surfaces of leaves, and their primitives and leaves."""
+    """Return the triangles (n, 3, 3) of the surfaces of leaves, their primitives and leaves (n,).
+
+    `rows` are the leaves, and `surfaces` the triangles of each.
+    """
     triangles = np.concatenate([some.points[some.faces] for some in surfaces])
     prims = np.concatenate([some.owners for some in surfaces])
     return triangles, prims, np.repeat(rows, [len(some.faces) for some in surfaces])
 
 
 def part_of(surface: OwnedTriangles) -> tuple[OwnedTriangles, Ids]:
-    """Return a surface without the points that it does not use, and the ids of those it uses."""
+    """Return a surface without points that no face uses, and the former numbers of its points."""
     used = marked(surface.faces, len(surface.points))
     numbers = np.empty(len(surface.points), np.int32)
     numbers[used] = np.arange(len(used), dtype=np.int32)
@@ -255,7 +284,7 @@ def marked(ids: Ints, count: int) -> Ids:
 
 
 def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Flags, Flags]:
-    """Return which boxes may meet a frustum, and which are surely inside.
+    """Return which boxes may meet a frustum, and which are certainly inside.
 
     `bounds` are their local corners (n, 2, 3), and `matrices` the maps to the world (n, 3, 4).
     """
@@ -283,7 +312,7 @@ def _reaching(planes: Floats, boxes: Floats) -> Flags:
     found = boxes[:, 0] <= boxes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         for *normal, offset in planes.tolist():
-            # Column by column, which is faster than rows of three.
+            # The largest value of the plane in each box. By columns, which is faster than by rows.
             level, size = np.full(len(boxes), offset), np.full(len(boxes), abs(offset))
             for axis, n in enumerate(normal):
                 term = n * boxes[:, axis + 3 if n > 0.0 else axis]

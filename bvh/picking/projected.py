@@ -19,7 +19,8 @@ from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
-# Under perspective, triangles are cut at this share of their greatest depth, if near is below it.
+# Under perspective, triangles are cut at this share of their greatest depth, where the near plane
+# is not beyond it.
 NEAREST = 2.0**-30
 
 # Corner i of a box is its upper one on the axes whose bit is set in i; faces turn outward.
@@ -38,12 +39,12 @@ class OwnedTriangles(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """Triangles in a picture, or parts of them."""
+    """Triangles in a picture, or parts of them: points (n, 3), faces (m, 3), and columns (m,)."""
 
     corners: Floats  # homogeneous points, as in `outlines`
     faces: NDArray[np.int32]
     owners: NDArray[np.int32]  # the triangle that each face is, or is a part of
-    complete: NDArray[np.bool_]  # whether nothing of it is cut off
+    complete: NDArray[np.bool_]  # whether nothing of the triangle is cut off
 
 
 def surface_of(tree: TreeBase) -> OwnedTriangles:
@@ -77,12 +78,13 @@ def transformed(surface: OwnedTriangles, matrix: Floats) -> OwnedTriangles:
 
 
 def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the images of points as homogeneous points; whether each is between near and far."""
+    """Return the images of points (n, 3) as homogeneous ones; which are between near and far."""
     x, y, depth = camera.project(points)
     corners = np.stack([x, y, np.ones_like(x)], axis=1)
     seen = (depth >= camera.near) & (depth <= camera.far)
     behind = depth <= 0.0
     if camera.perspective and behind.any():
+        # Such points have no pixel: their weight is the depth, 0 or less.
         local = (points[behind] - camera.eye) @ camera.gradients.T
         local[:, 2] = np.minimum(local[:, 2], 0.0)
         local[:, :2] += local[:, 2:] * camera.centre
@@ -92,15 +94,16 @@ def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.b
 
 
 def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) -> Projected:
-    """Return the visible parts of triangles; those without any are left out."""
+    """Return the parts of triangles between near and far; triangles without any are left out."""
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
-    flags = seen[faces]
-    complete = np.asarray(flags.all(axis=1))
+    corners_seen = seen[faces]
+    complete = np.asarray(corners_seen.all(axis=1))
     if complete.all():
         return Projected(corners, faces, owners, complete)
     if camera.perspective and camera.near == 0.0 and camera.far == np.inf:
-        partly = flags.any(axis=1)
+        # Nothing is cut: triangles that reach behind the eye are cones.
+        partly = corners_seen.any(axis=1)
         return Projected(corners, faces[partly], owners[partly], complete[partly])
     depth = camera.project(points)[2][faces]
     with np.errstate(invalid="ignore"):
@@ -128,52 +131,52 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
 
 
 def clipped(corners: Floats, near: float, far: float, *, level: bool = False) -> Floats:
-    """Return the part of a triangle between two depths: rows (n, 6) of a point and its weights.
+    """Return the part of a triangle between two depths as a polygon of n corners.
 
-    With `level`, points at a cut have exactly its depth.
+    Rows (n, 6) have a corner, whose third coordinate is its depth, and its weights in the triangle.
+    With `level`, corners at a cut have exactly the depth of the cut.
     """
     polygon = np.hstack([corners, np.eye(3)])
     for sign, limit in ((1.0, near), (-1.0, far)):
         if not np.isfinite(limit):
             continue
-        beyond = sign * (polygon[:, 2] - limit)
-        clipped = []
+        inward = sign * (polygon[:, 2] - limit)
+        kept = []
         for j in range(len(polygon)):
-            if (beyond[j - 1] > 0.0 > beyond[j]) or (beyond[j - 1] < 0.0 < beyond[j]):
-                share = beyond[j - 1] / (beyond[j - 1] - beyond[j])
-                clipped.append((1.0 - share) * polygon[j - 1] + share * polygon[j])
+            if (inward[j - 1] > 0.0 > inward[j]) or (inward[j - 1] < 0.0 < inward[j]):
+                share = inward[j - 1] / (inward[j - 1] - inward[j])
+                kept.append((1.0 - share) * polygon[j - 1] + share * polygon[j])
                 if level:
-                    clipped[-1][2] = limit
-            if beyond[j] >= 0.0:
-                clipped.append(polygon[j])
-        polygon = np.array(clipped).reshape(-1, 6)
+                    kept[-1][2] = limit
+            if inward[j] >= 0.0:
+                kept.append(polygon[j])
+        polygon = np.array(kept).reshape(-1, 6)
     return polygon
 
 
 def fan_of(count: int) -> NDArray[np.int64]:
-    """Return the triangles (k, 3) of a convex polygon; a segment or a point is one triangle."""
+    """Return the triangles (k, 3) of a convex polygon of `count` corners, by their numbers.
+
+    A segment or a point is one triangle.
+    """
     last = count - 1
     fan = [[0, min(k, last), min(k + 1, last)] for k in range(1, max(2, last)) if count]
     return np.array(fan, np.int64).reshape(-1, 3)
 
 
 class NearestPoints(NamedTuple):
-    """The points of k triangles that are nearest to a cursor.
+    """The points of k triangles that are nearest to a cursor in the picture."""
 
-    Distances in pixels, inf for what is not between near and far; pixels (k, 2), depths, and
-    weights (k, 3) of the triangles' corners in space.
-    """
-
-    distance: Floats
-    pixel: Floats
+    distance: Floats  # in pixels; inf for triangles that are not between near and far
+    pixel: Floats  # (k, 2)
     depth: Floats
-    weights: Floats
+    weights: Floats  # (k, 3), of the triangles' corners in space
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
     """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture."""
-    # Triangles without area are the segments or points that they are. In plain float64: a distance
-    # in pixels decides nothing but which of several things that can be seen is meant.
+    # Triangles without area are segments or points. In float64 without bounds of errors: distances
+    # in pixels only select one of several things that can be seen.
     count = len(triangles)
     with np.errstate(invalid="ignore", over="ignore"):
         local = (triangles - camera.eye) @ camera.gradients.T
@@ -190,22 +193,25 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
         polygon = clipped(local[i], float(limit[i]), camera.far)
         parts.append(polygon[fan_of(len(polygon))])
         owners.append(np.full(len(parts[-1]), i))
-    found = _nearest(camera, np.concatenate(parts), x, y)
-    # Choose the nearest of the parts of a triangle.
+    of_parts = _nearest(camera, np.concatenate(parts), x, y)
+    # The nearest point of the parts of each triangle.
     parents = np.concatenate(owners)
-    order = np.lexsort((found.distance, parents))
+    order = np.lexsort((of_parts.distance, parents))
     _, first = np.unique(parents[order], return_index=True)
     best = order[first]
     shapes = count, (count, 2), count, (count, 3)
-    out = NearestPoints(*(np.full(shape, np.nan) for shape in shapes))
-    out.distance[:] = np.inf
-    for whole_array, values in zip(out, found, strict=True):
-        whole_array[parents[best]] = values[best]
-    return out
+    nearest = NearestPoints(*(np.full(shape, np.nan) for shape in shapes))
+    nearest.distance[:] = np.inf
+    for column, values in zip(nearest, of_parts, strict=True):
+        column[parents[best]] = values[best]
+    return nearest
 
 
 def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the nearest points of triangles; corners are in the camera's axes, with weights."""
+    """Return the points nearest to a cursor of triangles (n, 3, 6), all of them visible.
+
+    A corner is a point in the axes of the camera, and its weights in the triangle that was clipped.
+    """
     local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]
@@ -222,7 +228,10 @@ def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPo
 
 
 def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
-    """Return weights of the points of flat triangles nearest to the origin, and their distance."""
+    """Return the weights (n, 3) of the points of flat triangles (n, 3, 2) nearest to the origin.
+
+    Also returns their distances (n,), 0 for triangles that contain the origin.
+    """
     best = np.full(len(corners), np.inf)
     shares = np.zeros((len(corners), 3))
     areas = np.empty((len(corners), 3))
@@ -238,8 +247,9 @@ def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
         shares[nearer] = 0.0
         shares[nearer, k] = 1.0 - t[nearer]
         shares[nearer, (k + 1) % 3] = t[nearer]
+    # Twice the areas of triangles of the origin and an edge, in the column of the opposite corner.
+    # The origin is inside where all have one sign, and their shares are its weights.
     total = areas.sum(axis=1)
-    # The origin is inside where all areas have one sign; then they are its weights.
     covered = (total != 0.0) & ((areas > 0.0).all(axis=1) | (areas < 0.0).all(axis=1))
     shares[covered] = areas[covered] / total[covered, None]
     best[covered] = 0.0

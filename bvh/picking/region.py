@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera, check_camera
 from bvh.camera.matrices import sides_of
 from bvh.geometry.transforms import moved
-from bvh.picking.options import PickOptions
 from bvh.picking.outlines import BORDER, MEET, UNSURE, encloses, judge_points, judge_triangles
-from bvh.picking.placed_trees import Floats, TreeFaces, marked
+from bvh.picking.placed_trees import Floats, PickOptions, TreeFaces, marked
 from bvh.picking.projected import OwnedTriangles, project_points, project_triangles, transformed
 from bvh.runtime.arguments import kernel_input, rows
 from bvh.runtime.threads import share
@@ -21,18 +20,18 @@ CHUNK = 8192
 
 
 class Region(NamedTuple):
-    """A closed outline in the picture (see `outlines`), and a frustum around all behind it."""
+    """A closed outline in the picture (see `outlines`), and a frustum around what is seen in it."""
 
-    outline: Floats
+    outline: Floats  # (n, 2)
     convex: bool
-    planes: Floats
+    planes: Floats  # (k, 4), as of `Camera.frustum`
 
 
 class SelectedPart(NamedTuple):
-    """The selected ids of one leaf: vertices or primitives."""
+    """The ids of the vertices or primitives of one leaf that are selected."""
 
     ids: NDArray[np.int32]
-    all: bool  # in selections of instances: whether the ids are all primitives
+    all: bool  # in selections of instances: whether all primitives are selected; otherwise False
 
 
 def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:
@@ -52,7 +51,7 @@ def lasso(camera: Camera, polygon: ArrayLike) -> Region:
 
 
 def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
-    """Return the region of an outline without the points that repeat the one before them."""
+    """Return the region of an outline (n, 2); of consecutive equal points it has one."""
     check_camera(camera)
     corners = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
     corners = kernel_input(corners if len(corners) else outline[:1].copy())
@@ -63,7 +62,7 @@ def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
 
 
 def locate_points(region: Region, corners: Floats, threads: int = 1) -> NDArray[np.int8]:
-    """Return where homogeneous points of the picture lie (see `outlines`)."""
+    """Return OUTSIDE, BORDER or INTERIOR for each homogeneous point (n, 3) of the picture."""
     locations, corners = np.empty(len(corners), np.int8), kernel_input(corners)
 
     def work(begin: int, end: int) -> None:
@@ -76,7 +75,10 @@ def locate_points(region: Region, corners: Floats, threads: int = 1) -> NDArray[
 def select_faces(
     camera: Camera, region: Region, surface: OwnedTriangles, want_inside: bool, threads: int
 ) -> NDArray[np.int32]:
-    """Return the primitives whose transformed surface touches a region, or is all inside."""
+    """Return the primitives, ascending, whose surface in the world touches a region.
+
+    If `want_inside`, those whose surface is inside as a whole. `surface` has the triangles of each.
+    """
     seen = project_triangles(camera, surface.points, surface.faces)
     corners, faces = kernel_input(seen.corners), kernel_input(seen.faces)
     locations = locate_points(region, corners, threads)
@@ -103,12 +105,13 @@ def select_faces(
 def select_part(
     camera: Camera, region: Region, leaf: TreeFaces, matrix: Floats, options: PickOptions
 ) -> SelectedPart:
-    """Return the part of one leaf, a tree under an affine map (3, 4), that a region selects."""
+    """Return what a region selects of one leaf, faces of a tree under an affine map (3, 4)."""
     threads = options.threads or 1
     if options.what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)
     surface, used = leaf.candidates(matrix, region.planes)
     if options.what == "vertices":
+        # All vertices are candidates: leave out those without a face.
         if len(used) == len(leaf.tree.vertices):
             used = leaf.vertices()
         corners, seen = project_points(camera, moved(leaf.tree.vertices[used], matrix))

@@ -14,11 +14,11 @@ from bvh.camera.camera import Camera
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.io.trimesh_scenes import Attributes
-from bvh.picking.options import Selected
 from bvh.picking.placed_trees import LeafTable, PickableScene, PlacedTree
 from bvh.picking.projected import nearest_on_triangles
 from bvh.queries.answers.locations import normals_of, positions_on, shape_normals, unit
 from bvh.queries.hierarchy import BVH
+from bvh.queries.tree_queries import Selected
 from bvh.runtime.arguments import number_of
 from bvh.tree.primitives import Triangles
 
@@ -34,7 +34,7 @@ class NearVertex(NamedTuple):
 
     id: int
     position: Floats
-    distance: float
+    distance: float  # from the cursor, in pixels
 
 
 class NearEdge(NamedTuple):
@@ -51,17 +51,17 @@ class NearEdge(NamedTuple):
 
 
 def _column(k: int, kind: Callable[[Any], T]) -> T:
-    """Return a property: a number of the hit of a `Pick`, to type checkers the number itself."""
+    """Return a property of `Pick`: item k of its hit as a `kind`, which type checkers see."""
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
 def _once(find: Callable[[Pick], T]) -> T:
-    """Return a property of a `Pick` that is computed once; arrays become read-only."""
+    """Return a property of `Pick` that `find` computes at its first access; arrays: read-only."""
     name = find.__name__
 
     @functools.wraps(find)
     def get(pick: Pick) -> T:
-        """Return the attribute of a pick, computed when it is first read."""
+        """Return the attribute of a pick, from its cache after the first access."""
         cache = pick._cache
         if cache is None:
             cache = pick._cache = {}
@@ -163,7 +163,7 @@ class Pick:
             return self._point
         world = self._world
         if world is not None:
-            return np.asarray(positions_on(world[None], self.u, self.v)[0])
+            return positions_on(world, self.u, self.v)
         ray = np.array(self._ray)
         return np.asarray(ray[:3] + self.t * ray[3:])
 
@@ -172,19 +172,17 @@ class Pick:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
         local = self._local
         if local is not None:
-            return np.asarray(positions_on(local[None], self.u, self.v)[0])
+            return positions_on(local, self.u, self.v)
         rows = inverses(np.ascontiguousarray(self._placed.transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
     @_once
     def normal(self) -> Floats:
         """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
-        world, boxes = self._world, self._placed.tree.arrays.primitives
-        if world is not None:
-            return np.asarray(normals_of(world[None])[0])
-        assert not isinstance(boxes, Triangles)
-        at, linear = self.position[None], self._placed.transform[:3]
-        return np.asarray(shape_normals(boxes, [self.prim_id], at, linear)[0])
+        if self._world is not None:
+            return normals_of(self._world)
+        shapes, matrix = self._placed.tree.arrays.primitives, self._placed.transform[:3]
+        return np.asarray(shape_normals(shapes, [self.prim_id], self.position[None], matrix)[0])
 
     @property
     def smooth_normal(self) -> Floats | None:
@@ -256,31 +254,32 @@ class Pick:
 
     @_once
     def _placed(self) -> PlacedTree:
-        """The leaf that was picked."""
+        """The leaf that was picked, as it is now; a tree alone as a leaf."""
         leaves, source = self._leaves, self._source
         if isinstance(source, BVH):
             return PlacedTree((), source, np.eye(4), None)
         assert leaves is not None
-        # Bring it up to date. After instances were added or removed, only the old table has it.
+        # Its present transform and name. After instances were added or removed, rows have changed:
+        # then the leaf is that of the old table.
         if leaves.is_current():
             leaves = source._current_leaves()
         return leaves.leaf(self.leaf)
 
     @property
     def _triangles(self) -> Triangles | None:
-        """The triangles of the leaf's tree; None for boxes."""
+        """The triangles of the leaf's tree; None of a tree over other shapes."""
         primitives = self._placed.tree.arrays.primitives
         return primitives if isinstance(primitives, Triangles) else None
 
     @property
     def _local(self) -> Floats | None:
-        """The corners of the face in its tree; None for boxes."""
+        """The corners (3, 3) of the face in the coordinates of its tree; None for other shapes."""
         triangles = self._triangles
         return None if triangles is None else triangles.points[triangles.faces[self.prim_id]]
 
     @_once
     def _world(self) -> Floats | None:
-        """The corners of the face in the world; None for boxes."""
+        """The corners (3, 3) of the face in the world; None for other shapes."""
         local, matrix = self._local, self._placed.transform[:3]
         return None if local is None else moved(local, np.ascontiguousarray(matrix))
 
@@ -300,23 +299,24 @@ class Pick:
 
     @_once
     def _snap(self) -> tuple[NearVertex | None, NearEdge | None]:
-        """The corner and the edge nearest to the cursor."""
+        """The corner and the edge nearest to the cursor; None for those that are not visible."""
         triangles, world = self._triangles, self._world
         if triangles is None or world is None:
             return None, None
         camera, x, y = self._camera, self._x, self._y
         ids = triangles.faces[self.prim_id].tolist()
-        # Corners and edges as triangles that are points and segments.
+        # Corners and edges as triangles without area: three times a point, or twice the second end.
         points = nearest_on_triangles(camera, np.repeat(world[:, None], 3, axis=1), x, y)
         ends = np.array([[0, 1, 1], [1, 2, 2], [2, 0, 0]])
         lines = nearest_on_triangles(camera, world[ends], x, y)
-        k, e = int(points.distance.argmin()), int(lines.distance.argmin())
+        k, side = int(points.distance.argmin()), int(lines.distance.argmin())
         corner = edge = None
         if points.distance[k] < np.inf:
             corner = NearVertex(ids[k], world[k], float(points.distance[k]))
-        if lines.distance[e] < np.inf:
-            at = np.asarray(lines.weights[e] @ world[ends[e]])
-            edge = NearEdge(e, (ids[e], ids[(e + 1) % 3]), at, float(lines.distance[e]))
+        if lines.distance[side] < np.inf:
+            position = np.asarray(lines.weights[side] @ world[ends[side]])
+            vertices, distance = (ids[side], ids[(side + 1) % 3]), float(lines.distance[side])
+            edge = NearEdge(side, vertices, position, distance)
         return corner, edge
 
 
@@ -379,7 +379,7 @@ class Selection:
 
 
 def _plain(value: Any) -> Any:
-    """Return arrays and tuples as lists."""
+    """Return an array or a tuple as a list, and anything else as it is."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value

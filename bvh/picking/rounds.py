@@ -46,7 +46,11 @@ CHUNK = 1024
 
 @kernel
 def _judge(p, q, radius, planes, first, last, flat):
-    """Return APART, MEET or UNSURE for a solid and a polytope, or a wedge of opposite planes."""
+    """Return APART, MEET or UNSURE for a solid and the polytope of planes first..last-1.
+
+    The solid is the points within `radius` of the segment p, q. If `flat`, the first and the last
+    plane are opposite: the polytope is a part of a plane.
+    """
     # Normals are shorter than 1.75, their largest components being at most 1.
     stay_outlined()
     for k in range(first, last):
@@ -56,6 +60,7 @@ def _judge(p, q, radius, planes, first, last, flat):
             return APART
     if not flat:
         return surface_and_planes(p, q, radius, planes, first, last)
+    # A convex solid that meets both halves of space in the other planes meets the part between.
     above = surface_and_planes(p, q, radius, planes, first, last - 1)
     if above == APART:
         return APART
@@ -67,11 +72,11 @@ def _judge(p, q, radius, planes, first, last, flat):
 
 @entry
 def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, verdicts):
-    """Decide whether solids first..last-1 meet one of some pieces of `size` planes each.
+    """Write MEET, APART or UNSURE for solids first..last-1 and the pieces begin..end-1.
 
-    With `deeper`, those that only touch a piece do not meet it.
+    MEET: a solid meets one of the pieces, polytopes of `size` planes each; with `deeper`, by more
+    than touching it. Rows of `rounds` are both ends of an axis and a positive radius.
     """
-    # The pieces begin..end-1. Radii are positive.
     for i in range(first, last):
         p = rounds[i, 0], rounds[i, 1], rounds[i, 2]
         q = rounds[i, 3], rounds[i, 4], rounds[i, 5]
@@ -104,20 +109,21 @@ class RoundRegion:
         self._is_lasso = not region.convex and len(self._outline) > 1
 
     def select(self, rounds: Floats) -> Flags:
-        """Return which solids, rows of both ends of an axis and a radius, a region selects."""
+        """Return which solids, rows (n, 7) of an axis and a radius, the region selects, (n,)."""
         if not self._want_inside:
-            found = self._meeting(rounds)
+            touching = self._meeting(rounds)
             if self._is_lasso:
-                rest = np.flatnonzero(~found)
-                found[rest] = self._held(rounds[rest])
-            return found & ~self._around(rounds, found)
-        found = _within(rounds, self._depths if self._is_lasso else self._pieces[0])
+                rest = np.flatnonzero(~touching)
+                touching[rest] = self._in_lasso(rounds[rest])
+            return touching & ~self._around_region(rounds, touching)
+        inside = _within(rounds, self._depths if self._is_lasso else self._pieces[0])
         if self._is_lasso:
-            rest = np.flatnonzero(found)
+            # Of those between near and far: meeting no border, and in the lasso.
+            rest = np.flatnonzero(inside)
             rest = rest[~self._meeting(rounds[rest])]
-            found[:] = False
-            found[rest] = self._held(rounds[rest])
-        return found
+            inside[:] = False
+            inside[rest] = self._in_lasso(rounds[rest])
+        return inside
 
     def _plane(self, a: Fraction, b: Fraction, c: Fraction) -> Row:
         """Return the plane of the rays through the half-plane a x + b y + c >= 0 of a picture."""
@@ -126,7 +132,10 @@ class RoundRegion:
         return self._row((a, b, depth), level - depth)
 
     def _row(self, factors: tuple[Fraction, ...], level: Fraction) -> Row:
-        """Return the plane of a sum of gradients, times factors, from the eye."""
+        """Return the plane (nx, ny, nz, offset), in integers, of sum(factors * gradients) + level.
+
+        Gradients are those of the camera, of positions relative to the eye.
+        """
         normal = [sum((f * row[k] for f, row in zip(factors, self._gradients, strict=True)),
                       Fraction(0)) for k in range(3)]  # fmt: skip
         offset = level - sum(n * x for n, x in zip(normal, self._eye, strict=True))
@@ -134,7 +143,7 @@ class RoundRegion:
 
     @cached_property
     def _depths(self) -> list[Row]:
-        """The planes of near and far."""
+        """The planes of near and far, as far as these are finite."""
         along = Fraction(0), Fraction(0), Fraction(1)
         limits = ((1, self._camera.near), (-1, self._camera.far))
         return [
@@ -145,7 +154,7 @@ class RoundRegion:
 
     @cached_property
     def _pieces(self) -> list[list[Row]]:
-        """The planes of a rectangle, or of the wedge of each edge of a lasso."""
+        """Pieces, planes each: that of a rectangle, or the wedges of the edges of a lasso."""
         if not self._is_lasso:
             one, none = Fraction(1), Fraction(0)
             xs, ys = zip(*self._outline, strict=True)
@@ -157,18 +166,22 @@ class RoundRegion:
 
     @cached_property
     def _planes(self) -> Floats:
-        """The planes of all pieces, as the kernel takes them."""
+        """The planes of all pieces, rounded and flat, as the kernel takes them."""
         return kernel_input(np.concatenate([_rounded(piece).ravel() for piece in self._pieces]))
 
     def _wedge(self, p: Point, q: Point) -> list[Row]:
-        """Return the planes of a wedge: its own, those of its ends and of depths, the reverse."""
+        """Return the planes of the wedge that is seen as the edge p, q.
+
+        The first is its own plane and the last the reverse; between are those of its ends and of
+        near and far.
+        """
         x, y = q[0] - p[0], q[1] - p[1]
         line = self._plane(-y, x, y * p[0] - x * p[1])
         ends = self._plane(x, y, -x * p[0] - y * p[1]), self._plane(-x, -y, x * q[0] + y * q[1])
         return [line, *ends, *self._depths, tuple([-c for c in line])]
 
     def _meeting(self, rounds: Floats) -> Flags:
-        """Return which solids meet a piece; of those that are inside, by more than touching."""
+        """Return which solids meet a piece; for solids to be inside, by more than touching it."""
         pieces, verdicts = self._pieces, np.empty(len(rounds), np.int8)
         if not pieces:
             return np.zeros(len(rounds), np.bool_)
@@ -190,14 +203,14 @@ class RoundRegion:
             verdicts[i] = MEET if meets else APART
         return np.asarray(verdicts == MEET)
 
-    def _held(self, rounds: Floats) -> Flags:
-        """Return which solids that cross no border are in a lasso: by a point of each."""
-        camera, found = self._camera, np.zeros(len(rounds), np.bool_)
+    def _in_lasso(self, rounds: Floats) -> Flags:
+        """Return which solids are in a lasso, of solids that meet no border: by a point of each."""
+        camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         middle = 0.5 * rounds[:, :3] + 0.5 * rounds[:, 3:6]
         with np.errstate(all="ignore"):
             x, y, depth = camera.project(middle)
             scale = depth if camera.perspective else np.ones(len(rounds))
-            # The image is that of a point this near to the middle of the axis.
+            # The rounded image is that of a point within `off` of the middle of the axis.
             size = np.abs(rounds[:, :3]) + np.abs(rounds[:, 3:6]) + np.abs(camera.eye)
             error = size @ np.abs(camera.gradients).T
             error[:, 0] += scale * (np.abs(x) + 2.0 * abs(self._camera.centre[0]))
@@ -209,15 +222,16 @@ class RoundRegion:
         rows = np.flatnonzero(sure)
         corners = np.stack([x[rows], y[rows], np.ones(len(rows))], axis=1)
         located = locate_points(self._region, corners, self._threads)
-        found[rows] = located == INTERIOR
+        result[rows] = located == INTERIOR
         sure[rows] = located != BORDER
         for i in np.flatnonzero(~sure).tolist():
             image = self._image(*_solid(rounds[i]))
-            found[i] = image is not None and self._is_odd(image)
-        return found
+            result[i] = image is not None and self._is_odd(image)
+        return result
 
     def _is_odd(self, image: Point) -> bool:
-        """Return whether an outline winds an odd number of times around points beside one."""
+        """Return whether points next to a point of the picture are in the lasso."""
+        # By a ray that no edge is parallel to.
         ends = [(*p, Fraction(1)) for p in self._outline]
         edges = list(zip(ends, ends[1:] + ends[:1], strict=True))
         slopes = {(q[1] - p[1]) / (q[0] - p[0]) for p, q in edges if p[0] != q[0]}
@@ -226,10 +240,12 @@ class RoundRegion:
         return is_odd(edges, start, (1, slope, 0))  # type: ignore[arg-type]
 
     def _image(self, axis: list[list[float]], radius: float) -> Point | None:
-        """Return where a point of a solid is seen; None if none is between near and far."""
+        """Return the image of a point of a solid that is between near and far; None without one."""
         camera = self._camera
         near = Fraction(camera.near) if np.isfinite(camera.near) else None
         far = Fraction(camera.far) if np.isfinite(camera.far) else None
+        # Both ends of the axis and their depths, a <= b; then a `depth` between near and far that
+        # the solid may have, and `at`, the end of the axis nearest to it if it is beyond both.
         p, q = sorted(([Fraction(x) for x in end] for end in axis), key=self._depth)
         a, b = self._depth(p), self._depth(q)
         along, steepness = self._gradients[2], sum(g * g for g in self._gradients[2])
@@ -259,7 +275,7 @@ class RoundRegion:
         return u, v
 
     def _height(self, k: int, x: list[Fraction]) -> Fraction:
-        """Return a coordinate of a point in the axes of the camera."""
+        """Return gradient k of the camera times the position of a point relative to the eye."""
         terms = (g * (u - e) for g, u, e in zip(self._gradients[k], x, self._eye, strict=True))
         return sum(terms, Fraction(0))
 
@@ -267,11 +283,14 @@ class RoundRegion:
         """Return the depth of a point."""
         return self._height(2, x)
 
-    def _around(self, rounds: Floats, found: Flags) -> Flags:
-        """Return which solids hold all of a region, so that no ray meets their surface there."""
-        camera, inside = self._camera, np.zeros(len(rounds), np.bool_)
-        if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not found.any():
-            return inside
+    def _around_region(self, rounds: Floats, touching: Flags) -> Flags:
+        """Return which solids, of those `touching`, contain all of the region between near and far.
+
+        Their surfaces are not in the region.
+        """
+        camera, result = self._camera, np.zeros(len(rounds), np.bool_)
+        if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not touching.any():
+            return result
         origins, directions = camera.ray(*self._region.outline.T)
         points = np.concatenate([origins + t * directions for t in (camera.near, camera.far)])
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
@@ -279,13 +298,13 @@ class RoundRegion:
         slack = SLACK * (np.abs(rounds).max(axis=1, keepdims=True) + np.abs(points).max())
         near = np.minimum(p, q) - radii <= points.min(axis=0) + slack
         near &= np.maximum(p, q) + radii >= points.max(axis=0) - slack
-        for i in np.flatnonzero(found & near.all(axis=1)).tolist():
-            inside[i] = all(solid_contains(*_solid(rounds[i]), x) for x in self._corners)
-        return inside
+        for i in np.flatnonzero(touching & near.all(axis=1)).tolist():
+            result[i] = all(solid_contains(*_solid(rounds[i]), x) for x in self._corners)
+        return result
 
     @cached_property
     def _corners(self) -> list[list[Fraction]]:
-        """The corners of the region at near and far."""
+        """The corners of the region in space, at near and at far."""
         corners = []
         for x, y in self._outline:
             for depth in (Fraction(self._camera.near), Fraction(self._camera.far)):
@@ -299,7 +318,7 @@ class RoundRegion:
 
 
 def _solid(row: Floats) -> tuple[list[list[float]], float]:
-    """Return the axis and the radius of a solid."""
+    """Return both ends of the axis of a solid, as lists, and its radius."""
     return [row[:3].tolist(), row[3:6].tolist()], float(row[6])
 
 
@@ -317,7 +336,7 @@ def _rounded(planes: list[Row]) -> Floats:
 
 
 def _within(rounds: Floats, planes: list[Row]) -> Flags:
-    """Return which solids lie in a polytope."""
+    """Return which solids lie inside a polytope."""
     rows, reach = _rounded(planes), rounds[:, 6:]
     normals, offsets = rows[:, :3], rows[:, 3]
     lengths = np.linalg.norm(normals, axis=1)
@@ -326,15 +345,15 @@ def _within(rounds: Floats, planes: list[Row]) -> Flags:
         low -= reach * lengths
         size = (np.abs(rounds[:, :3]) + np.abs(rounds[:, 3:6])) @ np.abs(normals).T
         error = ERROR * (size + np.abs(offsets) + reach * lengths) + 2.0**-1000
-        found = np.asarray((low >= error).all(axis=1))
-        unsure = ~found & ~(low < -error).any(axis=1)
+        inside = np.asarray((low >= error).all(axis=1))
+        unsure = ~inside & ~(low < -error).any(axis=1)
     for i in np.flatnonzero(unsure).tolist():
-        found[i] = solid_is_within(*_solid(rounds[i]), planes)
-    return found
+        inside[i] = solid_is_within(*_solid(rounds[i]), planes)
+    return inside
 
 
 def _borders(edges: list[tuple[Point, Point]]) -> list[tuple[Point, Point]]:
-    """Return the parts of edges with a region on one side only: those run along an odd number."""
+    """Return the parts of edges with a region on one side only: those on an odd number of edges."""
     lines = defaultdict(list)
     for p, q in edges:
         x, y = q[0] - p[0], q[1] - p[1]

@@ -15,12 +15,12 @@ from bvh.picking.projected import NEAREST
 
 Floats = NDArray[np.float64]
 
-# Directions in half a turn among which the best is searched for, and steps of that search, which
-# leave 2**-31 of a turn: the distance changes with its square.
+# Directions in half a turn that are sampled for the best, and steps of the golden-section search
+# around it, which leave 2**-31 of a turn: the error of the distance is its square.
 DIRECTIONS = 65
 STEPS = 36
 GOLDEN = 0.5 * (5.0**0.5 - 1.0)
-# Faces around a shape that is replaced by triangles, and rings of corners along it.
+# Of shapes that are replaced by triangles: faces around the axis, and rings of corners along it.
 AROUND, ALONG = 64, 32
 
 
@@ -29,7 +29,8 @@ def nearest_outlines(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Return triangles (n, 3, 3) that hold the visible points nearest to (x, y), and their owners.
 
-    `rounds` are rows of both ends of an axis, and a radius. Nearly all triangles are segments.
+    `rounds` (m, 7) are both ends of an axis and a radius each; owners (n,) are rows of them. Shapes
+    that no plane cuts have one triangle each, a segment.
     """
     depth = (rounds[:, :6].reshape(-1, 2, 3) - camera.eye) @ camera.gradients[2]
     reach = rounds[:, 6] * np.linalg.norm(camera.gradients[2])
@@ -37,42 +38,43 @@ def nearest_outlines(
     limit = np.full(len(rounds), camera.near)
     if camera.perspective:
         limit = np.maximum(limit, np.maximum(NEAREST * high, 2.0**-1000))
-    whole = np.flatnonzero((low >= limit) & (high <= camera.far))
-    cut = np.flatnonzero(
-        (high >= limit) & (low <= camera.far) & ~((low >= limit) & (high <= camera.far))
-    )
+    is_whole = (low >= limit) & (high <= camera.far)
+    whole = np.flatnonzero(is_whole)
     pieces = [_touching(camera, rounds[whole], x, y)]
     owners = [whole]
-    for k in cut.tolist():
+    for k in np.flatnonzero((high >= limit) & (low <= camera.far) & ~is_whole).tolist():
         pieces.append(_faces_of(rounds[k]))
         owners.append(np.full(len(pieces[-1]), k))
     return np.concatenate(pieces), np.concatenate(owners)
 
 
 def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
-    """Return segments on which the outlines are nearest to a cursor, as triangles (n, 3, 3)."""
+    """Return a segment, as a triangle (3, 3), of each shape: it has its point nearest to a cursor.
+
+    Both ends are where one line of the picture touches the balls at the ends of the axis.
+    """
     ends = rounds[:, :6].reshape(-1, 2, 3) - camera.eye
-    radii, at = rounds[:, 6], np.array([x, y]) - camera.centre
+    radii, cursor = rounds[:, 6], np.array([x, y]) - camera.centre
     picture = ends @ camera.gradients.T
     if camera.perspective:
         picture = picture / picture[:, :, 2:]
-    middle = picture[:, :, :2].mean(axis=1) - at
+    middle = picture[:, :, :2].mean(axis=1) - cursor
     start = np.arctan2(middle[:, 1], middle[:, 0])[:, None]
     turns = np.linspace(-0.5 * np.pi, 0.5 * np.pi, DIRECTIONS)[None]
     # Seen from outside the image, the normal of the line is within a quarter turn of the direction
     # to the middle. The lesser distance of both balls' lines, that with both on its far side, has
     # one maximum among these: samples bracket it, golden sections narrow it.
     angles = start + turns
-    found = _distances(camera, ends, radii, at, angles)[0].min(axis=0)
-    best = angles[np.arange(len(rounds)), found.argmax(axis=1)][:, None]
+    distance = _distances(camera, ends, radii, cursor, angles)[0].min(axis=0)
+    best = angles[np.arange(len(rounds)), distance.argmax(axis=1)][:, None]
     step = float(turns[0, 1] - turns[0, 0])
     low, high = best - step, best + step
     for _ in range(STEPS):
         inner = np.hstack([high - GOLDEN * (high - low), low + GOLDEN * (high - low)])
-        found = _distances(camera, ends, radii, at, inner)[0].min(axis=0)
-        first = (found[:, 0] > found[:, 1])[:, None]
-        low, high = np.where(first, low, inner[:, :1]), np.where(first, inner[:, 1:], high)
-    _, planes = _distances(camera, ends, radii, at, 0.5 * (low + high))
+        distance = _distances(camera, ends, radii, cursor, inner)[0].min(axis=0)
+        in_first = (distance[:, 0] > distance[:, 1])[:, None]
+        low, high = np.where(in_first, low, inner[:, :1]), np.where(in_first, inner[:, 1:], high)
+    _, planes = _distances(camera, ends, radii, cursor, 0.5 * (low + high))
     lengths = np.linalg.norm(planes, axis=-1, keepdims=True)
     # Where both balls touch their planes.
     feet = ends.transpose(1, 0, 2) - radii[:, None] * (planes / lengths)[:, :, 0]
@@ -80,21 +82,24 @@ def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
 
 
 def _distances(
-    camera: Camera, ends: Floats, radii: Floats, at: Floats, angles: Floats
+    camera: Camera, ends: Floats, radii: Floats, cursor: Floats, angles: Floats
 ) -> tuple[Floats, Floats]:
-    """Return signed distances (2, n, k) of lines from a cursor that touch balls, and planes.
+    """Return the signed distances, from a cursor, of lines that touch the images of balls.
 
-    The angles (n, k) are of the lines' normals. The planes' normals (2, n, k, 3) point to the
-    balls, both at the ends of each axis, relative to the eye.
+    The balls are those at both ends (n, 2, 3) of axes, relative to the eye; `angles` (n, k) are of
+    the lines' normals. Returns distances (2, n, k), and normals (2, n, k, 3), which point to the
+    balls, of the planes whose images the lines are.
     """
     across, down, along = camera.gradients
     normals = np.cos(angles)[:, :, None] * across + np.sin(angles)[:, :, None] * down
-    offset = np.cos(angles) * at[0] + np.sin(angles) * at[1]
+    offset = np.cos(angles) * cursor[0] + np.sin(angles) * cursor[1]
     r, p = radii[:, None], ends.transpose(1, 0, 2)
     if not camera.perspective:
         level = np.einsum("enj,nkj->enk", p, normals) - offset
         planes = np.broadcast_to(normals, (2, *normals.shape))
         return level - r * np.linalg.norm(normals, axis=2), planes
+    # The plane of a line at distance x has the normal `normals - x along`, and touches a ball where
+    # a x**2 - 2 b x + c = 0.
     normals = normals - offset[:, :, None] * along
     level, depth = np.einsum("enj,nkj->enk", p, normals), (p @ along)[:, :, None]
     a = depth * depth - r * r * (along @ along)
@@ -104,9 +109,9 @@ def _distances(
     return distance, normals - distance[..., None] * along
 
 
-def _faces_of(one: Floats) -> Floats:
-    """Return triangles (n, 3, 3) whose corners are on a sphere or capsule."""
-    p, q, radius = one[:3], one[3:6], float(one[6])
+def _faces_of(row: Floats) -> Floats:
+    """Return triangles (n, 3, 3) whose corners are on a sphere or capsule, a row of `rounds`."""
+    p, q, radius = row[:3], row[3:6], float(row[6])
     axis = q - p
     length = float(np.linalg.norm(axis))
     axis = axis / length if length > 0.0 else np.array([0.0, 0.0, 1.0])

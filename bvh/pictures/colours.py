@@ -5,11 +5,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Colours of a ray's cost, from 0 to the cost that HOT_SHARE of the rays stay below.
+# Colours of a ray's cost, from black for 0 to white for the cost of `hottest_of`, which is at least
+# that of a share of HOT_SHARE of the rays.
 HEAT = np.array([[0.0, 0.0, 0.05], [0.1, 0.1, 0.6], [0.7, 0.1, 0.4], [1.0, 0.6, 0.1], [1, 1, 0.9]])
 HOT_SHARE = 0.99
 
-# From near to far, ever darker: light sand, green, sea, night.
+# Colours of distances, from near to far, ever darker: light sand, green, sea, night.
 RANGE = np.array([
     [0.98, 0.91, 0.62], [0.55, 0.80, 0.50], [0.16, 0.60, 0.58], [0.19, 0.36, 0.55],
     [0.22, 0.14, 0.38],
@@ -20,14 +21,14 @@ SKY = np.array([[0.98, 0.975, 0.965], [0.90, 0.89, 0.87]])
 
 
 def ramp(share: Floats, colours: Floats) -> Floats:
-    """Interpolate a list of colours at shares between 0 and 1."""
+    """Return colours (..., 3): of a list, (n, 3), interpolated at shares (...) from 0 to 1."""
     position = np.clip(share, 0.0, 1.0) * (len(colours) - 1)
     steps = np.arange(len(colours))
     return np.stack([np.interp(position, steps, colours[:, k]) for k in range(3)], axis=-1)
 
 
 def in_bytes(colours: Floats) -> NDArray[np.uint8]:
-    """Return colours as pixels."""
+    """Return colours, from 0 to 1, as bytes of pixels."""
     return np.clip(colours * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
 
 
@@ -42,7 +43,7 @@ def hottest_of(cost: Floats) -> float:
 
 
 def sky(share: Floats) -> Floats:
-    """Return background colours for shares of the picture's height, from the top."""
+    """Return background colours (..., 3) for shares (...) of the picture's height, from the top."""
     return np.asarray(SKY[0] * (1.0 - share[..., None]) + SKY[1] * share[..., None])
 
 

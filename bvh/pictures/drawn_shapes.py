@@ -1,5 +1,7 @@
 """Shapes that are drawn as triangles: points and segments, which rays never hit; round shapes."""
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +28,7 @@ def is_round(tree: BVH) -> bool:
 
 
 def faces_of_each(tree: BVH) -> int:
-    """Return the number of triangles that show each primitive; others are shown as boxes."""
+    """Return the number of triangles that each primitive of a tree is drawn with."""
     if is_round(tree):
         # The halves, and the side of a capsule.
         return 2 * ROUND_SIDES * (2 * RINGS - 1 + (tree.kind == "capsules"))
@@ -38,20 +40,24 @@ def faces_of_each(tree: BVH) -> int:
 def thickened(
     tree: BVH, radius: float, ids: Chosen = slice(None)
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """Return vertices and faces of balls or tubes, in the order of the points or segments."""
+    """Return vertices and faces of balls or tubes of a radius, in the order of the primitives.
+
+    The tree is over points or segments, of which `ids` chooses some.
+    """
     sides, is_tube = SIDES[tree.kind], tree.kind == "segments"
     start, end = (tree.vertices[tree.faces[ids, k]] for k in (0, 1))
     along, circle = _circles(start, end, sides)
     ring = radius * circle
-    # Vertices: the two tips, then a ring, of a tube one at each end.
+    # Vertices: the two tips, then a ring around the start, and of a tube one around the end.
     tips = [(start - radius * along)[:, None], (end + radius * along)[:, None]]
     rings = [start[:, None] + ring, end[:, None] + ring][: 1 + is_tube]
-    one = np.arange(sides)
-    near, last = 2 + one, 2 + one + sides * is_tube
-    near_next, last_next = np.roll(near, -1), np.roll(last, -1)
+    # Indices of the vertices of the rings at the tips, and of the next one of each.
+    corner = np.arange(sides)
+    first, last = 2 + corner, 2 + corner + sides * is_tube
+    first_next, last_next = np.roll(first, -1), np.roll(last, -1)
     faces = [np.stack(each, axis=1) for each in (
-        (np.zeros_like(one), near_next, near), (np.ones_like(one), last, last_next),
-        (near, near_next, last_next), (near, last_next, last),
+        (np.zeros_like(corner), first_next, first), (np.ones_like(corner), last, last_next),
+        (first, first_next, last_next), (first, last_next, last),
     )][: 4 if is_tube else 2]  # fmt: skip
     return _repeated(np.concatenate(tips + rings, axis=1), np.concatenate(faces))
 
@@ -61,24 +67,29 @@ def rounded(
 ) -> tuple[Floats, NDArray[np.int32]]:
     """Return vertices and faces of meshes inscribed in spheres or capsules, in their order.
 
-    `growth` scales radii.
+    `ids` chooses some of the tree's, and `growth` scales their radii.
     """
     shapes = tree.arrays.primitives.points[ids]
     start, end, radius = shapes[:, 6:9], shapes[:, -4:-1], shapes[:, -1:] * growth
     along, circle = _circles(start, end, ROUND_SIDES)
-    rise = 0.5 * np.pi * np.arange(RINGS) / RINGS
-    rings = np.cos(rise)[:, None, None] * circle[:, None]
-    up = np.sin(rise)[:, None] * along[:, None]
+    # Rings of the unit sphere from the equator up, (n, RINGS, ROUND_SIDES, 3), and their heights
+    # along the axis, (n, RINGS, 3).
+    latitude = 0.5 * np.pi * np.arange(RINGS) / RINGS
+    rings = np.cos(latitude)[:, None, None] * circle[:, None]
+    heights = np.sin(latitude)[:, None] * along[:, None]
     halves = []
-    for middle, way in ((end, 1.0), (start, -1.0)):
-        ring = middle[:, None, None] + radius[:, None, None] * (rings + way * up[:, :, None])
-        pole = (middle + radius * way * along)[:, None]
+    for centre, sign in ((end, 1.0), (start, -1.0)):
+        ring = centre[:, None, None] + radius[:, None, None] * (rings + sign * heights[:, :, None])
+        pole = (centre + radius * sign * along)[:, None]
         halves += [ring.reshape(len(shapes), -1, 3), pole]
     return _repeated(np.concatenate(halves, axis=1), _round_faces(tree.kind == "capsules"))
 
 
 def _circles(start: Floats, end: Floats, sides: int) -> tuple[Floats, Floats]:
-    """Return unit axes (n, 3) of shapes, z for points, and unit circles (n, sides, 3) around."""
+    """Return unit axes (n, 3) from starts to ends, z if equal, and unit circles around them.
+
+    A circle has `sides` points, (n, sides, 3).
+    """
     with np.errstate(all="ignore"):
         along = (end - start) / np.linalg.norm(end - start, axis=1, keepdims=True)
     along[~np.isfinite(along).all(axis=1)] = [0.0, 0.0, 1.0]
@@ -91,41 +102,48 @@ def _circles(start: Floats, end: Floats, sides: int) -> tuple[Floats, Floats]:
 
 
 def _repeated(vertices: Floats, faces: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int32]]:
-    """Return the mesh of shapes with vertices (n, k, 3), each with the same faces."""
-    count, each = vertices.shape[:2]
-    every = each * np.arange(count)[:, None, None] + faces
-    return vertices.reshape(-1, 3), every.reshape(-1, 3).astype(np.int32)
+    """Return the mesh of n shapes with vertices (n, k, 3), each with the same faces (m, 3)."""
+    count, size = vertices.shape[:2]
+    all_faces = size * np.arange(count)[:, None, None] + faces
+    return vertices.reshape(-1, 3), all_faces.reshape(-1, 3).astype(np.int32)
 
 
 def _round_faces(side: bool) -> NDArray[np.int64]:
-    """Return the faces of one round shape, outward, with those between its halves if `side`."""
-    one = np.arange(ROUND_SIDES)
-    after = np.roll(one, -1)
-    count, faces = ROUND_SIDES * RINGS, []
-    for first, flip in ((0, False), (count + 1, True)):
-        parts = []
-        for ring in range(RINGS - 1):
-            low, high = first + ROUND_SIDES * ring, first + ROUND_SIDES * (ring + 1)
-            parts += [(low + one, low + after, high + after), (low + one, high + after, high + one)]
-        last = first + ROUND_SIDES * (RINGS - 1)
-        parts.append((last + one, last + after, np.full(ROUND_SIDES, first + count)))
-        half = np.concatenate([np.stack(part, axis=1) for part in parts])
-        faces.append(half[:, ::-1] if flip else half)
-    if side:
-        low, high = count + 1, 0
-        faces.append(np.stack([low + one, low + after, high + after], axis=1))
-        faces.append(np.stack([low + one, high + after, high + one], axis=1))
-    return np.concatenate(faces)
+    """Return the faces of one round shape, outward, with those between its halves if `side`.
+
+    Vertices are as from `rounded`: of each half the rings from the equator up, then the pole.
+    """
+    half_size, faces = ROUND_SIDES * RINGS + 1, list[NDArray[np.int64]]()
+    for begin, sign in ((0, 1), (half_size, -1)):
+        starts = begin + ROUND_SIDES * np.arange(RINGS)
+        half = [_strip(low, high) for low, high in itertools.pairwise(starts.tolist())]
+        edge = starts[-1] + np.arange(ROUND_SIDES)
+        pole = np.full(ROUND_SIDES, begin + half_size - 1)
+        half.append(np.stack([edge, np.roll(edge, -1), pole], axis=1))
+        # The other half is upside down, so its faces are turned over.
+        faces.append(np.concatenate(half)[:, ::sign])
+    return np.concatenate([*faces, _strip(half_size, 0)] if side else faces)
+
+
+def _strip(low: int, high: int) -> NDArray[np.int64]:
+    """Return the triangles between two rings of ROUND_SIDES vertices, by their first vertices."""
+    here = np.arange(ROUND_SIDES)
+    after = np.roll(here, -1)
+    lower, upper = (low + here, low + after, high + after), (low + here, high + after, high + here)
+    return np.concatenate([np.stack(lower, axis=1), np.stack(upper, axis=1)])
 
 
 def drawn_source(tree: BVH, camera: Camera, threads: int | None = None) -> RenderSource:
-    """Return the source of a picture of points or segments, whose ids are those of the tree."""
+    """Return the source of a picture of points or segments, drawn as balls or tubes.
+
+    The ids of their triangles are those of the points or segments.
+    """
     mesh = BVH.from_triangles(*thickened(tree, RADIUS * _pixel(tree, camera)), threads=threads)
     return RenderSource(mesh, mesh, np.repeat(np.arange(len(tree)), faces_of_each(tree)))
 
 
 def _pixel(tree: BVH, camera: Camera) -> float:
-    """Return the height of a pixel at the middle of a tree, or, from inside, at its border."""
+    """Return the height of a pixel in space at the middle of a tree; from inside, at its border."""
     height = 2.0 * camera.half_height / camera.height
     if not camera.perspective:
         return height

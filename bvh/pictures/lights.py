@@ -18,29 +18,30 @@ from bvh.pictures.render_source import Occluders, Pictured
 from bvh.pictures.surfaces import ROUNDINGS, Floats, Ints, Spots
 from bvh.scene.scene import Scene
 
-# Shifts repeat in tiles of TILE x TILE samples.
+# Shifts repeat in tiles of TILE x TILE samples; a cell is a place in the tile.
 TILE = 32
 # Step of the golden ratio sequence.
-STEP = 0.6180339887498949
+GOLDEN = 0.6180339887498949
 # Width of the Gaussian that spreads the shifts, in samples (Ulichney 1993).
 SPREAD = 1.9
 
 # Smallest angular diameter of the lamp, in degrees, as its shadow on the ground is soft.
 SOFTNESS = 12.0
 # Share of light that the sky and the lamp give the ground.
-OF_SKY, OF_LAMP = 0.55, 0.22
-# Cosine of the steepest angle of a lamp that throws shadows on the ground.
-LOWEST = 0.1
-# Largest cosine between an axis and the right of a picture in which it is up.
-LEVEL = 1e-6
+SKY_SHARE, LAMP_SHARE = 0.55, 0.22
+# Sine of the lowest elevation of a lamp that throws shadows on the ground.
+LOWEST_LAMP = 0.1
+# Largest cosine of the angle between the up axis and the right of a picture that is not rolled.
+ROLL = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Lights:
     """A lamp at infinity, and a sky that is brighter towards its zenith.
 
-    `softness` is the angular diameter of the lamp in degrees, `rays` the number of rays from each
-    spot to the sky and to a soft lamp, `reach` the largest distance of occluders of the sky.
+    `lamp` and `zenith` are unit vectors towards them, `softness` is the angular diameter of the
+    lamp in degrees, `rays` the number of rays from each spot to the sky and to a soft lamp, `reach`
+    the largest distance of occluders of the sky.
     """
 
     lamp: Floats
@@ -59,20 +60,22 @@ class Lights:
 
     @cached_property
     def disk(self) -> Floats:
-        """Directions to points of the lamp, as many as points of `sphere`."""
+        """Directions to points of the lamp for each cell of the tile, of the shape of `sphere`."""
         x, y = np.moveaxis(spread(self.rays), -1, 0)
         radius = math.tan(math.radians(self.softness) / 2) * np.sqrt(x)
         angle = 2.0 * math.pi * y
-        one = np.cross(self.lamp, np.eye(3)[np.abs(self.lamp).argmin()])
-        one /= np.linalg.norm(one)
-        other = np.cross(self.lamp, one)
-        side, up = radius * np.cos(angle), radius * np.sin(angle)
-        return np.asarray(self.lamp + (side[..., None] * one + up[..., None] * other))
+        # Unit vectors across the direction to the lamp.
+        side = np.cross(self.lamp, np.eye(3)[np.abs(self.lamp).argmin()])
+        side /= np.linalg.norm(side)
+        up = np.cross(self.lamp, side)
+        along_side, along_up = radius * np.cos(angle), radius * np.sin(angle)
+        return np.asarray(self.lamp + (along_side[..., None] * side + along_up[..., None] * up))
 
     def of_sky(self, occluders: Occluders, spots: Spots, cells: Ints) -> tuple[Floats, Floats]:
-        """Return for each spot the visible share of the sky, by the cosine, and the light of it.
+        """Return for each of n spots the visible share of the sky, (n,), and its light, (n,).
 
-        `cells` are the cells of the tile that the spots are in, as from `cells_of`.
+        The share is weighted by the cosine of the angle to the normal, as light is. `cells`, (n,),
+        are those of the tile that the spots are in, as from `cells_of`.
         """
         # A point of the unit sphere plus the normal is distributed like the cosine.
         rays = self.sphere[cells] + spots.smooth[:, None]
@@ -91,31 +94,36 @@ class Lights:
         return 1.0 - hidden.mean(axis=1), np.maximum(unhidden - lost, 0.0)
 
     def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
-        """Return for each spot the visible share of the lamp; `cells` are as in `of_sky`."""
-        found = np.zeros(len(spots.points))
+        """Return for each of n spots the visible share of the lamp, (n,); 0 if it faces away.
+
+        `cells` are as in `of_sky`.
+        """
+        share = np.zeros(len(spots.points))
         facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
         starts = spots.starts[facing]
         if self.softness == 0.0:
-            found[facing] = ~np.asarray(occluders.any_hit(starts, self.lamp, threads=1))
+            share[facing] = ~np.asarray(occluders.any_hit(starts, self.lamp, threads=1))
         elif len(facing):
             rays = self.disk[cells[facing]]
             free = ~np.asarray(occluders.any_hit(starts[:, None], rays, threads=1))
-            found[facing] = free.mean(axis=1)
-        return found
+            share[facing] = free.mean(axis=1)
+        return share
 
 
 def cells_of(rows: Ints, columns: Ints) -> Ints:
-    """Return the cell of the tile for each sample of a picture."""
+    """Return the cells of the tile that samples of a picture are in, (rows, columns)."""
     return np.asarray((rows % TILE)[:, None] * TILE + (columns % TILE)[None, :])
 
 
 def spread(count: int) -> Floats:
-    """Return evenly spread points of the unit square, shape (TILE * TILE, count, 2)."""
-    # The points are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
-    # "Randomization of number theoretic methods") by blue noise, another for each coordinate, so
-    # that the error is of high frequency and without a pattern.
+    """Return evenly spread points of the unit square, shape (TILE * TILE, count, 2).
+
+    The points are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
+    "Randomization of number theoretic methods") by blue noise, another for each coordinate, so that
+    the error is of high frequency and without a pattern.
+    """
     k = np.arange(count)
-    base = np.stack([(k + 0.5) / count, (k * STEP + 0.25) % 1.0], axis=-1)
+    base = np.stack([(k + 0.5) / count, (k * GOLDEN + 0.25) % 1.0], axis=-1)
     ranks = _blue_noise()
     shifts = np.stack([ranks, np.roll(ranks.T, (TILE // 2, TILE // 3), (0, 1))], axis=-1)
     # The first coordinate is stratified already: it is shifted within its stratum.
@@ -124,9 +132,11 @@ def spread(count: int) -> Floats:
 
 @cache
 def _blue_noise() -> Floats:
-    """Return the numbers (k + 0.5) / TILE**2 in a tile in which close numbers are far apart."""
-    # Each sample in turn is the one farthest from those before it, by a sum of Gaussians that wraps
-    # around: the second half of Ulichney 1993, "The void-and-cluster method".
+    """Return the numbers (k + 0.5) / TILE**2 in a tile, in which close numbers are far apart.
+
+    Number k is in the place farthest from those before it, by a sum of Gaussians that wraps around:
+    the second half of Ulichney 1993, "The void-and-cluster method".
+    """
     steps = np.minimum(np.arange(TILE), TILE - np.arange(TILE)) ** 2
     bump = np.exp(-(steps[:, None] + steps) / (2.0 * SPREAD**2))
     # A slight slope breaks ties without a pattern.
@@ -156,7 +166,10 @@ class Ground:
 
     @classmethod
     def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Self | None:
-        """Return the ground below bounds, or None for empty bounds."""
+        """Return the ground that touches bounds, (2, 3), from below; None if they are empty.
+
+        `up` is a unit vector.
+        """
         if not np.isfinite(bounds).all():
             return None
         corners = corners_of(bounds)
@@ -171,7 +184,7 @@ class Ground:
         # Coordinates along `across` of the corners, and of the borders of their shadows.
         coordinates, above = [corners @ across.T], heights - level
         sine = float(soft.lamp @ up)
-        if sine > LOWEST:
+        if sine > LOWEST_LAMP:
             shadows = (corners - (above / sine)[:, None] * soft.lamp) @ across.T
             blur = np.tan(np.radians(soft.softness) / 2) / sine**2 * above.max()
             coordinates += [shadows - blur, shadows + blur]
@@ -183,8 +196,11 @@ class Ground:
     def light(
         self, occluders: Occluders, origins: Floats, directions: Floats, cells: Ints
     ) -> tuple[Floats, int]:
-        """Return the light on the ground for rays (n, 3), 1 off it, and how many rays were cast."""
-        found = np.ones(len(origins))
+        """Return the light where camera rays (n, 3) meet the ground, (n,), and the rays cast to it.
+
+        It is 1 for rays that miss the ground, or meet it where there are no shadows.
+        """
+        light = np.ones(len(origins))
         slope, height = _along(directions, self.up), _along(origins, self.up) - self.level
         rows = np.flatnonzero((slope < 0.0) & (height > 0.0))
         points = origins[rows] - (height[rows] / slope[rows])[:, None] * directions[rows]
@@ -192,21 +208,21 @@ class Ground:
         inside = ((places >= self.near[0]) & (places <= self.near[1])).all(axis=1)
         rows, points = rows[inside], points[inside]
         if len(rows) == 0:
-            return found, 0
+            return light, 0
         size = np.abs(points).max(axis=1) + np.abs(self.level)
         up = np.broadcast_to(self.up, points.shape)
         spots = Spots(points, up, up, points + ROUNDINGS * size[:, None] * up)
-        dark = OF_SKY * (1.0 - self.lights.of_sky(occluders, spots, cells[rows])[0])
+        dark = SKY_SHARE * (1.0 - self.lights.of_sky(occluders, spots, cells[rows])[0])
         cast = self.lights.rays
-        if self.lights.lamp @ self.up > LOWEST:
-            dark += OF_LAMP * (1.0 - self.lights.of_lamp(occluders, spots, cells[rows]))
+        if self.lights.lamp @ self.up > LOWEST_LAMP:
+            dark += LAMP_SHARE * (1.0 - self.lights.of_lamp(occluders, spots, cells[rows]))
             cast *= 2
-        found[rows] = 1.0 - dark
-        return found, cast * len(rows)
+        light[rows] = 1.0 - dark
+        return light, cast * len(rows)
 
 
 def _along(vectors: Floats, axis: Floats) -> Floats:
-    """Return dot products, rounded the same in bands of any size, unlike by BLAS."""
+    """Return dot products of vectors (n, 3) with an axis, rounded alike for any n, unlike BLAS."""
     x, y, z = vectors.T
     return np.asarray(x * axis[0] + y * axis[1] + z * axis[2])
 
@@ -218,9 +234,12 @@ def is_inside(source: Pictured, camera: Camera) -> bool:
 
 
 def ground_up(source: Pictured, camera: Camera, up: bool | str | ArrayLike | None) -> Floats | None:
-    """Return the up direction of the ground in a picture, or None for no ground."""
-    # True and None stand for `Scene.up`, or z for a tree, if that is upright in the picture, else
-    # for the axis that is. With None there is no ground in a rolled picture, or from inside.
+    """Return the up direction of the ground in a picture, or None for no ground.
+
+    `up` is the argument `ground` of `render`. True and None stand for `Scene.up`, or z for a tree,
+    if that is upright in the picture, else for the axis that is. With None there is no ground in a
+    rolled picture, or from inside the bounds.
+    """
     if isinstance(up, bool | np.bool_):
         if not up:
             return None
@@ -230,6 +249,6 @@ def ground_up(source: Pictured, camera: Camera, up: bool | str | ArrayLike | Non
     if up is None and is_inside(source, camera):
         return None
     for axis in (default, *map(np.array, AXES.values())):
-        if abs(axis @ camera.right) < LEVEL and axis @ camera.up > -LEVEL:
+        if abs(axis @ camera.right) < ROLL and axis @ camera.up > -ROLL:
             return np.asarray(axis)
     return default if up else None

@@ -170,7 +170,10 @@ def check_picture_path(path: str | os.PathLike[str]) -> None:
 
 
 def check_path(file: Path, kind: str, is_supported: bool) -> None:
-    """Raise unless the format of a file of a `kind` `is_supported`, and its folder exists."""
+    """Raise unless the format of a new file `is_supported`, and its folder exists.
+
+    `kind` is its noun in messages, such as "picture".
+    """
     if not is_supported:
         raise ValueError(f"cannot write {file}: unknown {kind} format {file.suffix!r}")
     if not file.parent.is_dir():
@@ -180,7 +183,7 @@ def check_path(file: Path, kind: str, is_supported: bool) -> None:
 
 
 def write(path: str | os.PathLike[str], stream: io.BytesIO) -> None:
-    """Replace a file by the content of a stream."""
+    """Write the content of a stream to a file, which is replaced at once."""
     replace_file(os.fspath(path), [np.frombuffer(stream.getbuffer(), np.uint8)])
 
 

@@ -13,8 +13,8 @@ from bvh.scene.scene import Scene
 
 
 @runtime_checkable
-class Occluders(Protocol):
-    """Occluders of light: a tree, a scene or a mesh in parts."""
+class InParts(Protocol):
+    """A mesh in parts: `bvh.Parts`, whose folder is above this one."""
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -23,6 +23,14 @@ class Occluders(Protocol):
     @property
     def any_hit(self) -> Callable[..., TruthResult]:
         """The query whether rays hit anything."""
+
+    @property
+    def visible_tree(self) -> "Callable[..., RenderSource]":
+        """The method that returns a smaller source, with the same picture for a camera."""
+
+
+# Occluders of light.
+Occluders = BVH | Scene | InParts
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +44,7 @@ class RenderSource:
     occluders : BVH, Scene or Parts
         Hit by rays to lights.
     ids : ndarray of int64, optional
-        Ids in a mesh of the triangles of `surface`, where it is over some of them.
+        Where `surface` is over some triangles of a mesh, their ids there.
     """
 
     surface: BVH | Scene
@@ -47,15 +55,6 @@ class RenderSource:
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of the occluders, shape (2, 3)."""
         return self.occluders.bounds
-
-
-@runtime_checkable
-class InParts(Occluders, Protocol):
-    """A mesh with a source for each camera: `bvh.Parts`, whose folder is above this one."""
-
-    @property
-    def visible_tree(self) -> Callable[..., RenderSource]:
-        """The method that returns a smaller source, with the same picture for a camera."""
 
 
 # Subjects of pictures.

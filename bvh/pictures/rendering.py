@@ -40,7 +40,7 @@ SMOOTH = {"clay", "material", "ao", "shadow"}
 
 # Arguments of `render` for the light: lamp, softness, light_rays and reach.
 Light = tuple[ArrayLike | None, float, int, float | None]
-# Rows of a picture: pixels, or costs, the requested numbers, and how many rays were cast.
+# Some rows of a picture: pixels, or costs; the requested numbers by name; how many rays were cast.
 Band = tuple[NDArray[np.number], dict[str, NDArray[np.number]], int]
 
 
@@ -121,31 +121,34 @@ def render(
     >>> picture.pixels.shape, picture.data["depth"].tolist()
     ((2, 4, 3), [[inf, 5.0, inf, inf], [inf, 5.0, 5.0, inf]])
     """
-    threads, looked = thread_count(threads), 0
+    threads, search_rays = thread_count(threads), 0
     with heard(progress) as report:
         began = notice.clock()
 
-        def looking(done: int, total: int) -> None:
-            # Rays that search for the visible parts come before those of the picture.
-            nonlocal looked
-            looked = total
+        def report_search(done: int, total: int) -> None:
+            """Report rays that search for the visible parts, before those of the picture."""
+            nonlocal search_rays
+            search_rays = total
             if report is not None:
                 report(done, total + camera.width * camera.height * samples**2)
 
         light = lamp, softness, light_rays, reach
         drawing = _Drawing(
             source, camera, shade, samples, data, light, hottest, ground, threads=threads,
-            progress=looking,
+            progress=report_search,
         )  # fmt: skip
-        row = drawing.row
-        in_rays = report and (lambda done, n: report(looked + done * row, looked + n * row))
-        return drawing.picture(threads, in_rays, began)
+        row = drawing.row_rays
+        report_rows = report and (
+            lambda done, n: report(search_rays + done * row, search_rays + n * row)
+        )
+        return drawing.picture(threads, report_rows, began)
 
 
 class _Drawing:
-    """A picture that is rendered in bands of rows; `row` is the number of camera rays in a row.
+    """A picture with the checked arguments of `render`, rendered in bands of rows.
 
-    `progress` is called for rays that search for visible parts.
+    `row_rays` is the number of camera rays in a row. `progress` is called with rays that search for
+    visible parts.
     """
 
     def __init__(
@@ -182,20 +185,9 @@ class _Drawing:
                 raise ValueError(f'shade "cost" is for what rays hit, not for {source.kind}')
             source = drawn_source(source, self._camera, threads)
         lights = _lights(source, self._camera, *light)
-        flat = ground is None and shade not in GROUNDED
-        up = ground_up(source, self._camera, False if flat else ground)
-        shown = {shade, *self._names}
-        if isinstance(source, BVH | Scene):
-            source = RenderSource(source, source)
-        elif "cost" in shown:
-            raise ValueError('shade "cost" is for trees: the cost of parts depends on the cuts')
-        if not isinstance(source, RenderSource):
-            if shade == "uv":
-                raise ValueError('shade "uv" needs texture coordinates, which parts do not have')
-            source = source.visible_tree(
-                self._camera, self._samples, smooth=not SMOOTH.isdisjoint(shown), threads=threads,
-                progress=progress,
-            )  # fmt: skip
+        no_ground = ground is None and shade not in GROUNDED
+        up = ground_up(source, self._camera, False if no_ground else ground)
+        source = self._render_source(source, threads, progress)
         plane = None if up is None else Ground.below(source.bounds, up, lights)
         self._stage = Stage(source, self._camera, lights, plane)
         if shade == "uv" and not self._stage.surfaces.with_uv.any():
@@ -203,23 +195,48 @@ class _Drawing:
             needed = "texture coordinates (`visual.uv` of trimesh meshes in a scene)"
             raise ValueError(f'shade "uv" needs {needed}: {what} has any')
         # About how many rays a sample casts: its own, and those to lights.
-        lit = dict.fromkeys(("ao", "clay", "material"), lights.rays)
-        lit["shadow"] = lights.rays if lights.softness else 1
-        each = 1 + max(lit.get(name, 0) for name in shown)
+        light_rays = dict.fromkeys(("ao", "clay", "material"), lights.rays)
+        light_rays["shadow"] = lights.rays if lights.softness else 1
+        sample_rays = 1 + max(light_rays.get(name, 0) for name in (shade, *self._names))
         if plane is not None:
-            each = max(each, 1 + 2 * plane.lights.rays)
-        self.row = self._camera.width * self._samples**2
+            sample_rays = max(sample_rays, 1 + 2 * plane.lights.rays)
+        self.row_rays = self._camera.width * self._samples**2
         # Rows of a band that needs little memory.
-        self._step = max(1, min(BAND_RAYS // self.row, LIGHT_RAYS // (self.row * each)))
+        rows = min(BAND_RAYS // self.row_rays, LIGHT_RAYS // (self.row_rays * sample_rays))
+        self._band_rows = max(1, rows)
+
+    def _render_source(
+        self, source: Pictured, threads: int, progress: ProgressLike
+    ) -> RenderSource:
+        """Return the surface and occluders of a source; of parts, the tree that the camera sees.
+
+        Raise a ValueError for shades that parts do not have.
+        """
+        if isinstance(source, BVH | Scene):
+            return RenderSource(source, source)
+        shown = {self._shade, *self._names}
+        if "cost" in shown:
+            raise ValueError('shade "cost" is for trees: the cost of parts depends on the cuts')
+        if isinstance(source, RenderSource):
+            return source
+        if self._shade == "uv":
+            raise ValueError('shade "uv" needs texture coordinates, which parts do not have')
+        return source.visible_tree(
+            self._camera, self._samples, smooth=not SMOOTH.isdisjoint(shown), threads=threads,
+            progress=progress,
+        )  # fmt: skip
 
     def picture(self, threads: int, progress: Progress | None, began: float) -> Picture:
-        """Render the bands on threads; `began` is the time of the clock at the start."""
+        """Render the bands on threads; `progress` is called with rows.
+
+        `began` is the time of `notice.clock` at the start.
+        """
         bands: dict[int, Band] = {}
 
         def work(top: int, bottom: int) -> None:
             bands[top] = self._band(top, bottom)
 
-        share(self._camera.height, self._step, work, threads, progress)
+        share(self._camera.height, self._band_rows, work, threads, progress)
         columns = zip(*(bands[top] for top in sorted(bands)), strict=True)
         colours, values, rays = (list(column) for column in columns)
         data = {name: np.concatenate([band[name] for band in values]) for name in self._names}
@@ -231,23 +248,27 @@ class _Drawing:
         return Picture(pixels, sum(rays), seconds, self._shade, data, hottest)
 
     def _band(self, top: int, bottom: int) -> Band:
-        """Render the rows top..bottom."""
+        """Render the rows top..bottom - 1."""
         stage, samples = self._stage, self._samples
-        sight, rows = self._cast(top, bottom, samples)
+        sight, y = self._cast(top, bottom, samples)
         costs = self._shade == "cost"
-        found = sight.cost[..., None] if costs else stage.colours(self._shade, sight, rows)
+        shown = sight.cost[..., None] if costs else stage.colours(self._shade, sight, y)
         # Average the samples of each pixel.
-        blocks = found.reshape(bottom - top, samples, self._camera.width, samples, -1)
+        blocks = shown.reshape(bottom - top, samples, self._camera.width, samples, -1)
         mean = blocks.mean(axis=(1, 3))
-        is_centre = samples == 1 or not self._names
-        centre = sight if is_centre else self._cast(top, bottom, 1)[0]
-        values = {name: stage.data(name, centre) for name in self._names}
-        count = sight.rays + (0 if is_centre else centre.rays)
+        # Numbers are those of rays through the centres of pixels.
+        are_centres = samples == 1 or not self._names
+        centres = sight if are_centres else self._cast(top, bottom, 1)[0]
+        values = {name: stage.data(name, centres) for name in self._names}
+        count = sight.rays + (0 if are_centres else centres.rays)
         # Costs are coloured at the end, after the highest one has been computed.
         return (mean[..., 0] if costs else in_bytes(mean)), values, count
 
     def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, NDArray[np.float64]]:
-        """Cast the rays of the rows top..bottom; return their hits, and their y in the picture."""
+        """Cast the rays of the rows top..bottom - 1, with `samples` along each side of a pixel.
+
+        Return their hits, and the y in the picture of each row of rays.
+        """
         camera, stage = self._camera, self._stage
         across = np.arange(camera.width * samples)
         down = np.arange(top * samples, bottom * samples)
@@ -264,7 +285,7 @@ def _lights(
     source: Pictured, camera: Camera, lamp: ArrayLike | None, softness: float, light_rays: int,
     reach: float | None,
 ) -> Lights:  # fmt: skip
-    """Return the lights of arguments of `render`."""
+    """Return the lights that arguments of `render` describe; raise a ValueError for bad ones."""
     if lamp is None:
         lamp = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
     degrees = number("softness", softness)

@@ -35,8 +35,9 @@ BOUNCED = 0.06
 
 
 class Sight:
-    """Hits of the rays (height, width) of a band; properties have a row for each hit.
+    """Hits of the rays (height, width) of a band, and what their colours depend on.
 
+    Properties are computed once, and have a row for each ray that hits, unless they say otherwise.
     `cells` are the cells of the tile that the rays are in, as from `lights.cells_of`; `rays` counts
     the rays that have been cast, with those to lights.
     """
@@ -111,29 +112,37 @@ class Stage:
         self.near, self.far = float(depth.min()), float(depth.max())
 
     def ids(self, hits: Hits) -> Ints:
-        """Return the ids of hit faces; for a tree over a part of a mesh, those in the mesh."""
+        """Return the ids of hit faces; if the tree is over some of a mesh, those in the mesh."""
         ids = self.source.ids
         return hits.prim_id if ids is None else np.asarray(ids[hits.prim_id])
 
     def data(self, name: str, sight: Sight) -> NDArray[np.number]:
-        """Return the named numbers of `DATA`, one or a row for each ray."""
+        """Return the numbers `name` of `DATA`, as in `Picture.data`: one or a row for each ray."""
         if name == "depth":
             return np.asarray(sight.hits.t, np.float64)
         if name == "cost":
             return sight.cost
-        if name in ("id", "instance", "leaf"):
-            found = {"instance": sight.instances, "leaf": leaf_of(sight.seen)}.get(name)
-            return _filled(sight.mask, self.ids(sight.seen) if found is None else found, -1)
+        # The number of a miss is that of `Picture.data`.
+        if name == "id":
+            return _filled(sight.mask, self.ids(sight.seen), -1)
+        if name == "instance":
+            return _filled(sight.mask, sight.instances, -1)
+        if name == "leaf":
+            return _filled(sight.mask, leaf_of(sight.seen), -1)
         if name in ("ao", "shadow"):
             return _filled(sight.mask, sight.sky[0] if name == "ao" else sight.lamp, 1.0)
         if name == "uv":
             return _filled(sight.mask, self.surfaces.uv(sight.seen), np.nan)
-        spots = sight.flat
-        return _filled(sight.mask, spots.flat if name == "normals" else spots.points, np.nan)
+        return _filled(
+            sight.mask, sight.flat.flat if name == "normals" else sight.flat.points, np.nan
+        )
 
-    def colours(self, shade: str, sight: Sight, rows: Floats) -> Floats:
-        """Return the colours of hits and background, shape (height, width, 3)."""
-        sky = colours.sky(rows / self.camera.height)
+    def colours(self, shade: str, sight: Sight, y: Floats) -> Floats:
+        """Return the colours of hits and background, shape (height, width, 3).
+
+        `y`, (height,), are the rows of the rays in the picture.
+        """
+        sky = colours.sky(y / self.camera.height)
         painted = np.repeat(sky[:, None], sight.mask.shape[1], axis=1)
         if self.ground is not None:
             painted[~sight.mask] *= sight.ground(self.ground)[:, None]
@@ -142,7 +151,7 @@ class Stage:
         return painted
 
     def _painted(self, shade: str, sight: Sight) -> Floats:
-        """Return the colours of hits, shape (n, 3)."""
+        """Return the colours of the hits of a band, shape (n, 3)."""
         hits = sight.seen
         if shade == "depth":
             share = (hits.t - self.near) / max(self.far - self.near, np.finfo(np.float64).tiny)
@@ -154,22 +163,22 @@ class Stage:
         if shade == "normals":
             return np.asarray(sight.flat.flat * 0.5 + 0.5)
         if shade == "instance":
-            found = colours.instance_colours(sight.instances)
-            return np.asarray(found * (0.4 + 0.6 * self._slant(sight))[:, None])
+            painted = colours.instance_colours(sight.instances)
+            return np.asarray(painted * (0.4 + 0.6 * self._facing(sight))[:, None])
         return self._lit(shade, sight)
 
-    def _slant(self, sight: Sight) -> Floats:
-        """Return the cosine between ray and normal, from 0 to 1."""
+    def _facing(self, sight: Sight) -> Floats:
+        """Return the cosine of the angle between each ray and the normal, from 0 to 1."""
         lengths = np.linalg.norm(sight.directions, axis=1)
         return np.asarray(np.abs((sight.flat.flat * sight.directions).sum(axis=1)) / lengths)
 
     def _mapped(self, sight: Sight) -> Floats:
         """Return the colours of texture coordinates, grey for meshes without any."""
         uv = self.surfaces.uv(sight.seen)
-        found = np.full((len(uv), 3), 0.5)
+        painted = np.full((len(uv), 3), 0.5)
         textured = self.surfaces.with_uv[self.surfaces.tree_of[leaf_of(sight.seen)]]
-        found[textured] = colours.texture_colours(np.nan_to_num(uv[textured]))
-        return np.asarray(found * (0.55 + 0.45 * self._slant(sight))[:, None])
+        painted[textured] = colours.texture_colours(np.nan_to_num(uv[textured]))
+        return np.asarray(painted * (0.55 + 0.45 * self._facing(sight))[:, None])
 
     def _lit(self, shade: str, sight: Sight) -> Floats:
         """Return the colours of hits in the shades with light: plaster, clay or materials."""
@@ -193,12 +202,12 @@ class Stage:
 
 
 def _toned(light: Floats) -> Floats:
-    """Return clamped and gamma corrected colours for amounts of light."""
+    """Return gamma corrected colours, from 0 to 1, for amounts of light from 0 on."""
     return np.asarray(np.minimum(light, 1.0) ** (1.0 / GAMMA))
 
 
 def _filled(mask: NDArray[np.bool_], values: NDArray[np.number], miss: float) -> NDArray[np.number]:
-    """Return the values of hits at their rays, and `miss` elsewhere."""
-    found = np.full((*mask.shape, *values.shape[1:]), miss, values.dtype)
-    found[mask] = values
-    return found
+    """Return an array for all rays: `values`, a row for each hit, where `mask`, else `miss`."""
+    filled = np.full((*mask.shape, *values.shape[1:]), miss, values.dtype)
+    filled[mask] = values
+    return filled

@@ -46,7 +46,8 @@ class Surfaces:
     """The primitives of a tree, or of all leaves of a scene, in world coordinates."""
 
     def __init__(self, source: BVH | Scene) -> None:
-        # Trees, the tree of each leaf, and matrices of leaves; then, by tree, attributes of meshes.
+        # Trees with the attributes of their meshes; for each leaf the index of its tree, and its
+        # matrix (3, 4).
         self.trees: Sequence[BVH] = () if isinstance(source, Scene) else (source,)
         self.tree_of, self.matrices = np.zeros(1, np.int32), np.eye(3, 4)[None]
         self._attributes, self._images = [Attributes()], Images()
@@ -56,12 +57,15 @@ class Surfaces:
             self._attributes = [source.attributes(tree) for tree in self.trees]
         # Whether meshes have texture coordinates.
         self.with_uv = np.array([mesh.uv is not None for mesh in self._attributes], np.bool_)
-        # By tree, the smooth normals of corners, once computed.
+        # By tree, the results of `_normals_of`.
         self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()
 
     def spots(self, hits: Hits, origins: Floats, *, bent: bool = True) -> Spots:
-        """Return the spots of hits, without misses; without `bent` the smooth normals are flat."""
+        """Return the spots of n hits, none a miss, of rays with given origins (n, 3).
+
+        Without `bent`, smooth normals are the flat ones.
+        """
         leaf, prim, points = leaf_of(hits), hits.prim_id, np.asarray(hits.position)
         flat = hits.normal * np.where(hits.front, 1.0, -1.0)[:, None]
         # A bound for the intermediate numbers of each point, to multiply by ROUNDINGS.
@@ -83,58 +87,62 @@ class Surfaces:
 
     def uv(self, hits: Hits) -> Floats:
         """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
-        leaf, found = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
+        leaf, coordinates = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
         for tree, rows in self._by_tree(leaf):
             uv = self._attributes[tree].uv
             if uv is not None:
                 weights = _weights(hits.u[rows], hits.v[rows])
                 corners = uv[self.trees[tree].faces[hits.prim_id[rows]]]
-                found[rows] = np.einsum("nkj,nk->nj", corners, weights)
-        return found
+                coordinates[rows] = np.einsum("nkj,nk->nj", corners, weights)
+        return coordinates
 
     def base_colours(self, hits: Hits, plain: Floats) -> Floats:
-        """Return the linear base colours of hits, and a plain one where a mesh has no material."""
-        leaf, found = leaf_of(hits), np.tile(plain, (len(hits), 1))
+        """Return the linear base colours of hits, (n, 3); `plain` if a mesh has no material."""
+        leaf, colours = leaf_of(hits), np.tile(plain, (len(hits), 1))
         for tree, rows in self._by_tree(leaf):
             (_, uv, material), prim = self._attributes[tree], hits.prim_id[rows]
             if material is not None:
                 corners = self.trees[tree].faces[prim]
                 weights = _weights(hits.u[rows], hits.v[rows])
-                found[rows] = base_colours(material, uv, corners, prim, weights, self._images)
-        return found
+                colours[rows] = base_colours(material, uv, corners, prim, weights, self._images)
+        return colours
 
     def _bent(
         self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats, points: Floats
     ) -> tuple[Floats, Floats]:
-        """Return smooth normals, and points lifted from flat faces to the curved surface."""
-        # Without this, flat faces of a round surface shadow each other at grazing light (Hanika
-        # 2021, "Hacking the shadow terminator").
-        found, raised = flat.copy(), points.copy()
+        """Return smooth normals, and points lifted from flat faces to the curved surface.
+
+        Without lifting, flat faces of a round surface shadow each other at grazing light (Hanika
+        2021, "Hacking the shadow terminator"). `flat` are the normals of faces on the side hit.
+        """
+        smooth, raised = flat.copy(), points.copy()
         for tree, rows in self._by_tree(leaf):
-            given, source = self._normals_of(tree), self.trees[tree]
-            if given is None:
+            corner_normals, source = self._normals_of(tree), self.trees[tree]
+            if corner_normals is None:
                 continue
-            normals, index = given
+            normals, index = corner_normals
             matrices = self._maps(leaf[rows])
             weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
             blended = np.einsum("nkj,nk->nj", local, weights)
-            found[rows] = _facing(_transformed(blended[:, None], matrices), flat[rows])[:, 0]
+            smooth[rows] = _facing(_transformed(blended[:, None], matrices), flat[rows])[:, 0]
+            # Each point is lifted to the planes through the corners of its face, across their
+            # normals, by the weights of the corners.
             corners = _facing(_transformed(local, matrices), flat[rows])
             vertices = _moved(source.vertices[source.faces[prim[rows]]], matrices)
-            below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
-            heights = weights * np.maximum(-below, 0.0)
+            above = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
+            heights = weights * np.maximum(-above, 0.0)
             raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
         # Points stay, with the flat normal, if the smooth one is zero, NaN or not on its side.
-        missing = ~(np.einsum("nj,nj->n", found, flat) > 0.0)
-        found[missing], raised[missing] = flat[missing], points[missing]
-        return found, raised
+        bad = ~(np.einsum("nj,nj->n", smooth, flat) > 0.0)
+        smooth[bad], raised[bad] = flat[bad], points[bad]
+        return smooth, raised
 
     def _maps(self, leaf: Ints) -> Floats:
-        """Return the matrices of leaves; a single row if all share it."""
+        """Return the matrices of leaves, (n, 3, 4), or (1, 3, 4) if all share one."""
         return self.matrices if len(self.matrices) == 1 else self.matrices[leaf]
 
     def _by_tree(self, leaf: Ints) -> list[tuple[int, slice | Ints]]:
-        """Return the number of each tree that was hit, with the rows of its hits."""
+        """Return (index of the tree, rows of its hits) for each tree that was hit."""
         if len(leaf) == 0:
             return []
         if len(self.trees) == 1:
@@ -145,7 +153,10 @@ class Surfaces:
         return list(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
 
     def _normals_of(self, tree: int) -> tuple[Floats, Ints] | None:
-        """Return normals and their index by corner: the mesh's own, or means; None for boxes."""
+        """Return (normals (k, 3), index of that of each corner (m, 3)) of a tree over triangles.
+
+        They are the mesh's own, or those of `corner_normals`; None for other trees.
+        """
         with self._lock:
             if tree not in self._corner_normals:
                 primitives, attributes = self.trees[tree].arrays.primitives, self._attributes[tree]
@@ -164,21 +175,20 @@ def leaf_of(hits: Hits) -> Ints:
 
 
 def _weights(u: Floats, v: Floats) -> Floats:
+    """Return the weights of the corners of faces, (n, 3)."""
     return np.stack([1.0 - u - v, u, v], axis=1)
 
 
 def _moved(points: Floats, matrices: Floats) -> Floats:
-    """Return rows of points, (n, 3) or (n, k, 3), each transformed by its own matrix."""
+    """Return rows of points (n, k, 3), each row transformed by its own matrix, (n or 1, 3, 4)."""
     if len(points) and (matrices == np.eye(3, 4)).all():
         return points
-    if points.ndim == 2:
-        return np.asarray(np.einsum("nij,nj->ni", matrices[:, :, :3], points) + matrices[:, :, 3])
     transformed = np.einsum("nij,nkj->nki", matrices[:, :, :3], points)
     return np.asarray(transformed + matrices[:, None, :, 3])
 
 
 def _transformed(normals: Floats, matrices: Floats) -> Floats:
-    """Return unit normals (n, k, 3), each row transformed by its own matrix."""
+    """Return unit normals (n, k, 3), each row transformed by its own matrix, (n or 1, 3, 4)."""
     if len(normals) and (matrices[:, :, :3] == np.eye(3)).all():
         return unit(normals)
     # Normals are transformed by the cofactors: the transposed inverse, up to a factor.
@@ -194,11 +204,14 @@ def _facing(normals: Floats, flat: Floats) -> Floats:
 
 
 def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, NDArray[np.int64]]:
-    """Return unit normals, and the index of the normal of each corner of each face."""
-    # A corner's normal is the mean over the faces around its vertex without a crease to its own,
-    # each weighted by its angle there (Thürmer and Wüthrich 1998, "Computing vertex normals from
-    # polygonal facets"). Coincident vertices count as one. Zero where faces have no area.
+    """Return smooth unit normals (k, 3), and the index of that of each corner of a face, (m, 3).
+
+    A corner's normal is the mean over the faces around its vertex without a crease to its own, each
+    weighted by its angle there (Thürmer and Wüthrich 1998, "Computing vertex normals from polygonal
+    facets"). Coincident vertices count as one. Zero where faces have no area.
+    """
     vertices = names_of(points + 0.0)  # without -0.0
+    # The vertex of each corner, faces one after another.
     owners = vertices[faces].reshape(-1)
     flat, angles = _faces(points, faces)
     weighted = flat.repeat(3, axis=0) * angles.reshape(-1)[:, None]
@@ -206,7 +219,7 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     sums = [np.bincount(owners, weighted[:, k], count) for k in range(3)]
     # For empty arrays, bincount returns integers.
     means = unit(np.stack(sums, axis=1).astype(np.float64))
-    # Where all faces are close to their mean, no two of them form a crease.
+    # Where all faces are close to their mean, no two of them form a crease: one normal is enough.
     bound = math.cos(math.radians(CREASE / 2))
     close = (flat.repeat(3, axis=0) * means[owners]).sum(axis=1) >= bound
     creased = np.zeros(count, np.bool_)
@@ -214,12 +227,16 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     index = owners.copy()
     corners = np.flatnonzero(creased[owners])
     index[corners] = count + np.arange(len(corners))
-    corner_normals = unit(_around(owners[corners], flat[corners // 3], weighted[corners]))
-    return np.concatenate([means, corner_normals]), index.reshape(-1, 3)
+    creased_normals = unit(_around(owners[corners], flat[corners // 3], weighted[corners]))
+    return np.concatenate([means, creased_normals]), index.reshape(-1, 3)
 
 
 def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
-    """Return for each corner the sum of `weighted` over those at its vertex, across no crease."""
+    """Return for each corner the sum of `weighted` over those at its vertex, across no crease.
+
+    `owners` are the vertices of corners, `normals` those of their faces; `weighted` are the same by
+    the angles.
+    """
     order = np.argsort(owners, kind="stable")
     (x, y, z), weighted = np.ascontiguousarray(normals[order].T), weighted[order]
     _, first, size = np.unique(owners[order], return_index=True, return_counts=True)
@@ -234,18 +251,18 @@ def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
         smooth = x[rows] * x[other] + y[rows] * y[other] + z[rows] * z[other] >= bound
         smooth |= rows == other
         sums[rows[smooth]] += weighted[other[smooth]]
-    found = np.empty_like(sums)
-    found[order] = sums
-    return found
+    result = np.empty_like(sums)
+    result[order] = sums
+    return result
 
 
 def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Return the unit normals of faces, or zero, and their angles, shape (m, 3)."""
+    """Return the unit normals of faces, (m, 3), zero without an area, and their angles, (m, 3)."""
     with np.errstate(all="ignore"):
         corners = points[faces]
         edges = unit(np.nan_to_num(np.roll(corners, -1, axis=1) - corners))
         normals = np.cross(edges[:, 0], edges[:, 1])
-        # Use the pair of edges that is farther from parallel.
+        # Of two pairs of edges, the one farther from parallel is more accurate.
         others = np.cross(edges[:, 1], edges[:, 2])
         swap = (others * others).sum(axis=1) > (normals * normals).sum(axis=1)
         normals[swap] = others[swap]
@@ -255,7 +272,7 @@ def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
 
 
 def unit(vectors: Floats) -> Floats:
-    """Return unit vectors; zero for zero."""
+    """Return vectors (..., 3) scaled to length 1; zero for zero."""
     largest = largest_of(vectors)[..., None]
     scaled = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0.0)
     length = np.sqrt(np.einsum("...i,...i->...", scaled, scaled))[..., None]

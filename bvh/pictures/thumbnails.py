@@ -13,6 +13,7 @@ from bvh.pictures.picture import Picture, need_pillow
 from bvh.pictures.render_source import Pictured
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import Shade
+from bvh.pictures.surfaces import leaf_of
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import Axis, check_option
 from bvh.runtime.simd import WIDTH as LANES
@@ -95,14 +96,14 @@ def _of_hits(hits: Any, by: ShownBy) -> Picture:
         return Picture(colours.in_bytes(colours.heat(cost, hottest)), shade=by, hottest=hottest)
     height, width = shape
     rows = (np.arange(height) + 0.5) / height
-    found = np.repeat(colours.sky(rows)[:, None], width, axis=1)
+    painted = np.repeat(colours.sky(rows)[:, None], width, axis=1)
     if mask.any():
-        found[mask] = _coloured(hits[mask], by)
-    return Picture(colours.in_bytes(found), shade=by)
+        painted[mask] = _coloured(hits[mask], by)
+    return Picture(colours.in_bytes(painted), shade=by)
 
 
 def _coloured(hits: Any, by: ShownBy) -> NDArray[np.float64]:
-    """Return the colours of hits without misses."""
+    """Return the colours of hits, none of which is a miss, (n, 3)."""
     if by == "t":
         # The farthest few are often much farther away than all others.
         near, far = np.quantile(hits.t, [0.0, 0.99])
@@ -112,5 +113,4 @@ def _coloured(hits: Any, by: ShownBy) -> NDArray[np.float64]:
         if hits.instance_id is None:
             raise ValueError('by="instance_id" needs hits of a scene')
         return colours.instance_colours(hits.instance_id)
-    leaf = np.zeros_like(hits.prim_id) if hits.leaf is None else hits.leaf
-    return colours.face_colours(hits.prim_id, leaf)
+    return colours.face_colours(hits.prim_id, leaf_of(hits))

@@ -25,23 +25,27 @@ AXES = {
 
 
 def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any) -> Surface:
-    """Return the triangles of a height field, and the cell of each; see `from_heightfield`."""
-    is_transposed = False
+    """Return the triangles of a height field, and the cell of each as `face_ids`.
+
+    Arguments are those of `BVH.from_heightfield`, and checked.
+    """
     if isinstance(z, str | os.PathLike):
         raise TypeError(
             f"z must be an array of heights, got the path {os.fspath(z)!r}: read it with rasterio, "
             "and give read(1, masked=True) and the transform"
         )
+    # Whether the first axis of `z` runs along x, so that rows and columns are exchanged.
+    is_transposed = False
     if hasattr(z, "dims") and hasattr(z, "coords"):
-        # An array of xarray, by the names and coordinates of its axes.
+        # An array of xarray, with the names and coordinates of its axes.
         if len(z.dims) == 2:
             is_transposed = _has_x_first(z)
-            across, along = z.dims if is_transposed else z.dims[::-1]
+            x_name, y_name = z.dims if is_transposed else z.dims[::-1]
             if transform is None and x is None and y is None:
-                x, y = z.coords.get(across, None), z.coords.get(along, None)
+                x, y = z.coords.get(x_name, None), z.coords.get(y_name, None)
         z = z.data
     if np.ma.isMaskedArray(z):
-        # Integers have no NaN.
+        # Masked heights become NaN, which integers do not have.
         z = np.ma.filled(z.astype(np.float64) if z.dtype.kind in "iu" else z, np.nan)
     heights = reals("z", z)
     if heights.ndim != 2 or min(heights.shape) < 2:
@@ -49,31 +53,37 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     count, width = heights.shape
     if 2 * (count - 1) * (width - 1) > MAX_PRIMITIVES:
         raise ValueError(f"z must have at most {MAX_PRIMITIVES // 2} cells, got {heights.shape}")
-    vertices = np.empty((count, width, 3))
-    # Where the first axis is x (`is_transposed`), rows and columns are exchanged.
     row, column = np.arange(count)[:, None], np.arange(width)
     if is_transposed:
         row, column = column, row
+    vertices = np.empty((count, width, 3))
+    vertices[..., 0], vertices[..., 1], keeps_turn = _positions(row, column, x, y, transform)
+    vertices[..., 2] = heights
+    corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
+    a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
+    # Corners are listed so that normals point upward.
+    halves = (a, b, c, a, c, d) if keeps_turn != is_transposed else (a, c, b, a, d, c)
+    faces = np.stack(halves, axis=2).reshape(-1, 3)
+    cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
+    return Surface(vertices.reshape(-1, 3), faces, cells)
+
+
+def _positions(
+    row: Any, column: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any
+) -> tuple[Any, Any, bool]:
+    """Return x and y at rows and columns, which broadcast, and whether the grid keeps its turn.
+
+    It does if the turn from the direction of columns to that of rows is the turn from x to y.
+    """
     if transform is not None:
         if x is not None or y is not None:
             raise ValueError("transform must not be given together with x or y")
         # Affine coefficients as in rasterio, which place corners of pixels: heights are at middles.
         a, b, c, d, e, f = reals("transform", list(transform)[:6])
         right, down = column + 0.5, row + 0.5
-        vertices[..., 0], vertices[..., 1] = a * right + b * down + c, d * right + e * down + f
-        upward = a * e - b * d > 0.0
-    else:
-        xs, ys = _axis("x", x, column.size), _axis("y", y, row.size)
-        vertices[..., 0], vertices[..., 1] = xs[column], ys[row]
-        upward = (xs[-1] > xs[0]) == (ys[-1] > ys[0])
-    vertices[..., 2] = heights
-    corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
-    a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
-    # List corners so that normals point upward: `upward` if x and y turn as column and row do.
-    halves = (a, b, c, a, c, d) if upward != is_transposed else (a, c, b, a, d, c)
-    faces = np.stack(halves, axis=2).reshape(-1, 3)
-    cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
-    return Surface(vertices.reshape(-1, 3), faces, cells)
+        return a * right + b * down + c, d * right + e * down + f, bool(a * e - b * d > 0.0)
+    xs, ys = _axis("x", x, column.size), _axis("y", y, row.size)
+    return xs[column], ys[row], (xs[-1] > xs[0]) == (ys[-1] > ys[0])
 
 
 def _has_x_first(z: Any) -> bool:
@@ -85,7 +95,7 @@ def _has_x_first(z: Any) -> bool:
 
 
 def _axis_of(name: Any, coordinate: Any) -> str | None:
-    """Return the axis that a dimension runs along, "x" or "y"; None if neither name tells."""
+    """Return the axis along which a dimension runs, "x" or "y", by its names; None if unknown."""
     attributes = getattr(coordinate, "attrs", {})
     for given in (attributes.get("axis"), attributes.get("standard_name"), name):
         for axis, names in AXES.items():
@@ -98,8 +108,9 @@ def _axis(name: str, given: ArrayLike | None, size: int) -> NDArray[np.float64]:
     """Return the checked coordinates of `size` rows or columns; by default 0, 1, 2, ..."""
     if given is None:
         return np.arange(size, dtype=np.float64)
-    found = reals(name, np.asarray(given))
-    steps = np.diff(found) if found.shape == (size,) else np.zeros(1)
+    coordinates = reals(name, np.asarray(given))
+    steps = np.diff(coordinates) if coordinates.shape == (size,) else np.zeros(1)
     if not ((steps > 0.0).all() or (steps < 0.0).all()):
-        raise ValueError(f"{name} must be {size} numbers that rise or fall, got {found.shape}")
-    return found
+        shape = coordinates.shape
+        raise ValueError(f"{name} must be {size} numbers that rise or fall, got {shape}")
+    return coordinates

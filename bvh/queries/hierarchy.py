@@ -11,7 +11,7 @@ from bvh.queries.public_names import PublicClass, public
 from bvh.queries.refitting import Refitting
 from bvh.queries.solid_queries import SolidQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, flag, owned, rows
-from bvh.runtime.jit import alone, warms
+from bvh.runtime.jit import called_by_address, warms
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.registry import enrolled
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
@@ -267,7 +267,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 def _corner_rows(
     lower: ArrayLike, upper: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return checked corners, (n, 3) each."""
+    """Return the arguments `lower` and `upper`, checked, (n, 3) each."""
     low, high = _limited("lower", lower), rows("upper", upper)
     if low.shape != high.shape:
         raise ValueError(f"upper must have the shape of lower, {low.shape}, got {high.shape}")
@@ -275,11 +275,11 @@ def _corner_rows(
 
 
 def _limited(name: str, given: ArrayLike) -> NDArray[np.float64]:
-    """Return checked rows (n, 3), no more than primitives of a tree."""
-    found = rows(name, given)
-    if len(found) > MAX_PRIMITIVES:
-        raise ValueError(f"{name} must have at most {MAX_PRIMITIVES} rows, got {len(found)}")
-    return found
+    """Return an argument as rows (n, 3), checked, at most as many as a tree has primitives."""
+    array = rows(name, given)
+    if len(array) > MAX_PRIMITIVES:
+        raise ValueError(f"{name} must have at most {MAX_PRIMITIVES} rows, got {len(array)}")
+    return array
 
 
 @warms("trees and queries")
@@ -287,6 +287,7 @@ def _warm() -> None:
     """Compile builders and queries."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     rays = np.ones((2, 3)), -np.ones((2, 3))
+    one_ray = 1.0, 1.0, 1.0, -1.0, -1.0, -1.0
     corners = np.zeros((1, 3)), np.ones((1, 3))
     tree.count_hits(rays[0][0], rays[1][0])
     tree.closest_hit(*rays, counters=True).position.sum()
@@ -299,8 +300,8 @@ def _warm() -> None:
         any_tree.any_hit(*rays)
         for limit in (None, 1):
             any_tree.all_hits(*rays, max_hits=limit)
-        any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
-    # So many rays are tested for the rows of an image, by another kernel.
+        any_tree.caster()(*one_ray)
+    # More than SMALLEST_IMAGE rays, which a kernel tests for the rows of an image.
     tree.any_hit(rays[0][0], np.ones((5000, 3)))
     tree.visible(*rays)
 
@@ -322,13 +323,15 @@ def _warm_points() -> None:
         tree.contains(points)
 
 
-@alone
-def _any_hit_counts(ray_id, prim_id, t, u, v, data):
+@called_by_address
+def _accept_all(ray_id, prim_id, t, u, v, data):
+    """A filter for which every hit counts."""
     return True
 
 
-@alone
-def _plane_through_1(prim_id, origin, direction, t_min, t_max, data):
+@called_by_address
+def _plane_at_x_1(prim_id, origin, direction, t_min, t_max, data):
+    """The intersection function of a custom primitive: the plane x = 1."""
     return (1.0 - origin[0]) / direction[0], 0.0, 0.0
 
 
@@ -336,9 +339,9 @@ def _plane_through_1(prim_id, origin, direction, t_min, t_max, data):
 def _warm_users_code() -> None:
     """Compile the queries that call users' functions."""
     tree, rays = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), (np.ones((2, 3)), -np.ones((2, 3)))
-    tree.closest_hit(*rays, filter=_any_hit_counts)
-    tree.any_hit(*rays, filter=_any_hit_counts)
-    own = BVH.from_custom(np.zeros((1, 3)), np.ones((1, 3)), _plane_through_1)
-    for query in (own.closest_hit, own.any_hit, own.all_hits):
+    tree.closest_hit(*rays, filter=_accept_all)
+    tree.any_hit(*rays, filter=_accept_all)
+    custom = BVH.from_custom(np.zeros((1, 3)), np.ones((1, 3)), _plane_at_x_1)
+    for query in (custom.closest_hit, custom.any_hit, custom.all_hits):
         query(*rays)
-    own.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+    custom.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)

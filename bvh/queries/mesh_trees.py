@@ -327,14 +327,17 @@ class MeshTrees(TreeBase):
         cls, primitives: Primitives, quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None, noun: str | None = None, memory: Memory = "full",
     ) -> Self:  # fmt: skip
-        """Build a tree over checked primitives; warn of an empty one if their noun is given."""
+        """Build a tree over checked primitives.
+
+        With their `noun`, such as "boxes", a `BVHWarning` is given if none of them is valid.
+        """
         arguments.check_option("memory", memory, get_args(Memory))
         lanes = np.int16 if memory == "compact" else np.float32
         workers = arguments.thread_count(threads)
         began = notice.clock()
         with heard(progress) as report:
             arrays, bounds = build(primitives, quality, workers, report, lanes)
-        # The object comes last, so that no tree is ever half built.
+        # Created only now, so that an exception leaves no incomplete tree.
         tree = object.__new__(cls)
         tree._quality, tree._face_ids, tree._bounds = quality, None, bounds
         tree._set_arrays(arrays)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 Kind = TypeVar("Kind", bound=type)
 
 
-# Functions that users look for in a class, and where they are.
+# Functions that users look for in `BVH` and `Scene`, and what to call instead.
 ELSEWHERE = {
     "load": "call bvh.load(path) for saved files, bvh.BVH.from_file(path) for meshes",
     "from_file": "call bvh.load_scene(path), or bvh.load(path) for saved files",
@@ -17,23 +17,26 @@ ELSEWHERE = {
 
 
 class PublicClass(type):
-    """Metaclass of public classes, whose errors name where else a function is."""
+    """Metaclass of public classes; the error for an unknown attribute says what to call instead."""
 
     def __getattr__(cls, name: str) -> Any:
-        """Raise an AttributeError; called for unknown attributes of the class alone."""
+        """Raise an AttributeError; called for unknown attributes of the class, not of instances."""
         hint = f": {ELSEWHERE[name]}" if name in ELSEWHERE else ""
         raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}")
 
 
 def public(kind: Kind) -> Kind:
-    """Copy the public methods that a class inherits, so that errors name the class, not a base."""
+    """Copy the public methods that a class inherits, so that errors name the class, not a base.
+
+    For example "BVH.any_hit() got an unexpected keyword argument", not "RayQueries.any_hit() ...".
+    """
     ours = [base for base in reversed(kind.__mro__) if base.__module__.startswith("bvh.")]
     members = {name: member for base in ours for name, member in vars(base).items()}
     for name, member in members.items():
         function = member.__func__ if isinstance(member, classmethod) else member
         if name.startswith("_") or not isinstance(function, FunctionType):
             continue
-        # A copy, and no wrapper, so that it is as fast as the function.
+        # A copy of the function is as fast as the function; a wrapper would not be.
         copy: Any = FunctionType(
             function.__code__, function.__globals__, name, function.__defaults__,
             function.__closure__,

@@ -20,15 +20,17 @@ EDGES: dict[EdgeRule, bool] = {"closed": False, "once": True}
 
 ARRAY, FLOAT64 = np.ndarray, np.dtype(np.float64)
 THREE = (3,)
-# Types of the numbers of a single ray, besides Python's integers up to LARGEST_INTEGER.
+# Types of the numbers of a single ray that are converted to float without a check; integers of
+# Python are, too, up to LARGEST_INTEGER, as larger ones may overflow.
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
 LARGEST_INTEGER = 2**1000
-# Flags of arrays.
+# Bits of `ndarray.flags.num`: C-contiguous, aligned.
 CONTIGUOUS, ALIGNED = 0x0001, 0x0100
+# The default t_min and t_max of a batch: one number for all rays.
 ZERO, INFINITY = kernel_input(np.zeros(1)), kernel_input(np.full(1, np.inf))
-# Rows that a thread checks at a time, and from which on threads copy.
+# Rows that a thread checks at a time, and above which threads share the copy of an array.
 ROWS_AT_ONCE = 1 << 15
-# Why a ray could only miss.
+# Why a ray always misses, in the order of the tests in `check_rays`.
 REASONS = (
     "an origin that is not finite", "a direction that is not finite", "a zero direction",
     "a range that is empty or NaN",
@@ -76,10 +78,10 @@ class PointBatch(NamedTuple):
 
 
 class RayOptions(NamedTuple):
-    """Checked options of a query of rays; `cull` as of `cull_code`, `accept` the user's filter."""
+    """Checked options of a query of rays."""
 
-    cull: int = 0
-    accept: UserCall | None = None
+    cull: int = 0  # the side to ignore, as of `cull_code`
+    accept: UserCall | None = None  # the user's filter
     threads: int = 1
     progress: Progress | None = None
     sort: bool | None = None
@@ -94,7 +96,7 @@ def is_foreign(*arguments: object) -> bool:
 
 
 def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:
-    """Raise for options of a query of rays that are no flags, and for data without a filter."""
+    """Raise a TypeError for flags that are not booleans, a ValueError for data without a filter."""
     if sort is not None:
         flag("sort", sort)
     flag("validate_rays", validate)
@@ -105,9 +107,7 @@ def check_options(sort: bool | None, validate: bool, filter: object, data: objec
 def reported(
     search: Callable[..., Answer], progress: ProgressLike | None, *given: object
 ) -> Answer:
-    """Return `search(*given, callback)` for the argument `progress`; the callback may be None."""
-    if progress is None:
-        return search(*given, None)
+    """Return `search(*given, callback)`, with the callback of the argument `progress`, or None."""
     with heard(progress) as report:
         return search(*given, report)
 
@@ -117,25 +117,26 @@ def answer_rays(
     threads: int | None, progress: ProgressLike | None, sort: bool | None, filter: Filter | None,
     data: object, *more: object,
 ) -> Answer:  # fmt: skip
-    """Check the options of a query of `target`; return `search(batch, options, *more)`."""
+    """Check the options of a query of rays; return `search(batch, options, *more)`.
+
+    `search` is a method of `target` (see `RayTarget`), which knows what it can cull and filter.
+    """
     check_options(sort, False, filter, data)
     accept = None if filter is None else target.accepted_by(filter, data)
-    options = RayOptions(target.side_to_cull(cull), accept, thread_count(threads), None, sort)
-    if progress is None:
-        return search(batch, options, *more)
+    side, workers = target.side_to_cull(cull), thread_count(threads)
     with heard(progress) as report:
-        return search(batch, options._replace(progress=report), *more)
+        return search(batch, RayOptions(side, accept, workers, report, sort), *more)
 
 
 def check_method(method: str) -> None:
-    """Raise unless `method` is a rule for inside and outside."""
-    # The usual one first, for the sake of single points.
+    """Raise a ValueError unless `method` is one of INSIDE_RULES."""
+    # The usual one is compared first, as a search through all takes longer than a single point.
     if type(method) is not str or method != "parity":
         check_option("method", method, arguments.INSIDE_RULES)
 
 
 def edge_rule(edges: EdgeRule) -> bool:
-    """Return whether an edge rule, which is checked, makes each crossing one hit."""
+    """Return whether each crossing counts once; raise a ValueError for an unknown rule."""
     if type(edges) is not str or edges not in EDGES:
         check_option("edges", edges, tuple(EDGES))
     return EDGES[edges]
@@ -145,14 +146,14 @@ def ray_batch(
     origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0, t_max: ArrayLike = np.inf,
     mask: ArrayLike | None = None, validate: bool = False, threads: int | None = 1,
 ) -> RayBatch:  # fmt: skip
-    """Check and flatten rays; values shared by all rays stay a single row.
+    """Return checked, flat rays; values that all rays share stay a single row.
 
     Threads copy rays that are not in the layout of kernels.
     """
-    plain = plain_rays(origins, directions, t_min, t_max)
-    one = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
-    if one is not None:
-        numbers = np.array((*one, t_min, t_max))
+    ray = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
+    plain = None if ray is not None else plain_rays(origins, directions, t_min, t_max)
+    if ray is not None:
+        numbers = np.array((*ray, t_min, t_max))
         o, d = numbers[:6].reshape(2, 1, 3)
         batch = RayBatch(Rays(o, d, numbers[6:7], numbers[7:]), ())
     elif plain is not None:
@@ -180,7 +181,10 @@ def ray_batch(
 
 
 def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatch | None:
-    """Return rays with one range; None unless they are arrays in the kernel's layout."""
+    """Return a batch of rays without copies; None unless the arrays are in the kernels' layout.
+
+    The range must be two floats, the same for all rays.
+    """
     if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
         return None
     shape = directions.shape if directions.ndim > 1 else origins.shape
@@ -195,33 +199,38 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatc
 
 
 def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """Return the rows of an array, or the one that was broadcast; None for other layouts."""
+    """Return an array as rows (n, 3), or (1, 3) where all rays share one; None if that is a copy.
+
+    `shape` is that of the batch, (..., 3).
+    """
     flags = array.flags.num
     if array.dtype is not FLOAT64 or not flags & ALIGNED:
         return None
     if array.shape == shape:
         if flags & CONTIGUOUS:
             return array if len(shape) == 2 else array.reshape(-1, 3)
-        # Such as the origin of a camera's rays.
+        # One row that was broadcast, such as the origin of a camera's rays, has strides of 0.
         *steps, step = array.strides
         return array[(0,) * len(steps)].reshape(1, 3) if step == 8 and not any(steps) else None
     return array.reshape(1, 3) if array.shape == THREE and flags & CONTIGUOUS else None
 
 
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
-    """Check and flatten points; broadcast the limits of their distances."""
+    """Return checked, flat points with the largest distance of each."""
     rows = arguments.points("points", positions)
     if type(max_distance) is float and max_distance == math.inf:
         return PointBatch(kernel_input(rows.reshape(-1, 3)), INFINITY, rows.shape[:-1])
     limits = arguments.lengths("max_distance", max_distance)
     shape = arguments.common_shape(points=rows.shape[:-1], max_distance=limits.shape)
-    whole = rows if rows.shape == (*shape, 3) else np.broadcast_to(rows, (*shape, 3))
-    flat = kernel_input(whole.reshape(-1, 3))
+    flat = kernel_input(np.broadcast_to(rows, (*shape, 3)).reshape(-1, 3))
     return PointBatch(flat, flat_rows(limits, shape), shape)
 
 
 def flat_rows(array: NDArray[Any], shape: tuple[int, ...], width: int = 0) -> NDArray[Any]:
-    """Return (n, width) rows (or n numbers, for width 0); one row where all queries share it."""
+    """Return an array broadcast to (*shape, width) as rows (n, width); for width 0 n numbers.
+
+    A row that all queries share stays one row, (1, width).
+    """
     tail = (width,) if width else ()
     leading = array.ndim - len(tail)
     if array.size and not any(array.strides[:leading]):
@@ -237,7 +246,7 @@ def flat_rows(array: NDArray[Any], shape: tuple[int, ...], width: int = 0) -> ND
 def real_rows(
     array: NDArray[Any], shape: tuple[int, ...], threads: int, width: int = 0
 ) -> NDArray[np.float64]:
-    """Return numbers as `flat_rows` does, as float64; threads copy those that are many."""
+    """Return `flat_rows` of an array of any real type, as float64; threads share a large copy."""
     tail = (width,) if width else ()
     rows = math.prod(shape)
     if rows > ROWS_AT_ONCE and array.size > 1 and any(array.strides[: array.ndim - len(tail)]):
@@ -271,7 +280,7 @@ def one_mask(mask: int | None) -> int:
 
 
 def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
-    """Return rays with their masks, or one for all of them."""
+    """Return rays with the argument `mask`, one for all of them or one each."""
     bits = arguments.bit_masks("mask", mask).view(np.int32)
     if bits.size != 1:
         try:
@@ -294,38 +303,41 @@ def unmasked(batch: RayBatch) -> RayBatch:
 
 
 def check_rays(batch: RayBatch, threads: int) -> None:
-    """Raise a ValueError that names the first ray which could only miss."""
-    found: list[tuple[int, int]] = []
+    """Raise a ValueError that names the first ray which always misses, and the reason."""
+    failures: list[tuple[int, int]] = []
 
     def work(begin: int, end: int) -> None:
-        """Append the first ray of begin..end that fails each test, with the number of the test."""
-        # A row that all rays share is that of the first ray.
+        """Append (ray, index in REASONS) of the first ray of begin..end-1 that fails each test."""
+        # A row that all rays share fails as that of the first ray.
         o, d, low, high = (a[begin:end] if len(a) > 1 else a for a in batch.rays[:4])
-        tests = (
-            lambda: ~np.isfinite(o).all(axis=-1), lambda: ~np.isfinite(d).all(axis=-1),
-            lambda: (d == 0).all(axis=-1), lambda: ~(low <= high),
+        # Tests of all numbers together take a tenth of the time of tests ray by ray.
+        has_direction = (d[:, 0] != 0).all() or (d != 0).any(axis=1).all()
+        is_finite = np.isfinite(o).all() and np.isfinite(d).all()
+        if has_direction and is_finite and (low <= high).all():
+            return
+        tests: Any = (
+            ~np.isfinite(o).all(axis=1), ~np.isfinite(d).all(axis=1), (d == 0).all(axis=1),
+            ~(low <= high),
         )  # fmt: skip
-        # A test of all numbers together takes a tenth of the time.
-        good = np.isfinite(o).all(), np.isfinite(d).all(), (d[:, 0] != 0).all(), (low <= high).all()
-        bad = [(k, tests[k]()) for k in range(len(tests)) if not good[k]]
-        found.extend((begin + int(rows.argmax()), k) for k, rows in bad if rows.any())
+        first = ((begin + int(bad.argmax()), k) for k, bad in enumerate(tests) if bad.any())
+        failures.extend(first)
 
     share(batch.size, ROWS_AT_ONCE, work, threads)
-    if found:
-        first, reason = min(found)
+    if failures:
+        first, reason = min(failures)
         where = ", ".join(str(int(i)) for i in np.unravel_index(first, batch.shape)) or "0"
         raise ValueError(f"ray {where} has {REASONS[reason]}")
 
 
 def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
-    """Return the six numbers of a single ray; None for batches, and arguments to be checked."""
+    """Return (ox, oy, oz, dx, dy, dz) of a single ray; None if its arguments must be checked."""
     o = plain_point(origin)
     d = None if o is None else plain_point(direction)
     return None if o is None or d is None else (*o, *d)
 
 
 def plain_point(point: Any) -> Sequence[float] | None:
-    """Return the numbers of a single point; None for batches, and arguments to be checked."""
+    """Return (x, y, z) of a single point; None for batches, and arguments to be checked."""
     kind = type(point)
     if kind is ARRAY:
         if point.shape != THREE:

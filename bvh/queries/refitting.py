@@ -21,11 +21,14 @@ from bvh.tree.shapes import Boxes, shape_of
 
 
 class Origin(NamedTuple):
-    """A tree before its first refit, to whose leaves triangles return that are finite again."""
+    """A tree before its first refit, from which every refit begins.
+
+    So triangles that were not finite in one refit return to their leaves in the next.
+    """
 
     arrays: TreeArrays
     members: Members
-    cost: float
+    cost: float  # the SAH cost
 
 
 class Refitting(TreeBase):
@@ -106,7 +109,7 @@ class Refitting(TreeBase):
         origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
-        # Arrays include the bits of faces only if some face has none.
+        # Arrays have the bits of faces only if those of some face are 0.
         if self._groups is not None and not self._groups.all():
             arrays = with_bits(arrays, self._groups)
         cost, searched = cost_of(arrays), Searched(arrays, self._quality == "high")
@@ -121,15 +124,18 @@ class Refitting(TreeBase):
     def _points_of(
         self, vertices: ArrayLike, given: dict[str, ArrayLike | None]
     ) -> NDArray[np.float64]:
-        """Check the arguments of `refit`; return the array that replaces the primitives' points."""
+        """Return the new `points` of the primitives, from the arguments of `refit`, checked.
+
+        `given` are the optional arguments by name.
+        """
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
             raise TypeError("a BVH over custom primitives cannot be refitted: build a new one")
         expected = () if isinstance(primitives, Triangles) else shape_of(primitives).given
         for name, value in given.items():
             if (value is not None) != (name in expected):
-                needs = f"no {name} to refit" if value is not None else f"{name} to refit"
-                raise TypeError(f"a BVH over {self.kind} needs {needs}")
+                article = "" if value is None else "no "
+                raise TypeError(f"a BVH over {self.kind} needs {article}{name} to refit")
         count = len(primitives.points)
         points = rows("vertices", vertices)
         if len(points) != count:
@@ -148,6 +154,7 @@ class Refitting(TreeBase):
 def _warm() -> None:
     """Compile the kernels of `refit`."""
     points, faces = np.eye(4, 3), np.array([[0, 1, 2], [1, 2, 3]], np.int32)
+    # With a face that is no longer finite.
     lost = np.where(np.arange(4)[:, None] == 0, np.nan, points)
     corners = np.zeros((1, 3)), np.ones((1, 3))
     for primitives, moved in (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Method = Literal["ray", "sphere"]
 Relation = Literal["disjoint", "touching", "overlapping", "inside", "contains", "equal"]
 
-# Open edges that an error names.
+# Most open edges that an error names.
 FEW = 4
 
 
@@ -252,7 +252,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         return area_of(now.vertices[now.faces])
 
     def _solid_sums(self, query: str) -> tuple[float, NDArray[np.float64]]:
-        """Return the volume and the centroid."""
+        """Return the volume and the centroid (3,); raise a ValueError for meshes that have none."""
         from bvh.surfaces.overlap_volumes import check_depths
         from bvh.surfaces.surface import Surface
         from bvh.surfaces.volumes import solid_sums
@@ -336,7 +336,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         self, query: str, other: Any, transform: ArrayLike | None, threads: int | None,
         progress: ProgressLike | None,
     ) -> Iterator[tuple[Surface, Surface, Callable[[], Pairs]] | None]:  # fmt: skip
-        """Yield, for each transform, two solids and a search for pairs of faces; None if apart."""
+        """Yield for each transform both solids and a search for pairs of faces; None if apart."""
         from bvh.surfaces.surface import Surface
 
         workers, (this, tree) = arguments.thread_count(threads), self._two_states(query, other)
@@ -348,9 +348,8 @@ class SolidQueries(MeshTrees, TreeQueries):
             return this._selected_pairs(search(matrix, False, workers, None), None, tree, None)
 
         if transform is None:
-            near = bool(
-                ((this.bounds[0] <= tree.bounds[1]) & (this.bounds[1] >= tree.bounds[0])).all()
-            )
+            (low, high), (other_low, other_high) = this.bounds, tree.bounds
+            near = bool(((low <= other_high) & (high >= other_low)).all())
             yield (first, Surface.of(tree), partial(find_pairs, None)) if near else None
             return
         matrices = affine_matrices(transform).reshape(-1, 4, 4)

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class RayTarget(Protocol):
-    """Target of rays. Results have the leading shape of the batch."""
+    """Target of rays. Results have the leading shape of the batch.
+
+    If `once`, each crossing of a closed surface is one hit; `limit` is the most hits of a ray.
+    """
 
     def side_to_cull(self, cull: Cull | None) -> int: ...
     def accepted_by(self, function: Filter, data: object) -> UserCall: ...
@@ -35,7 +38,10 @@ class RayTarget(Protocol):
 
 
 class PointTarget(Protocol):
-    """Target of points: the faces that count for one mask."""
+    """Target of points (n, 3): the faces that one mask selects. Results are flat.
+
+    Only `closest_points` has the leading shape of the batch, with an axis of `count` if not None.
+    """
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
@@ -57,7 +63,7 @@ class PointTarget(Protocol):
 
 
 class RegionTarget(Protocol):
-    """Target of regions: the primitives that count for one mask."""
+    """Target of regions: the primitives that one mask selects, and the box around them (2, 3)."""
 
     @property
     def bounds(self) -> NDArray[np.float64]: ...
@@ -67,16 +73,16 @@ class RegionTarget(Protocol):
     ) -> Overlaps: ...  # fmt: skip
 
 
-def ray_target(of: Any) -> Any:
+def ray_target(searched: Any) -> Any:
     """Return the target of rays of a tree, a scene or parts as they are now."""
-    return of._ray_target()
+    return searched._ray_target()
 
 
-def point_target(of: Any, query: str, mask: int | None) -> Any:
+def point_target(searched: Any, query: str, mask: int | None) -> Any:
     """Return the target of points; raise a TypeError that names the query if it has none."""
-    return of._point_target(query, mask)
+    return searched._point_target(query, mask)
 
 
-def region_target(of: Any, query: str, mask: int | None, kinds: tuple[type, ...]) -> Any:
-    """Return the target of regions; raise a TypeError that names the query if it has none."""
-    return of._region_target(query, mask, kinds)
+def region_target(searched: Any, query: str, mask: int | None, kinds: tuple[type, ...]) -> Any:
+    """Return the target of regions; raise a TypeError unless primitives are of `kinds`."""
+    return searched._region_target(query, mask, kinds)

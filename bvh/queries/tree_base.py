@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.container import DIGEST_SIZE
 from bvh.io.file_formats import tree_contents
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
@@ -34,8 +31,10 @@ if TYPE_CHECKING:
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
+T = TypeVar("T")
+
 OPEN_IS_FINE = "open is fine"
-# Numbers of masks whose boundaries and multipole moments are cached, and whose closedness is.
+# Most masks whose boundaries and multipole moments are cached; most whose closedness is.
 WINDINGS, CLOSED = 4, 1024
 
 # Held while a refit puts a new state in place of an old one, and while one is read.
@@ -43,12 +42,12 @@ state_guard = ForkSafeLock()
 
 
 class MappedFile(NamedTuple):
-    """The file of a mapped tree or scene: its path, map, first byte, and checksum of headers."""
+    """The file of a memory-mapped tree or scene."""
 
     path: str
     content: np.memmap[Any, np.dtype[np.uint8]]
-    offset: int
-    checksum: str
+    offset: int  # where the tree or scene begins in `content`
+    checksum: str  # of the file's headers
 
 
 class TreeBase:
@@ -59,7 +58,7 @@ class TreeBase:
         "_origin", "_quality", "_quick", "_source",
     )  # fmt: skip
 
-    # In their `vars`, queries cache data, which is freed with the tree.
+    # Queries cache derived data in their `vars` (see `cached`), which is freed with the tree.
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]
     _build_seconds: float
@@ -81,7 +80,7 @@ class TreeBase:
     _source: MappedFile | None
 
     def __init__(self, *given: object, **options: object) -> None:
-        """Calls of the class itself raise a TypeError that names the constructor to call."""
+        """Raise a TypeError that names the constructor to call; constructors do not come here."""
         call = "one of BVH.from_triangles, from_mesh, from_file, from_boxes, from_obbs, from_custom"
         if given and isinstance(given[0], str | os.PathLike):
             call = "BVH.from_file(path)"
@@ -159,18 +158,19 @@ class TreeBase:
         """
         if is_in_use(self):
             return self._snapshot()
-        now = object.__new__(type(self))
+        copy = object.__new__(type(self))
         for name in ("_bounds", "_build_seconds", "_first_use", "_quality", "_source"):
-            setattr(now, name, getattr(self, name))
-        return now
+            setattr(copy, name, getattr(self, name))
+        return copy
 
     def _snapshot(self) -> Self:
         """Return the tree as it is now: another one on the same arrays, which no refit changes.
 
         Queries that read more than one attribute, or one of them more than once, begin with it.
         """
-        # A mapped file is checked before the lock is taken.
-        now, _ = object.__new__(type(self)), self._arrays
+        now = object.__new__(type(self))
+        # Read once before the lock is taken: the first use of a mapped tree checks its file.
+        _ = self._arrays
         with state_guard.lock:
             now._arrays, now._bounds, now._quick = self._arrays, self._bounds, self._quick
             now._origin = self._origin
@@ -180,24 +180,22 @@ class TreeBase:
         return now
 
     def _grouped_arrays(self) -> TreeArrays:
-        """Return the arrays with the bits of faces, if these have any."""
+        """Return the arrays for queries with masks: with the bits of faces, if these have any."""
         groups, arrays = self._groups, self._arrays
         if groups is None or len(arrays.face_bits):
             return arrays
-        cached: TreeArrays | None = vars(arrays).get("_grouped")
-        return cached or vars(arrays).setdefault("_grouped", with_bits(arrays, groups))
+        return cached(arrays, "_grouped", lambda arrays: with_bits(arrays, groups))
 
     def _shown_arrays(self) -> TreeArrays:
-        """Return the arrays without faces that have no bits."""
+        """Return the arrays for pairs of trees: full leaves, without faces whose bits are 0."""
         arrays = self._arrays
         if not len(arrays.face_bits):
             return in_full(arrays)
         # Arrays with bits of faces do not use this key in `_grouped_arrays`.
-        cached: TreeArrays | None = vars(arrays).get("_grouped")
-        return cached or vars(arrays).setdefault("_grouped", without_hidden(arrays))
+        return cached(arrays, "_grouped", without_hidden)
 
     def _arrays_for(self, mask: int) -> TreeArrays:
-        """Return the arrays for a query with one mask, an int32."""
+        """Return the arrays for a query with one mask, as int32; -1 has all bits."""
         if mask == -1:
             return self._arrays
         # Without groups, a face has all bits.
@@ -205,12 +203,18 @@ class TreeBase:
         return emptied(self._arrays) if empty else self._grouped_arrays()
 
     def _ray_target(self) -> RaySearch:
-        """Return the target of rays: the tree as it is now, whatever a refit changes."""
+        """Return the search for rays in the tree as it is now, whatever a refit changes."""
         now = self._snapshot()
-        return rays_of(now._quick, now._arrays, now._quality == "high", now, now._grouped_arrays)
+        return rays_of(
+            now._quick, now._arrays, split=now._quality == "high", owner=now,
+            masked=now._grouped_arrays,
+        )  # fmt: skip
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the `PointTarget` of a query; raise TypeError if the primitives do not fit it."""
+        """Return the `PointTarget` of a query, named for errors, and the faces that a mask selects.
+
+        A TypeError is raised if the query does not support the primitives.
+        """
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.queries.batches.winding import wound
         from bvh.traversal.points.closest_point import TreeTarget
@@ -221,33 +225,33 @@ class TreeBase:
             # -1: shapes have no bits of their own, and `_arrays_for` has applied the mask to all.
             return ShapeSearch(TreeTarget(arrays.row, -1), arrays)
         now._must_hold(query, Triangles)
-        rays = RaySearch(arrays, now._quality == "high", now)
+        rays = RaySearch(arrays, split=now._quality == "high", owner=now)
         return PointSearch(lambda: rays, bits, lambda _: wound(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return why this tree is no solid, for a warning, or None if no warning is due.
+        """Return a text for a warning, such as "BVH(...) has open edges"; None if none is due.
 
         There is one warning a tree, and none where the caller has disabled it.
         """
-        bits, cached = one_mask(mask), self._closed
-        if OPEN_IS_FINE in cached or isinstance(self._arrays.primitives, HOLLOW):
+        bits, closed_of = one_mask(mask), self._closed
+        if OPEN_IS_FINE in closed_of or isinstance(self._arrays.primitives, HOLLOW):
             return None
-        closed = cached.get(bits)
+        closed = closed_of.get(bits)
         if closed is None:
             from bvh.tree.open_edges import is_closed
 
             # Two threads may both compute it. The result stays after a refit.
             closed = is_closed(self._selected_triangles(self._arrays, bits))
-            if len(cached) >= CLOSED:
-                cached.clear()
-            cached[bits] = closed
+            if len(closed_of) >= CLOSED:
+                closed_of.clear()
+            closed_of[bits] = closed
         if closed:
             return None
-        cached[OPEN_IS_FINE] = True
+        closed_of[OPEN_IS_FINE] = True
         return f"{self!r} {'bounds no volume' if self.kind in THIN else 'has open edges'}"
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
-        """Return the target of regions; raise a TypeError if the primitives are of no such kind."""
+        """Return the search for regions; raise a TypeError that names `query` for other kinds."""
         from bvh.queries.batches.overlap_batches import search_of
 
         now = self._snapshot()
@@ -257,21 +261,24 @@ class TreeBase:
             return search_of(arrays, now._bounds)
         return search_of(
             arrays, now._bounds,
-            lambda found: found._only(selected_ids(now._groups, found.prim_id, bits)),
+            lambda overlaps: overlaps._only(selected_ids(now._groups, overlaps.prim_id, bits)),
         )  # fmt: skip
 
-    def _by_mask(self, of: Callable[..., Any], mask: int, *rest: Any) -> Any:
-        """Return `of(triangles of a mask, *rest)`, cached by the name of `of` and the mask."""
-        # Equal for any `rest`, a number of threads: two threads may both compute it.
+    def _by_mask(self, compute: Callable[..., Any], mask: int, *threads: int) -> Any:
+        """Return `compute(triangles that the mask selects, *threads)`, cached for each mask.
+
+        The result must not depend on the number of threads.
+        """
         arrays = self._arrays
-        cached: dict[int, Any] = vars(arrays).setdefault(f"_{of.__name__}", {})
-        found = cached.get(mask)
-        if found is None:
-            found = of(self._selected_triangles(arrays, mask), *rest)
-            if len(cached) >= WINDINGS:
-                cached.clear()
-            cached[mask] = found
-        return found
+        results: dict[int, Any] = vars(arrays).setdefault(f"_{compute.__name__}", {})
+        result = results.get(mask)
+        if result is None:
+            # Two threads may both compute it.
+            result = compute(self._selected_triangles(arrays, mask), *threads)
+            if len(results) >= WINDINGS:
+                results.clear()
+            results[mask] = result
+        return result
 
     def _selected_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
         """Return the triangles that share a bit with a mask; without groups they have all bits."""
@@ -286,13 +293,14 @@ class TreeBase:
         return Triangles(triangles.points, kernel_input(triangles.faces[chosen]))
 
     def _triangles(self) -> Triangles:
+        """Return the primitives; raise an AttributeError unless they are triangles."""
         primitives = self._arrays.primitives
         if not isinstance(primitives, Triangles):
             raise AttributeError(f"a BVH over {self.kind} has no vertices and faces")
         return primitives
 
     def _other_tree(self, query: str, other: object) -> TreeBase:
-        """Return the other tree of a query; raise a TypeError unless both are over triangles."""
+        """Return `other`, checked; raise a TypeError unless both are trees over triangles."""
         self._must_hold(query, Triangles)
         if not isinstance(other, TreeBase):
             raise TypeError(f"other must be a BVH, got {type(other).__name__}")
@@ -300,7 +308,7 @@ class TreeBase:
         return other
 
     def _must_hold(self, query: str, *kinds: type, thin: bool = True) -> None:
-        """Raise a TypeError unless the tree is over some kinds; THIN ones count if `thin`."""
+        """Raise a TypeError unless primitives are of `kinds`, and not THIN ones unless `thin`."""
         if not isinstance(self._arrays.primitives, kinds) or not (thin or self.kind not in THIN):
             *others, last = (kind.__name__.lower() for kind in kinds)
             names = f"{', '.join(others)} or {last}" if others else last
@@ -313,23 +321,6 @@ class TreeBase:
     def __repr__(self) -> str:
         nodes = number_of(self._arrays.nodes.size, "nodes")
         return f"BVH({number_of(len(self), self.kind)}, {nodes})"
-
-    def __dask_tokenize__(self) -> tuple[str, str]:
-        """Return the identity of the tree's content for Dask: a checksum of its primitives."""
-        arrays = self._arrays
-        token: str | None = vars(arrays).get("_token")
-        if token is None:
-            columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
-            columns += [] if self._groups is None else [self._groups]
-            # All bits count: the checksums of files are of 32 bits, equal for two of 65 000 trees.
-            parts = [blake2b(a.reshape(-1).view(np.uint8).data).digest() for a in columns]
-            if self.kind == "custom":
-                # A user's function has no stable checksum.
-                parts.append(secrets.token_bytes(DIGEST_SIZE))
-            parts.append(str([self.kind, self._quality, *(a.shape for a in columns)]).encode())
-            digest = blake2b(b"".join(parts), digest_size=DIGEST_SIZE).hexdigest()
-            token = vars(arrays).setdefault("_token", digest)
-        return "bvh.BVH", token
 
     def __getstate__(self) -> dict[str, object]:
         names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_groups", "_quality")
@@ -361,23 +352,31 @@ class TreeBase:
     def _set_arrays(self, arrays: TreeArrays) -> None:
         """Set the arrays of a new tree, whose faces have no groups."""
         self._groups, self._origin, self._closed = None, None, {}
-        self._take(arrays)
+        self._replace_arrays(arrays)
 
     def _set_groups(self, groups: NDArray[np.uint32] | None) -> None:
         """Set the bits of faces, or None, after `_set_arrays`."""
         self._groups = groups
+        # A face without bits is hidden from queries without a mask, too.
         if groups is not None and not groups.all():
-            self._take(with_bits(self._arrays, groups))
+            self._replace_arrays(with_bits(self._arrays, groups))
 
-    def _take(self, arrays: TreeArrays) -> None:
+    def _replace_arrays(self, arrays: TreeArrays) -> None:
         """Set the arrays, and the data of single calls for them."""
         self._arrays, self._quick = arrays, Searched(arrays, self._quality == "high")
+
+
+def cached(arrays: TreeArrays, key: str, compute: Callable[[TreeArrays], T]) -> T:
+    """Return `compute(arrays)`, stored under `key` in the `vars` of a tree's arrays."""
+    result: T | None = vars(arrays).get(key)
+    # Two threads may both compute it; both return the one that was stored first.
+    return vars(arrays).setdefault(key, compute(arrays)) if result is None else result
 
 
 def selected_ids(
     groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
 ) -> NDArray[np.bool_]:
-    """Return which of the faces `ids` share a bit with a mask; without groups they have all."""
+    """Return which faces `ids` share a bit with a mask, shape (len(ids),); no groups: all bits."""
     return np.full(len(ids), mask != 0) if groups is None else selected(groups[ids], mask)
 
 
@@ -391,7 +390,7 @@ def is_in_use(tree: TreeBase) -> bool:
 
 
 def file_of(tree: TreeBase, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
-    """Return the size of a tree's file in bytes, and its content, piece by piece."""
+    """Return the size in bytes of the file of a tree, and an iterator over its content."""
     now = tree._snapshot()
     return tree_contents(
         now._arrays, now._face_ids, now._groups, now._bounds, now._quality, now._build_seconds,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.io.container import replace_file
+from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.queries.methods.distance_queries import has_shapes
 from bvh.queries.methods.overlap_queries import FindPairs
 from bvh.queries.methods.point_queries import PointQueries
@@ -18,20 +20,20 @@ from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCast
 from bvh.queries.methods.section_queries import SectionQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.tree_base import TreeBase, file_of, selected_ids
+from bvh.queries.tree_base import TreeBase, cached, file_of, selected_ids
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import IdResult, integers, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.registry import enrolled
 from bvh.traversal.rays.one_ray import cast_function
-from bvh.tree.arrays import bytes_of
+from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import in_full
 from bvh.tree.node_view import TreeNodes, tree_nodes
 from bvh.tree.primitives import arrays_of
 from bvh.tree.stats import TreeStats, check, stats_of
 
 Pairs = NDArray[np.int32]
-# As in `picking/options.py`, whose folder is above this one.
+# What a selection selects, and whether a part or all of each item has to be in the region.
 Selected = Literal["faces", "vertices", "instances"]
 RegionMode = Literal["touching", "inside"]
 
@@ -44,7 +46,10 @@ class TreeQueries(
     __slots__ = ()
 
     def _caster(self, cull: int, mask: int | None) -> TreeCast:
-        """Return a function that casts single rays at the tree as it is now."""
+        """Return a function that casts single rays at the tree as it is now (see `caster`).
+
+        `cull` is 0, or the side to ignore as of `cull_code`; `mask` selects faces.
+        """
         bits = one_mask(mask)
         return cast_function(self._arrays_for(bits), cull, bits, TREE_CAST)
 
@@ -150,9 +155,7 @@ class TreeQueries(
         >>> nodes.begin.tolist(), nodes.end.tolist(), nodes.is_leaf.tolist(), nodes.prim_id.tolist()
         ([1, 0], [2, 1], [False, True], [0])
         """
-        arrays = self._arrays
-        found: TreeNodes | None = vars(arrays).get("_nodes")
-        return found or vars(arrays).setdefault("_nodes", tree_nodes(arrays))
+        return cached(self._arrays, "_nodes", tree_nodes)
 
     @property
     def nbytes(self) -> int:
@@ -164,12 +167,12 @@ class TreeQueries(
         """
         from bvh.queries.batches.distance_batches import kept_tables
 
-        origin, cached = self._origin, vars(self._arrays)
-        trees = [t for t in (self._arrays, cached.get("_grouped"), origin and origin.arrays) if t]
+        origin, derived = self._origin, vars(self._arrays)
+        trees = [t for t in (self._arrays, derived.get("_grouped"), origin and origin.arrays) if t]
         trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
         # Frames, and the data of a user's primitives, are not counted.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
-        tables = [cached.get(name) for name in ("_winding_terms", "_boundary_of", "_nodes")]
+        tables = [derived.get(name) for name in ("_winding_terms", "_boundary_of", "_nodes")]
         tables.append(origin and origin.members)
         tables_of_trees = [kept_tables(arrays) for arrays in trees]
         return bytes_of(stored, self._groups, self._face_ids, tables, tables_of_trees)
@@ -282,11 +285,8 @@ class TreeQueries(
         from bvh.tree.open_edges import is_closed
 
         now = self._snapshot()
-        cached, triangles = vars(now._arrays), now._triangles()
-        if "_is_closed" not in cached:
-            cached["_is_closed"] = is_closed(triangles)
-        closed: bool = cached["_is_closed"]
-        return closed
+        triangles = now._triangles()
+        return cached(now._arrays, "_is_closed", lambda _: is_closed(triangles))
 
     @property
     def is_oriented(self) -> bool:
@@ -307,11 +307,8 @@ class TreeQueries(
         from bvh.tree.open_edges import is_oriented
 
         now = self._snapshot()
-        cached, triangles = vars(now._arrays), now._triangles()
-        if "_is_oriented" not in cached:
-            cached["_is_oriented"] = is_oriented(triangles)
-        oriented: bool = cached["_is_oriented"]
-        return oriented
+        triangles = now._triangles()
+        return cached(now._arrays, "_is_oriented", lambda _: is_oriented(triangles))
 
     def open_edges(self) -> NDArray[np.int32]:
         """Return the edges of a tree over triangles that an odd number of finite faces share.
@@ -333,25 +330,44 @@ class TreeQueries(
 
         return open_edges(self._triangles())
 
+    def __dask_tokenize__(self) -> tuple[str, str]:
+        """Return the identity of the tree's content for Dask: a checksum of its primitives."""
+        return "bvh.BVH", cached(self._arrays, "_token", self._checksum)
+
+    def _checksum(self, arrays: TreeArrays) -> str:
+        """Return a checksum of primitives, groups and quality; custom ones have a random one."""
+        columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
+        columns += [] if self._groups is None else [self._groups]
+        # 32 bits, as in checksums of files, would be equal for two of 65 000 trees.
+        parts = [blake2b(a.reshape(-1).view(np.uint8).data).digest() for a in columns]
+        if self.kind == "custom":
+            # A user's function has no stable checksum.
+            parts.append(secrets.token_bytes(DIGEST_SIZE))
+        parts.append(str([self.kind, self._quality, *(a.shape for a in columns)]).encode())
+        return blake2b(b"".join(parts), digest_size=DIGEST_SIZE).hexdigest()
+
     def _selected_pairs(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
-        """Return the pairs whose first face `mask` selects, and the second `other_mask`."""
+        """Return the rows of `pairs`, (m, 2), whose faces `mask` and `other_mask` select."""
         assert isinstance(other, TreeBase)
-        for side, tree, one in ((0, self, mask), (1, other, other_mask)):
-            bits = -1 if one is None else one_mask(one)
+        for side, tree, given in ((0, self, mask), (1, other, other_mask)):
+            bits = one_mask(given)
             if bits != -1 or len(tree._arrays.face_bits):
                 pairs = pairs[selected_ids(tree._groups, pairs[:, side], bits)]
         return pairs
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
-        """Return a function that finds the pairs of faces of this tree and another that meet."""
+        """Return a function that finds the pairs of faces of this tree and another that meet.
+
+        It has the arguments of `find_pairs` after the trees, and returns rows (id, other's id).
+        """
         from bvh.queries.batches.overlap_batches import find_pairs
 
         if has_shapes(query, self, other):
             assert isinstance(other, TreeBase)
-            found: FindPairs[Pairs] = enrolled("contacts of round trees")(self, other)
-            return found
+            find_contacts: FindPairs[Pairs] = enrolled("contacts of round trees")(self, other)
+            return find_contacts
         arrays, others = self._arrays, self._other_tree(query, other)
         return partial(
             find_pairs, in_full(arrays), in_full(arrays if others is self else others._arrays)

@@ -17,14 +17,14 @@ import numpy as np
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# Types of the columns of results; `prim_id` is int64 in results of meshes in parts.
+# Types of the columns of results by name; `prim_id` is int64 in results of meshes in parts.
 KINDS: dict[str, type[np.generic]] = {
     "t": np.float64, "distance": np.float64, "position": np.float64, "prim_id": np.int32,
     "u": np.float64, "v": np.float64, "front": np.bool_, "instance_id": np.int32, "leaf": np.int32,
     "nodes": np.int32, "tests": np.int32,
 }  # fmt: skip
 
-# Arrays of rays, with the shape of one ray's.
+# The array arguments of queries of rays, with the shape that each has for one ray.
 RAYS: dict[str, tuple[int, ...]] = {
     "origins": (3,), "directions": (3,), "t_min": (), "t_max": (), "mask": (),
 }  # fmt: skip
@@ -37,11 +37,11 @@ OF_SCENES, COSTS = ("instance_id", "leaf"), ("nodes", "tests")
 class Merge(Enum):
     """How answers of several parts of a mesh become one."""
 
-    LEAST = "the least by (t or distance, prim_id), or the first k of these"
-    ANY = "whether one of them is true"
-    LOWEST = "the lowest number"
-    SUM = "their sum"
-    LISTS = "the entries of all, query by query in order, or the first few of these"
+    LEAST = "the answer with the least (t or distance, prim_id), or the first k of these"
+    ANY = "whether any answer is true"
+    LOWEST = "the lowest answer, a number"
+    SUM = "the sum of all answers"
+    LISTS = "the entries of all answers, query by query in order, or the first few of each query"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Verb:
 
     @property
     def options(self) -> list[str]:
-        """The arguments that are no arrays."""
+        """The names of the arguments that are no arrays, without `self`."""
         return [name for name in signature(self.query).parameters if name not in self.arrays][1:]
 
     @property

@@ -195,9 +195,11 @@ class InstanceAccess(SceneContent):
         self._instances.write("maps", rows, maps)
 
     def _must_suit(self, name: str, number: int, maps: Any, children: Any = None) -> None:
-        """Raise a ValueError if a child is over round shapes, and a map is not even (see EVEN).
+        """Raise a ValueError if the child `number` is over round shapes and a map is not even.
 
-        `children` has the child of each map; by default all are of the child `number`.
+        Even maps are those that the text EVEN describes. `children`, (n,), has the child of each of
+        the `maps`, (n, 3, 4); without it all are of `number`. Messages begin with the argument's
+        `name`.
         """
         child, unchecked = self._instances.children[number], self._instances.unchecked
         if number not in unchecked:
@@ -340,7 +342,7 @@ class InstanceAccess(SceneContent):
 
 
 def one_map(transform: ArrayLike) -> NDArray[np.float64]:
-    """Return the map (3, 4) of a matrix (4, 4)."""
+    """Return the map (3, 4) of the argument `transform`, (4, 4), checked."""
     maps = affine_maps("transform", transform)
     if maps.ndim != 2:
         raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
@@ -348,7 +350,7 @@ def one_map(transform: ArrayLike) -> NDArray[np.float64]:
 
 
 def many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
-    """Return the maps (n, 3, 4) of matrices (n, 4, 4)."""
+    """Return the maps (n, 3, 4) of the argument `transforms`, (n, 4, 4), checked."""
     if np.size(transforms) == 0:
         return np.empty((0, 3, 4))
     maps = affine_maps("transforms", transforms)
@@ -358,7 +360,7 @@ def many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
 
 
 def spread(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return `values`, one for all instances or one for each, as `count` values."""
+    """Return the argument `name`, one value or one for each of `count` instances, as (count,)."""
     if values.ndim and values.shape != (count,):
         raise ValueError(f"{name} must be one value or {count} of them, got {values.shape}")
     return np.broadcast_to(values, (count,))

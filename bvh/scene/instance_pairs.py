@@ -22,7 +22,7 @@ from bvh.runtime.jit import warms
 from bvh.runtime.registry import enrolled
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.scene_view import SceneView
-from bvh.scene.table import Instances
+from bvh.scene.table import IDENTITY, Instances
 from bvh.traversal.pairs import meeting_pairs
 from bvh.traversal.pairs.pair_frames import addresses
 from bvh.traversal.pairs.pair_walk import ENTRY
@@ -43,17 +43,17 @@ Reals = NDArray[np.float64]
 # Pairs of leaves, or of their subtrees, in a chunk of a thread.
 PAIRS_AT_ONCE = 256
 
-# The identity as a map: for trees that are not moved.
-STILL = np.eye(3, 4)
-
 
 def search_of_scene(
     view: SceneView, select: Callable[[Any], Overlaps] | None = None
 ) -> overlap_batches.RegionSearch:
-    """Return the region search of a scene; `select` selects the results that a mask allows."""
+    """Return the region search of a scene; `select`, if given, is applied to its results."""
 
     def corners(code: int) -> Any:
-        """Return the world corners of the primitive with a code (see `instanced`)."""
+        """Return the world corners of the triangle with a code (see `instanced`).
+
+        Of a sphere or capsule, the ends of the axis and the radius.
+        """
         leaf, prim = code >> CODE_BITS, code & PRIM_MASK
         primitives = view.trees[view.tree_of[leaf]].primitives
         if isinstance(primitives, HOLLOW):
@@ -70,10 +70,10 @@ class Side(NamedTuple):
     """The leaves of one of two scenes in a search for pairs."""
 
     trees: list[TreeArrays]
-    tree_of: NDArray[np.int32]
-    maps: Reals  # (n, 3, 4)
-    inverses: Reals
-    boxes: Reals  # (n, 6)
+    tree_of: NDArray[np.int32]  # (n,): index of each leaf's tree
+    maps: Reals  # (n, 3, 4): from the tree's coordinates to the scene's
+    inverses: Reals  # (n, 3, 4)
+    boxes: Reals  # (n, 6) around the leaves in the scene
     visible: NDArray[np.bool_]  # (n,): whether each is visible and not empty
 
 
@@ -84,20 +84,25 @@ def side_of(content: SceneView | TreeBase) -> Side:
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
         placed = content.tree_of, content.maps, content.inverses
         return Side(content.shown_trees(), *placed, boxes, visible)
-    arrays, still, first = content._shown_arrays(), STILL[None], np.zeros(1, np.int32)
+    arrays, maps, first = content._shown_arrays(), IDENTITY[None], np.zeros(1, np.int32)
     boxes, visible = content.bounds.reshape(1, 6), np.array([len(arrays.nodes.data) > 0])
-    return Side([arrays], first, still, still, boxes, visible)
+    return Side([arrays], first, maps, maps, boxes, visible)
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
-    """Return boxes around the images of boxes (n, 6), with a margin for rounded vertices."""
+    """Return boxes (n, 6) around the images of boxes under a matrix.
+
+    They have a margin for the rounding of vertices and of this computation.
+    """
     linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
     with np.errstate(all="ignore"):
         low, high = boxes[:, :3], boxes[:, 3:]
         centre, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-        reach = (np.abs(centre) + half) @ size.T + np.abs(shift)
-        middle, reach = centre @ linear.T + shift, half @ size.T + reach * 2.0**-46 + 2.0**-1000
-        low, high = middle - reach, middle + reach
+        # A bound of all terms that are rounded.
+        terms = (np.abs(centre) + half) @ size.T + np.abs(shift)
+        moved_centre = centre @ linear.T + shift
+        moved_half = half @ size.T + terms * 2.0**-46 + 2.0**-1000
+        low, high = moved_centre - moved_half, moved_centre + moved_half
         # Boxes that overflow become unbounded.
         low = np.where(np.isnan(low), -np.inf, low)
         return np.hstack([low, np.where(np.isnan(high), np.inf, high)])
@@ -107,10 +112,10 @@ def near_leaves(
     view: SceneView, first: Side, second: Side, transform: Reals | None, threads: int,
     reach: float = 0.0,
 ) -> tuple[Rows, Rows]:  # fmt: skip
-    """Return (leaves of `first`, leaves of `second`) of all pairs whose boxes meet or are near.
+    """Return all pairs of visible leaves whose boxes are within `reach` along every axis.
 
-    `first` is the side of `view`; `transform` moves the second one. Boxes are near if they are
-    within `reach` along every axis.
+    `first` is the side of `view`; `transform`, if given, moves the second one. Pairs are two
+    columns of leaves, of `first` and of `second`.
     """
     rows2 = np.flatnonzero(second.visible)
     boxes = second.boxes[rows2]
@@ -138,13 +143,16 @@ class PairJob(NamedTuple):
     first: Side
     second: Side
     itself: bool  # whether both are one scene, in which each pair of faces counts once
-    rows: Rows  # leaves of `first`, one for each pair
-    rows2: Rows  # leaves of `second`
-    motions: Rows  # addresses in the arrays of both sides: see `pair_frames.set_motions`
+    rows: Rows  # (n,): the leaf of `first` of each pair
+    rows2: Rows  # (n,): the leaf of `second`
+    motions: Rows  # addresses of the maps of both sides (see `motions_of`)
 
 
 def motions_of(first: Side, second: Side, matrix: Reals | None = None) -> Rows:
-    """Return the addresses of the maps of both sides, and of a matrix that moves the second."""
+    """Return the addresses of the maps of both sides, and of a matrix that moves the second.
+
+    Kernels read the maps there (see `pair_frames.set_motions`), so both sides must stay alive.
+    """
     return addresses(first.maps, first.inverses, second.maps, matrix)
 
 
@@ -153,10 +161,11 @@ def find_leaf_pairs(
     threads: int, progress: Progress | None,
     select: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return the pairs of faces that meet, ascending, in pairs of leaves that `select` selects.
+    """Return the pairs of faces that meet, ascending.
 
     The second faces are those of `content`, a scene or a tree, under `transform`. If `itself`, it
-    is the same scene, `select` is not used, and shared vertices and edges are no contacts.
+    is the same scene, and shared vertices and edges are no contacts. Otherwise ``select(leaves,
+    leaves of content)``, if given, returns which pairs of leaves are searched.
     """
     first = side_of(view)
     second = first if content is view else side_of(content)
@@ -171,9 +180,10 @@ def find_leaf_pairs(
     parts: list[Rows] = []
     rounded = not isinstance(content, TreeBase) and content.rounded
     if view.rounded or rounded or isinstance(content.arrays.primitives, HOLLOW):
+        # Pairs of leaves with spheres or capsules are searched first, the others below.
         given = view, content, transform, rows, rows2, itself
-        faces, parts = enrolled("contacts of round leaves")(*given)
-        rows, rows2 = rows[faces], rows2[faces]
+        others, parts = enrolled("contacts of round leaves")(*given)
+        rows, rows2 = rows[others], rows2[others]
     job = PairJob(first, second, itself, rows, rows2, motions_of(first, second, matrix))
     which, entries = tasks_of(job, threads)
     most = int(np.bincount(which).max(initial=0))
@@ -181,13 +191,13 @@ def find_leaf_pairs(
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        found: list[Rows] = []
+        codes: list[Rows] = []
         with shelf.scratch() as search:
             for k in begun(which, entries, begin, end, search):
-                codes = np.array([job.rows[k], job.rows2[k]]) << CODE_BITS
+                leaf_codes = np.array([job.rows[k], job.rows2[k]]) << CODE_BITS
                 met = overlap_batches.pairs_that_meet(pair_of(job, k), search, cancel)
-                found += [codes | faces for faces in met]
-        parts.extend(found)
+                codes += [leaf_codes | faces for faces in met]
+        parts.extend(codes)
 
     size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
     share_long(len(which), size, work, threads, cancel, progress)
@@ -202,12 +212,14 @@ def find_leaf_pairs(
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
-    """Return the tasks of a search: of each the index of a pair of leaves, and its subtrees."""
+    """Return the tasks of a search: (pair of leaves (t,), pair of subtrees (t, ENTRY)) of each.
+
+    Few pairs of leaves are split into pairs of subtrees, so that all threads have tasks.
+    """
     count = len(job.rows)
     # Zeros are the pair of both roots.
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
-    # Few pairs of leaves are split into pairs of subtrees, which threads share.
     size = overlap_batches.TASKS * threads // count
     entries = [overlap_batches.split_pair(pair_of(job, k), size) for k in range(count)]
     return np.repeat(np.arange(count), [*map(len, entries)]), np.concatenate(entries)
@@ -216,7 +228,10 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
 def begun(
     which: Rows, entries: Rows, begin: int, end: int, pair_search: meeting_pairs.PairSearch
 ) -> Iterator[int]:
-    """For each pair of leaves in tasks begin..end - 1, begin its search, and yield its index."""
+    """For each pair of leaves in tasks begin..end - 1, begin its search, and yield its index.
+
+    `which` and `entries` are as from `tasks_of`; the search has all subtrees of the pair.
+    """
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
     for first, stop in itertools.pairwise([*begins.tolist(), end]):
         meeting_pairs.begin_with(pair_search, entries[first:stop])
@@ -240,8 +255,10 @@ def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:
 
 
 def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
-    """Return pairs (n, 2) of codes, sorted, each once, as two columns."""
-    # A face may be in several nodes of a tree, so a search may find a pair more than once.
+    """Return pairs of codes, arrays (n, 2), as two columns, sorted, each pair once.
+
+    A face may be in several nodes of a tree, so a search may find a pair more than once.
+    """
     rows = np.concatenate(parts) if parts else np.empty((0, 2), np.int64)
     first, second = rows[:, 0], rows[:, 1]
     order = np.lexsort((second, first))
@@ -251,7 +268,7 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
 
 
 def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
-    """Return the pairs to ignore as keys, ``lower id << 32 | higher id``, ascending."""
+    """Return the argument `ignore` as keys, ``lower id << 32 | higher id``, ascending."""
     if ignore is None:
         return np.empty(0, np.int64)
     # An array without axes is an instance of Iterable, but cannot be iterated over.
@@ -274,13 +291,13 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
             raise ValueError(f"ignore: there is no instance {number}")
         return [number]
 
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for pair in ignore:
         ends = None if isinstance(pair, str | bytes) or not isinstance(pair, Iterable) else [*pair]
         if ends is None or len(ends) != 2:
             raise ValueError(f"ignore must be pairs of instances, and one of them is {pair!r}")
-        found.update(itertools.product(ids(ends[0]), ids(ends[1])))
-    return np.array(sorted({min(pair) << 32 | max(pair) for pair in found}), np.int64)
+        pairs.update(itertools.product(ids(ends[0]), ids(ends[1])))
+    return np.array(sorted({min(pair) << 32 | max(pair) for pair in pairs}), np.int64)
 
 
 @warms("overlaps in scenes")

@@ -80,30 +80,33 @@ class Leaf(PlacedTree):
 
 
 class _NestedScene(NamedTuple):
-    """Snapshot of one of the nested scenes."""
+    """Snapshot of one of the nested scenes: a row is an instance, a child a tree or a scene."""
 
     table: Instances
-    ids: NDArray[np.int64]
-    child: NDArray[np.int32]
-    # For each child its index among the trees, and among the nested scenes; -1 if it is none.
+    ids: NDArray[np.int64]  # of each row
+    child: NDArray[np.int32]  # of each row, an index of children
+    # Of each child its index among the trees, and among the nested scenes; -1 if it is none.
     trees: NDArray[np.int32]
     parts: NDArray[np.int32]
-    # The first leaf of each row, counted within this scene, and the number of leaves.
+    # Of each row the first leaf, counted within this scene; then the number of leaves.
     begins: NDArray[np.int64]
 
 
 class _LeafRows(NamedTuple):
-    """Some leaves: rows in the table of leaves, indices of trees, maps, and masks."""
+    """Some leaves of a scene."""
 
-    rows: NDArray[np.int64]
-    tree_of: NDArray[np.int32]
-    maps: NDArray[np.float64]
+    rows: NDArray[np.int64]  # in the table of leaves
+    tree_of: NDArray[np.int32]  # indices of trees
+    maps: NDArray[np.float64]  # (n, 3, 4)
     masks: NDArray[np.uint32]
 
 
 @entry
 def _compose_all(outer, linear, inner, out):
-    """Write each outer map composed with each inner one; `linear` is `outer` without shifts."""
+    """Write to `out`, (k * m, 3, 4), each of k outer maps composed with each of m inner ones.
+
+    `linear` is `outer` without shifts.
+    """
     for i in range(len(outer)):
         for j in range(len(inner)):
             for column in range(4):
@@ -123,7 +126,7 @@ def products(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[
 
 
 def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
-    """Return the number of leaves of each of `parts`, which are `nested_scenes`, by Python's id."""
+    """Return the number of leaves of each scene, by Python's id; `parts` are `nested_scenes`."""
     counts: dict[int, int] = {}
     for part in parts:
         table = part._instances
@@ -135,7 +138,10 @@ def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
 
 
 def depth_of(parts: Sequence[InstanceHolder]) -> int:
-    """Return the levels of nesting of the last of `parts`, which are `nested_scenes`."""
+    """Return the levels of nesting of a scene, 1 for one of trees; `parts` are its scenes.
+
+    These are as from `nested_scenes`, itself last.
+    """
     depths: dict[int, int] = {}
     for part in parts:
         inner = (depths.get(id(child), 0) for child in part._instances.children)
@@ -144,7 +150,10 @@ def depth_of(parts: Sequence[InstanceHolder]) -> int:
 
 
 def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, int]:
-    """Check the depth, with `above` scenes around the last, and return checked `leaf_counts`."""
+    """Return `leaf_counts`; raise a ValueError for too many leaves, or too deep a nesting.
+
+    There are `above` scenes around the last of `parts`.
+    """
     depth = depth_of(parts) + above
     if depth > MAX_DEPTH:
         raise ValueError(f"scenes can be nested {MAX_DEPTH} deep, and this one is {depth}")
@@ -156,7 +165,10 @@ def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, 
 
 
 class FlattenedInstances:
-    """Table of the leaves of a scene, which `Leaves` shows; `follow` updates maps and masks."""
+    """Table of the leaves of a scene, which `Leaves` shows; `follow` updates maps and masks.
+
+    The columns `tree_of`, `maps`, `masks` and `instance_id` are as in `Leaves`.
+    """
 
     def __init__(self, top: InstanceHolder) -> None:
         parts = nested_scenes(top)
@@ -190,45 +202,52 @@ class FlattenedInstances:
         return len(self.tree_of)
 
     def _versions(self) -> list[int]:
+        """Return the versions of all tables as they are now."""
         return [part.table.version for part in self._parts]
 
     def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
-        """Return the leaves below rows of the outermost scene, in no particular order."""
+        """Return the leaves below rows of the outermost scene, in no particular order.
+
+        Scenes are visited from the outermost inward, each once for all its uses together: a use is
+        an instance of it, with the first leaf, map and mask of that instance in the whole scene.
+        """
         last = len(self._parts) - 1
         top = self._parts[-1]
-        at, child = top.begins[rows], top.child[rows]
+        begins, child = top.begins[rows], top.child[rows]
         maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
         leaves: list[_LeafRows] = []
-        # By scene: first leaf, map and mask of each of its uses. Outer scenes are visited first.
+        # By scene: (first leaf, map, mask) of its uses, as arrays.
         uses: list[list[Any]] = [[] for _ in self._parts]
         for number in range(last, -1, -1):
             part = self._parts[number]
             if number < last:
                 if not uses[number]:
                     continue
-                outer_at, outer, outer_masks = map(np.concatenate, zip(*uses[number], strict=True))
-                at = (outer_at[:, None] + part.begins[:-1]).ravel()
-                child = np.tile(part.child, len(outer))
-                maps = products(outer, part.table.column("maps"))
+                outer_begins, outer_maps, outer_masks = map(
+                    np.concatenate, zip(*uses[number], strict=True)
+                )
+                begins = (outer_begins[:, None] + part.begins[:-1]).ravel()
+                child = np.tile(part.child, len(outer_maps))
+                maps = products(outer_maps, part.table.column("maps"))
                 masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
-                self._check(at, child, part, maps)
+                self._check(begins, child, part, maps)
             # Rows grouped by child: each child that is a scene is used by its rows.
             order = np.argsort(child, kind="stable")
             ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
             for k in np.flatnonzero(part.parts >= 0):
                 chosen = order[ends[k - 1] if k else 0 : ends[k]]
-                uses[part.parts[k]].append((at[chosen], maps[chosen], masks[chosen]))
+                uses[part.parts[k]].append((begins[chosen], maps[chosen], masks[chosen]))
             chosen = np.flatnonzero(part.trees[child] >= 0)
             trees = part.trees[child[chosen]]
-            leaves.append(_LeafRows(at[chosen], trees, maps[chosen], masks[chosen]))
-        if len(leaves) == 1:
-            return leaves[0]
+            leaves.append(_LeafRows(begins[chosen], trees, maps[chosen], masks[chosen]))
         return _LeafRows(*map(np.concatenate, zip(*leaves, strict=True)))
 
-    def _check(self, at: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]) -> None:
-        """Check that products of maps are invertible, which rounding can prevent.
+    def _check(
+        self, begins: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]
+    ) -> None:
+        """Raise a ValueError unless products of maps are invertible, which rounding can prevent.
 
-        `at` has the first leaf of each row, and `child` its child, an index in `part`.
+        `begins` has the first leaf of each row, and `child` its child, an index in `part`.
         """
         matrices = matrices_of(maps)
         try:
@@ -236,7 +255,7 @@ class FlattenedInstances:
         except ValueError:
             for i in range(len(matrices)):
                 is_leaf = part.trees[child[i]] >= 0
-                name = f"the product of the transforms along path {self.path(int(at[i]))}"
+                name = f"the product of the transforms along path {self.path(int(begins[i]))}"
                 affine_maps(name if is_leaf else "the product of nested transforms", matrices[i])
 
     def is_current(self) -> bool:
@@ -245,7 +264,10 @@ class FlattenedInstances:
         return all(part.table.structure_version <= version for part, version in pairs)
 
     def follow(self) -> tuple[Rows, Rows]:
-        """Update the table, which must be current; return the leaves with new maps, new masks."""
+        """Update maps and masks; return the leaves with new maps, and those with new masks.
+
+        The table must be current (see `is_current`).
+        """
         read, now, top = self._read, self._versions(), self._parts[-1]
         if now == read:
             return NO_ROWS, NO_ROWS
@@ -265,15 +287,15 @@ class FlattenedInstances:
             every = np.arange(len(top.ids)) if changed is None else np.union1d(*changed)
             rows, _, maps, masks = self._leaves_below(every)
             # Compared as bits, -0.0 and 0.0 differ.
-            new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
-            other = masks != self.masks[rows]
-            moved, masked = rows[new], rows[other]
-            self.maps[moved], self.masks[masked] = maps[new], masks[other]
+            has_new_map = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
+            has_new_mask = masks != self.masks[rows]
+            moved, masked = rows[has_new_map], rows[has_new_mask]
+            self.maps[moved], self.masks[masked] = maps[has_new_map], masks[has_new_mask]
         self._read = now
         return moved, masked
 
     def leaf(self, row: int) -> Leaf:
-        """Return one leaf as it is now."""
+        """Return a snapshot of the leaf in a row."""
         tree, transform = self.trees[self.tree_of[row]], matrices_of(self.maps[row])
         return Leaf(self.path(row), tree, transform, self.name_of(row), int(self.masks[row]))
 

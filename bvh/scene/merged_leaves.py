@@ -22,10 +22,11 @@ from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, named_codes
 from bvh.tree.primitives import Triangles, arrays_of
 
-# Most triangles or vertices, and leaves, of a merged tree, which then has some 14 MB. At that size
-# it was still faster for all kinds of rays, even where all leaves shared a BLAS.
+# Largest number of triangles or vertices, and of leaves, of a merged tree, which then has some
+# 14 MB. At that size it was still faster for all kinds of rays, even where all leaves shared a
+# BLAS.
 MAX_ROWS, MAX_LEAVES = 1 << 17, 1 << 12
-# Time a ray that a merged tree saves: 60 to 240 ns in scenes of 50 and of 700 leaves.
+# Time that a merged tree saves for each ray: 60 to 240 ns in scenes of 50 and of 700 leaves.
 RAY_SECONDS = 1e-7
 # Faces smaller than this share of the scene's size often need the exact test. If more than one in
 # FEW faces is, rays are faster in the leaves' local frames.
@@ -35,35 +36,34 @@ LEAF_SECONDS, FACE_SECONDS = 5e-6, 1e-7
 
 
 class Mesh(NamedTuple):
-    """Leaves of a scene as one mesh in world coordinates, with the leaf and face of each face."""
+    """Leaves of a scene as one mesh in world coordinates."""
 
-    vertices: NDArray[np.float64]
-    faces: NDArray[np.int32]
-    leaf_id: NDArray[np.int32]
-    prim_id: NDArray[np.int32]
+    vertices: NDArray[np.float64]  # (n, 3)
+    faces: NDArray[np.int32]  # (m, 3)
+    leaf_id: NDArray[np.int32]  # (m,): the leaf of each face
+    prim_id: NDArray[np.int32]  # (m,): the face in the tree of its leaf
 
 
-def mesh_of_leaves(chosen: list[int], meshes: list[Triangles], maps: NDArray[np.float64]) -> Mesh:
-    """Return some leaves of a scene as one mesh in world coordinates.
+def mesh_of_leaves(leaves: list[int], meshes: list[Triangles], maps: NDArray[np.float64]) -> Mesh:
+    """Return `leaves` of a scene as one mesh in world coordinates.
 
-    `chosen` are their rows, `meshes` their local meshes, and `maps` the maps of all leaves.
+    `meshes` are their meshes in local coordinates, and `maps`, (n, 3, 4), those of all leaves.
     """
-    vertices = np.empty((sum(len(mesh.points) for mesh in meshes), 3))
-    count = sum(len(mesh.faces) for mesh in meshes)
-    faces = np.empty((count, 3), np.int32)
-    leaf_id, prim_id = np.empty(count, np.int32), np.empty(count, np.int32)
-    at = begin = 0
-    for leaf, mesh in zip(chosen, meshes, strict=True):
-        end, to = begin + len(mesh.faces), at + len(mesh.points)
-        faces[begin:end] = mesh.faces + np.int32(at)
-        leaf_id[begin:end], prim_id[begin:end] = leaf, np.arange(end - begin)
-        vertices[at:to] = moved(mesh.points, maps[leaf])
-        at, begin = to, end
-    return Mesh(vertices, faces, leaf_id, prim_id)
+    face_counts = [len(mesh.faces) for mesh in meshes]
+    firsts = np.cumsum([0, *(len(mesh.points) for mesh in meshes)])
+    vertices, faces = np.empty((firsts[-1], 3)), np.empty((sum(face_counts), 3), np.int32)
+    end = 0
+    for leaf, mesh, first in zip(leaves, meshes, firsts[:-1], strict=True):
+        begin, end = end, end + len(mesh.faces)
+        vertices[first : first + len(mesh.points)] = moved(mesh.points, maps[leaf])
+        faces[begin:end] = mesh.faces + np.int32(first)
+    leaf_id = np.repeat(np.array(leaves, np.int32), face_counts)
+    prim_id = [np.arange(count, dtype=np.int32) for count in face_counts]
+    return Mesh(vertices, faces, leaf_id, np.concatenate([np.empty(0, np.int32), *prim_id]))
 
 
 def is_coarse(mesh: Mesh) -> bool:
-    """Return whether at most one in FEW faces is smaller than FINEST of the mesh's size."""
+    """Return whether at most one in FEW faces is smaller than FINEST times the mesh's size."""
     # Halves do not overflow when they are subtracted.
     corners = [0.5 * mesh.vertices[mesh.faces[:, k]] for k in range(3)]
     sizes = np.maximum.reduce(corners) - np.minimum.reduce(corners)
@@ -73,7 +73,7 @@ def is_coarse(mesh: Mesh) -> bool:
 
 
 class MergedTree(NamedTuple):
-    """Tree over the mesh of a scene."""
+    """Tree over the mesh of all visible leaves of a scene (see `Mesh`)."""
 
     arrays: TreeArrays
     # The code of each face (see `instanced`), and a last row of -1, which the -1 of misses index.
@@ -88,13 +88,13 @@ class MergedTree(NamedTuple):
         rows = np.asarray(hits.prim_id, np.int32).reshape(-1)
         owner, leaf, prim = named_codes(self.codes, self.owners, threads, rows)
         prim, owner, leaf = shaped(shape, prim, owner, leaf)
-        found = Hits(hits.t, prim, hits.u, hits.v, hits.front, owner, leaf)
-        vars(found)["_source"] = vars(hits).get("_source")
-        return found
+        of_scene = Hits(hits.t, prim, hits.u, hits.v, hits.front, owner, leaf)
+        vars(of_scene)["_source"] = vars(hits).get("_source")
+        return of_scene
 
 
 def _can_merge(tree: TreeArrays) -> bool:
-    """Return whether a tree is over triangles without hidden faces, as merged trees are."""
+    """Return whether a tree is over triangles, none of which is hidden by its group bits."""
     hidden = (tree.face_bits == 0) & (tree.nodes.ids >= 0) if len(tree.face_bits) else False
     return isinstance(tree.primitives, Triangles) and not np.any(hidden)
 
@@ -102,7 +102,8 @@ def _can_merge(tree: TreeArrays) -> bool:
 class LeafMerger:
     """Merged tree of a scene, and the decision when to build it.
 
-    Columns of leaves, those of `SceneView`, may change in place; then `forget` must be called.
+    The arguments are those of `SceneView`. Maps and masks may change in place; then `forget` must
+    be called.
     """
 
     # Measured time of a build divided by its `_least_seconds`, for the fastest build so far.
@@ -114,15 +115,15 @@ class LeafMerger:
     ) -> None:  # fmt: skip
         self._trees, self._tree_of, self._maps = trees, tree_of, maps
         self._masks, self._owners = masks, owners
-        self._plain = all(map(_can_merge, trees))
+        self._mergeable = all(map(_can_merge, trees))
         self.forget()
 
     def forget(self) -> None:
         """Drop the merged tree, after leaves have changed."""
-        # Rays of all queries since then, whether a thread builds a tree, and the merged tree.
-        self._rays, self._building = 0.0, False
         self._tree: MergedTree | None = None
-        # The least time of a build, once computed; infinite where there are too many triangles.
+        # Rays of all queries since the change, and whether a thread builds a tree.
+        self._rays, self._building = 0.0, False
+        # The least time of a build, once computed; infinite where none is worth it.
         self._seconds: float | None = None
         # Replaced at each change of leaves, so that a build in progress notices it.
         self._changes = object()
@@ -137,7 +138,7 @@ class LeafMerger:
         if self._tree is not None:
             return self._tree
         count = len(self._tree_of)
-        if not (self._plain and 0 < count <= MAX_LEAVES) or self._building:
+        if not (self._mergeable and 0 < count <= MAX_LEAVES) or self._building:
             return None
         self._rays += rays
         # The seconds that these rays would have saved in a merged tree, against those of its build.
@@ -156,19 +157,24 @@ class LeafMerger:
             self._building = False
 
     def _visible(self) -> list[int]:
+        """Return the leaves whose mask is not 0."""
         return np.flatnonzero(self._masks).tolist()
 
     def _least_seconds(self) -> float:
         """Return the least time of a build; infinite for no triangles, or too many."""
+        # Rows are (vertices, faces) of each tree.
         sizes = np.array([[*map(len, arrays_of(tree.primitives))] for tree in self._trees])
-        which = self._tree_of[self._visible()]
-        points, faces = sizes[which].sum(axis=0).tolist() if len(which) else (0, 0)
+        trees = self._tree_of[self._visible()]
+        points, faces = sizes[trees].sum(axis=0).tolist() if len(trees) else (0, 0)
         if not 0 < faces <= MAX_ROWS or points > MAX_ROWS:
             return float(np.inf)
-        return LEAF_SECONDS * len(which) + FACE_SECONDS * faces
+        return LEAF_SECONDS * len(trees) + FACE_SECONDS * faces
 
     def _build(self, least: float, threads: int) -> MergedTree | None:
-        """Build the merged tree; None if faces are too small, or leaves change meanwhile."""
+        """Build the merged tree; None if faces are too small, or leaves change meanwhile.
+
+        `least` is the result of `_least_seconds`.
+        """
         changes, began = self._changes, time.perf_counter()
         visible = self._visible()
         meshes: list[Any] = [self._trees[self._tree_of[leaf]].primitives for leaf in visible]
@@ -183,7 +189,6 @@ class LeafMerger:
         spent = time.perf_counter() - began
         LeafMerger.slowness = min(LeafMerger.slowness, spent / least)
         if changes is not self._changes:
-            # Leaves have changed meanwhile.
             return None
         self._tree = tree
         return tree

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from bvh.camera.camera import Camera, check_camera
 from bvh.picking import cursor
 from bvh.picking.marquee import select
-from bvh.picking.options import PickOptions, RegionMode, Selected
-from bvh.picking.placed_trees import PlacedTrees
+from bvh.picking.placed_trees import PickOptions, PlacedTrees
 from bvh.picking.region import lasso, rectangle
 from bvh.picking.results import Pick, Selection
 from bvh.queries.batches.quick_calls import cast_ray
+from bvh.queries.tree_queries import RegionMode, Selected
 from bvh.scene.scene_queries import SceneQueries
 
 

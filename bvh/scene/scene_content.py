@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.trimesh_scenes import Attributes
+from bvh.queries.query_arguments import one_mask
 from bvh.queries.tree_base import TreeBase
 from bvh.queries.verbs import verb
 from bvh.runtime import arguments
@@ -44,6 +45,7 @@ class SceneContent(InstanceHolder):
         # Trees by Python's id of the mesh that they were built from. Another mesh may have got that
         # id since, so `_child_number` compares the arrays.
         self._meshes: dict[int, TreeBase] = {}
+        # The table of leaves, and the view of it that kernels traverse.
         self._flattened: FlattenedInstances | None = None
         self._view: Any = None
         # Sources of the view: leaves, `changes.trees` at that time, and arrays of trees.
@@ -75,23 +77,23 @@ class SceneContent(InstanceHolder):
             return self._view  # type: ignore[no-any-return]
         with _guard.lock:
             # Read before the update, so that the next query notices changes made meanwhile.
-            seen, deformed = changes.count, changes.trees
+            change_count, tree_changes = changes.count, changes.trees
             leaves = self._current_leaves()
-            of, stamp, arrays = self._view_of
-            same = of is leaves
+            viewed_leaves, viewed_changes, arrays = self._view_of
+            is_current = viewed_leaves is leaves
             # A refit replaces the arrays of a tree.
-            if same and stamp != deformed:
-                same = all(t._arrays is a for t, a in zip(leaves.trees, arrays, strict=True))
-            if not same:
+            if is_current and viewed_changes != tree_changes:
+                is_current = all(t._arrays is a for t, a in zip(leaves.trees, arrays, strict=True))
+            if not is_current:
                 arrays = [tree._arrays for tree in leaves.trees]
                 columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
                 # A new object: a thread that did not need the lock may still return the old one.
                 self._view = SceneView(leaves.trees, *columns)
-            self._view_of, self._seen = (leaves, deformed, arrays), seen
+            self._view_of, self._seen = (leaves, tree_changes, arrays), change_count
             return self._view  # type: ignore[no-any-return]
 
     def _current_leaves(self) -> FlattenedInstances:
-        """Return the leaves, up to date; write new maps and masks to the view made from them."""
+        """Return the table of leaves, brought up to date, as its view, if there is one."""
         with _guard.lock:
             leaves = self._flattened
             if leaves is None or not leaves.is_current():
@@ -215,7 +217,7 @@ class SceneContent(InstanceHolder):
         return self._instances.row_of(arguments.one_index(name, number))
 
     def _rows(self, ids: int | str | ArrayLike, name: str = "ids") -> NDArray[np.int64]:
-        """Return the rows of instances by their ids or names, (n,)."""
+        """Return the rows of one or many instances by their ids or names, (n,)."""
         numbers = self._numbers(ids)
         if np.ndim(numbers) == 0:
             return np.array([self._row(numbers, name)])  # type: ignore[arg-type]
@@ -335,10 +337,7 @@ class SceneContent(InstanceHolder):
         >>> vertices.shape, faces.tolist(), leaf_id, prim_id
         ((6, 3), [[0, 1, 2], [3, 4, 5]], array([0, 1], dtype=int32), array([0, 0], dtype=int32))
         """
-        bits = arguments.bit_masks("mask", mask)
-        if bits.ndim:
-            raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
-        leaves = self._current_leaves()
+        bits, leaves = np.uint32(one_mask(mask) & arguments.ALL_BITS), self._current_leaves()
         chosen = np.flatnonzero(leaves.masks & bits).tolist()
         trees = [leaves.trees[k] for k in leaves.tree_of[chosen]]
         for tree in {id(tree): tree for tree in trees}.values():

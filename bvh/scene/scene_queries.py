@@ -1,4 +1,4 @@
-"""Queries of a scene: targets of the queries that trees and scenes share, and queries of pairs."""
+"""Queries of a scene: targets of the queries that trees and scenes share, and sections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
-from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.sections import sections_by
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.batches.round_ends import rays_of
@@ -19,13 +18,12 @@ from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
-from bvh.queries.query_arguments import OF_SHAPES, one_mask, reported
+from bvh.queries.query_arguments import OF_SHAPES, one_mask
 from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, selected_ids
-from bvh.runtime.arguments import ALL_BITS, one_length, thread_count
-from bvh.runtime.progress_bars import ProgressLike
+from bvh.runtime.arguments import ALL_BITS
 from bvh.scene.scene_content import SceneContent
 from bvh.scene.scene_view import SceneView
-from bvh.scene.solids.interference_queries import InterferenceQueries
+from bvh.scene.solids.instance_queries import InstanceQueries
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.primitives import Triangles
 from bvh.tree.shapes import HOLLOW
@@ -35,15 +33,10 @@ if TYPE_CHECKING:
     from bvh.queries.batches.overlap_batches import RegionSearch
     from bvh.queries.batches.point_batches import PointSearch
     from bvh.queries.batches.winding import Wound
-    from bvh.scene.instance_pairs import PairsLike
 
 
 class SceneQueries(
-    InterferenceQueries,
-    PickableScene,
-    SightQueries,
-    PointQueries,
-    OverlapQueries[results.ScenePairs],
+    InstanceQueries, PickableScene, SightQueries, PointQueries, OverlapQueries[results.ScenePairs]
 ):
     """Queries of a scene."""
 
@@ -68,7 +61,8 @@ class SceneQueries(
         bits = one_mask(mask)
 
         def cast_of(view: SceneView) -> tuple[object, SceneCast]:
-            # The function references these arrays, in case another thread changes the scene.
+            """Return the arrays of a view, and the function that casts rays at them."""
+            # Read once, as another thread may change the scene.
             arrays = view.arrays
             return arrays, cast_function(arrays, cull, bits)
 
@@ -92,7 +86,7 @@ class SceneQueries(
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the target of points; TypeError for a selected leaf that `query` does not take."""
+        """Return the target of points; TypeError if `mask` selects a leaf not for `query`."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.traversal.points.instanced_closest_point import SceneTarget
 
@@ -114,13 +108,16 @@ class SceneQueries(
         return ShapeSearch(target, view, search if faces.any() else None)
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return a description of a selected leaf with open edges, for a warning, or None."""
+        """Return a description of a leaf with open edges that `mask` selects, for a warning.
+
+        None if there is no such leaf, or if it was returned before.
+        """
         bits, view = one_mask(mask), self._current()
         if bits in view.seen_closed:
             return None
         leaves, surface = self._current_leaves(), None
         for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
-            # Each tree warns at most once.
+            # Each tree describes itself at most once.
             surface = leaves.trees[k]._open_surface(mask) or surface
         if len(view.seen_closed) >= CLOSED:
             view.seen_closed.clear()
@@ -164,25 +161,30 @@ class SceneQueries(
     def _selected_pairs(
         self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
     ) -> results.ScenePairs:
-        """Return the pairs whose first face `mask` selects, and the second `other_mask`."""
+        """Return the pairs whose first face `mask` selects, and whose second `other_mask` does.
+
+        The second faces are those of `other`, a scene or a tree.
+        """
         leaf, prim, bits = pairs.leaf, pairs.prim_id, one_mask(other_mask)
         selected = self._selects(leaf[:, 0], prim[:, 0], one_mask(mask))
         if isinstance(other, SceneQueries):
             selected &= other._selects(leaf[:, 1], prim[:, 1], bits)
         elif isinstance(other, TreeBase) and (bits != -1 or len(other._arrays.face_bits)):
             selected &= selected_ids(other._groups, prim[:, 1], bits)
-        kept = slice(None) if selected.all() else selected
-        return results.ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
+        if selected.all():
+            return pairs
+        return results.ScenePairs(pairs.instance_id[selected], leaf[selected], prim[selected])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
-        """Return the target of regions; raise a TypeError if `query` does not take a leaf."""
+        """Return the target of regions; TypeError for a visible leaf that `query` does not take."""
         from bvh.scene.instance_pairs import search_of_scene
 
         bits = one_mask(mask)
 
-        def select(found: results.Overlaps) -> results.Overlaps:
-            selected = self._selects(found.leaf, found.prim_id, bits)
-            return found if selected.all() else found._only(selected)
+        def select(overlaps: results.Overlaps) -> results.Overlaps:
+            """Return the overlaps with primitives that the mask selects."""
+            selected = self._selects(overlaps.leaf, overlaps.prim_id, bits)
+            return overlaps if selected.all() else overlaps._only(selected)
 
         return search_of_scene(self._over_triangles(query), select)
 
@@ -200,161 +202,6 @@ class SceneQueries(
         else:
             raise TypeError(f"other must be a BVH or a Scene, got {type(other).__name__}")
         return partial(find_leaf_pairs, view, content)
-
-    def collisions(
-        self, *, ignore: PairsLike | None = None, margin: float = 0.0,
-        threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> NDArray[np.int32]:  # fmt: skip
-        """Find all pairs of instances whose surfaces touch.
-
-        The decision is exact for the vertices of the mesh that `flattened` returns, though nothing
-        is flattened: one common point is enough, also of vertices, edges or coplanar faces.
-        An instance inside another does not touch it. A nested scene is one instance, whose parts
-        are not compared. Moves need no rebuild. `self_overlaps` finds the faces that meet.
-
-        Parameters
-        ----------
-        ignore : iterable of pairs, or array_like of int, shape (k, 2), optional
-            Pairs of instances that may touch, in either order, by ids or names. A name stands for
-            all instances of this scene with it.
-        margin : float
-            Surfaces of at most this distance, as `clearances` computes it, touch.
-        threads, progress
-            As in `closest_hit`; progress counts parts of the work.
-
-        Returns
-        -------
-        ndarray of int32, shape (m, 2)
-            Ids of the two instances, the lower one first; rows ascending. Leaves that are not
-            visible, or with mask 0, are ignored.
-
-        Examples
-        --------
-        Links of an arm overlap at their joints. Bent to a square, the last meets the first.
-
-        >>> import bvh, numpy as np, trimesh
-        >>> link = bvh.BVH.from_mesh(trimesh.creation.box([1.2, 0.2, 0.2]))
-        >>> arm, names = bvh.Scene(), ["base", "upper", "lower", "hand"]
-        >>> ids = [arm.add(link, name=name) for name in names]
-        >>> joints = list(zip(names, names[1:]))
-        >>> def bend(angle):
-        ...     pose, turn = np.eye(4), np.eye(4)
-        ...     turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
-        ...     for number in ids:
-        ...         arm.set_transform(number, pose)
-        ...         half = np.eye(4)
-        ...         half[0, 3] = 0.5
-        ...         pose = pose @ half @ turn @ half
-        >>> bend(0.2)
-        >>> arm.collisions().tolist()
-        [[0, 1], [1, 2], [2, 3]]
-        >>> arm.collisions(ignore=joints)
-        array([], shape=(0, 2), dtype=int32)
-        >>> bend(np.pi / 2)
-        >>> arm.collisions(ignore=joints).tolist()
-        [[0, 3]]
-        """
-        from bvh.scene.instance_pairs import ignored_keys
-        from bvh.scene.solids.instance_contacts import find_clearances, find_touching
-
-        view, workers = self._over_triangles("collisions"), thread_count(threads)
-        ignored, limit = ignored_keys(self._instances, ignore), one_length("margin", margin)
-        if limit > 0.0:
-            near = reported(find_clearances, progress, view, view, ignored, limit, workers)
-            return np.asarray(near.instance_id)
-        return reported(find_touching, progress, view, view, ignored, workers)
-
-    def clearances(
-        self, max_distance: float = np.inf, *, ignore: PairsLike | None = None,
-        threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> Clearances:  # fmt: skip
-        """Compute the distances between the surfaces of instances, and their closest points.
-
-        The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
-        the last place of that between the meshes as `flattened` returns them. Boxes and nodes rule
-        out instances further apart than `max_distance`; by default all pairs are measured. Moving
-        instances rebuilds nothing.
-
-        Parameters
-        ----------
-        max_distance : float
-            At least 0; pairs further apart are left out.
-        ignore
-            As in `collisions`.
-        threads, progress
-            As in `closest_hit`; progress counts pairs of instances.
-
-        Returns
-        -------
-        Clearances
-            One row a pair of instances, ascending; without instances that have no faces, are not
-            visible, or have mask 0.
-
-        Examples
-        --------
-        >>> import bvh, numpy as np, trimesh
-        >>> scene, box = bvh.Scene(), bvh.BVH.from_mesh(trimesh.creation.box())
-        >>> at = np.tile(np.eye(4), (3, 1, 1))
-        >>> at[:, 0, 3] = [0.0, 1.0, 4.0]
-        >>> ids = scene.add_many(box, at, ["first", "second", "third"])
-        >>> scene.clearances()
-        Clearances(3 pairs of instances, 1 touching, distance 0 to 3)
-        >>> near = scene.clearances(2.5, ignore=[("first", "second")])
-        >>> near.instance_id.tolist(), near.distance.tolist(), near.position[0, :, 0].tolist()
-        ([[1, 2]], [2.0], [1.5, 3.5])
-        """
-        from bvh.scene.instance_pairs import ignored_keys
-        from bvh.scene.solids.instance_contacts import find_clearances
-
-        limit = one_length("max_distance", max_distance)
-        view, workers = self._over_triangles("clearances"), thread_count(threads)
-        ignored = ignored_keys(self._instances, ignore)
-        return reported(find_clearances, progress, view, view, ignored, limit, workers)
-
-    def relations(
-        self, *, ignore: PairsLike | None = None, margin: float = 0.0,
-        threads: int | None = None, progress: ProgressLike | None = None,
-    ) -> results.ScenePairs:  # fmt: skip
-        """Return the relations of solid instances: touching, overlapping, inside another, equal.
-
-        As `BVH.relation` for the mesh of each instance as `flattened` returns it.
-
-        Parameters
-        ----------
-        ignore
-            As in `collisions`.
-        margin
-            As in `BVH.relation`.
-        threads, progress
-            As in `closest_hit`; progress counts pairs of instances.
-
-        Returns
-        -------
-        ScenePairs
-            A row for each pair that is not disjoint, without instances that are not visible.
-
-        Raises
-        ------
-        ValueError
-            If an instance whose box meets another's, within the margin, has open edges.
-
-        Examples
-        --------
-        >>> import bvh, numpy as np, trimesh
-        >>> scene, box = bvh.Scene(), bvh.BVH.from_mesh(trimesh.creation.box())
-        >>> maps = np.tile(np.eye(4), (3, 1, 1))
-        >>> maps[:, 0, 3] = [0.0, 1.0, 1.5]
-        >>> ids = scene.add_many(box, maps)
-        >>> found = scene.relations()
-        >>> found.instance_id.tolist(), found.relation.tolist()
-        ([[0, 1], [1, 2]], ['touching', 'overlapping'])
-        """
-        from bvh.scene.instance_pairs import ignored_keys
-        from bvh.scene.solids.instance_solids import find_relations
-
-        view, workers = self._over_triangles("relations"), thread_count(threads)
-        ignored, limit = ignored_keys(self._instances, ignore), one_length("margin", margin)
-        return reported(find_relations, progress, view, ignored, limit, workers)
 
     def section(self, planes: ArrayLike) -> Any:
         """Cut the scene's visible meshes by planes, as `BVH.section` for the mesh `flattened`.
@@ -389,11 +236,3 @@ class SceneQueries(
         leaves = self._current_leaves()
         inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
         return np.asarray(self._current().flipped ^ inward[leaves.tree_of])
-
-    def _over_triangles(self, query: str) -> SceneView:
-        """Return the view, if the query takes what all visible leaves are over."""
-        view = self._current()
-        if (other := view.first_other(-1, query in OF_SHAPES)) is not None:
-            what = f"instance {self.path(other[0])} leads to {other[1]}"
-            raise TypeError(f"{query} needs triangles; {what}")
-        return view

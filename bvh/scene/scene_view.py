@@ -44,9 +44,15 @@ from bvh.tree.world_bounds import (
 
 @entry
 def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, transforms):
-    """Compute the transforms, and margins, from a TLAS of `frame` to the BLAS of leaves `rows`."""
-    # `maps`, `inverses`, `boxes` and `tree_of` have a row for each leaf, `frames` and `skews` for
-    # each tree. Each leaf has TRANSFORM_SIZE numbers of `transforms` (see `instanced`).
+    """Compute the transforms, and margins, from a TLAS of `frame` to the BLAS of leaves `rows`.
+
+    `maps`, `inverses`, `boxes` and `tree_of` have a row for each leaf, `frames` and `skews` for
+    each tree (see `world_bounds.skew_of`). Each leaf has TRANSFORM_SIZE numbers of `transforms`
+    (see `instanced`), which are written.
+    """
+    # Notation as at the top of this file: W has the rows `w`, A is written column by column, then
+    # b. `norm` is the largest sum of absolute values in a row of A; the errors bound those of b,
+    # and of the leaf's vertices, which are rounded when they are moved.
     for i in rows:
         local = frames[tree_of[i]]
         c, local_centre = centre(frame), centre(local)
@@ -177,7 +183,7 @@ class SceneView(Searched):
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
-        """Which leaves are reflected."""
+        """Which leaves have maps that reflect, (n,)."""
         return np.asarray(self._transforms[instanced.MIRRORED :: instanced.TRANSFORM_SIZE] != 0.0)
 
     def shown_trees(self) -> list[TreeArrays]:
@@ -193,14 +199,15 @@ class SceneView(Searched):
         return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, MergedTree | None]:
-        """Return the arrays to search for `rays` rays, and the merged tree if used."""
+        """Return the arrays to search for `rays` rays, and the merged tree if they are its."""
         merged = self.merger.tree_for(rays, threads)
         return self.arrays if merged is None else merged.arrays, merged
 
     def first_other(self, mask: int, rounded: bool = False) -> tuple[int, str] | None:
-        """Return the first leaf that a mask selects and is not over triangles, and its kind.
+        """Return the first leaf selected by a mask, an int32, that is not over triangles.
 
-        If `rounded`, leaves over spheres and capsules are passed over, too.
+        Returns (leaf, kind of its primitives), or None. If `rounded`, leaves over spheres and
+        capsules are passed over, too.
         """
         if self.plain:
             return None
@@ -210,7 +217,7 @@ class SceneView(Searched):
         return (int(others[0]), kinds[0]) if kinds else None
 
     def selected(self, mask: int) -> tuple[bool, NDArray[np.bool_]]:
-        """Return whether a mask selects leaves over round shapes, and which others it selects."""
+        """Return whether a mask, an int32, selects leaves over round shapes; which others, (n,)."""
         chosen = self._masks & np.int32(mask) != 0
         if self.plain:
             return False, chosen
@@ -218,7 +225,7 @@ class SceneView(Searched):
         return bool((chosen & rounds).any()), chosen & ~rounds
 
     def only(self, leaves: NDArray[np.bool_]) -> TreeArrays:
-        """Return the arrays with the mask 0 for all leaves but those flagged in `leaves`, (n,)."""
+        """Return `arrays` in which all leaves but those flagged in `leaves`, (n,), have mask 0."""
         # The masks themselves must not change, as other queries may run meanwhile.
         masks, arrays = np.where(leaves, self._masks, np.int32(0)), cast(Any, self.arrays)
         instanced = arrays.primitives._replace(masks=kernel_input(masks))
@@ -227,7 +234,7 @@ class SceneView(Searched):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its arrays and of trees over all leaves; trees of leaves are not counted."""
+        """Bytes of its arrays and of trees over all leaves, without those of the leaves' trees."""
         from bvh.queries.batches.distance_batches import kept_tables
 
         tlas = self.arrays
@@ -258,12 +265,12 @@ class SceneView(Searched):
         self._update_transforms(leaves)
 
     def _forget_trees(self) -> None:
-        """Drop the trees of all leaves."""
+        """Drop the merged tree and the trees for winding numbers, which are over all leaves."""
         self.merger.forget()
         self.one_trees = {}
 
     def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
-        """Change the masks of leaves."""
+        """Set the masks of leaves, (k,), to masks (k,); 0 hides a leaf."""
         self._forget_trees()
         self.seen_closed.clear()
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
@@ -292,7 +299,10 @@ class SceneView(Searched):
         return boxes
 
     def _grown(self, leaves: NDArray[np.int64], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return boxes of round leaves, grown as maps are not quite even; store the scales."""
+        """Return the boxes of leaves over round shapes, grown for maps that are not quite even.
+
+        The scales of these maps are written to the transforms.
+        """
         scales, radii = even_scales(self._maps[leaves]), self._skews[self.tree_of[leaves], 2]
         bad = np.flatnonzero(np.isnan(scales))
         if len(bad):

@@ -104,7 +104,7 @@ class SceneStats:
 
 
 def scene_stats(scene: Any) -> SceneStats:
-    """Return the statistics of a scene."""
+    """Return the statistics of a `Scene`."""
     arrays, leaves, parts = scene._current().arrays, scene.leaves, nested_scenes(scene)
     tree_bytes, instance_bytes = scene_bytes(scene)
     trees = tuple(tree.stats() for tree in leaves.trees)
@@ -131,9 +131,10 @@ def scene_stats(scene: Any) -> SceneStats:
 
 
 def scene_bytes(scene: Any) -> tuple[int, int]:
-    """Return the memory of the trees of a scene, and of the level above them."""
+    """Return the bytes of the trees of a scene, each once, and of the level above them."""
     return sum(tree.nbytes for tree in scene._current_leaves().trees), scene._current().nbytes
 
 
 def _size(count: int) -> str:
+    """Return a number of bytes as text."""
     return f"{count / 2**20:.2f} MiB"

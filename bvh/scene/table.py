@@ -48,6 +48,9 @@ REMEMBERED = 4096
 SMALL_TABLE = 1024
 NO_ROWS = np.empty(0, np.int64)
 
+IDENTITY = np.eye(3, 4)
+
+# Columns with their types, and the shape of a row.
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "ids": (np.int64, ()),
     "child": (np.int32, ()),
@@ -179,8 +182,12 @@ class Instances:
         begin, end = self._size, self._size + count
         new = {"ids": ids, "child": children, "maps": maps, "masks": masks, "visible": visible}
         with table_guard.lock:
-            self._reserve(end)
             for column, values in new.items():
+                old = self._columns[column]
+                if end > len(old):
+                    # At least twofold, so that adding one by one is cheap, too.
+                    more = np.empty((max(end - len(old), len(old), 4), *old.shape[1:]), old.dtype)
+                    self._columns[column] = np.concatenate([old, more])
                 self._columns[column][begin:end] = values
             for number, name in zip(ids.tolist(), names, strict=False):
                 if name is not None:
@@ -189,16 +196,8 @@ class Instances:
             self._reshaped()
         return ids
 
-    def _reserve(self, rows: int) -> None:
-        """Grow the capacity, at least twofold so that adding one by one is cheap, too."""
-        if rows > len(self._columns["ids"]):
-            for name, old in self._columns.items():
-                new = np.empty((max(rows, 2 * len(old), 4), *old.shape[1:]), old.dtype)
-                new[: len(old)] = old
-                self._columns[name] = new
-
     def row_of(self, number: int) -> int:
-        """Return the row of an id."""
+        """Return the row of the instance with an id; KeyError if there is none."""
         ids, row = self._columns["ids"], number
         # Where nothing has been removed, an id is a row.
         if not (0 <= row < self._size and ids[row] == number):
@@ -208,16 +207,17 @@ class Instances:
         return row
 
     def rows_of(self, ids: NDArray[np.int64]) -> Rows:
-        """Return the rows of ids; without a search if the ids of the table have no gaps."""
-        given = self.column("ids")
-        if len(given) and given[-1] - given[0] == len(given) - 1:
-            rows: Rows = np.clip(ids - given[0], 0, len(given) - 1)
+        """Return the rows of the instances with ids; KeyError for the first that has none."""
+        all_ids = self.column("ids")
+        if len(all_ids) and all_ids[-1] - all_ids[0] == len(all_ids) - 1:
+            # Ids without gaps need no search.
+            rows: Rows = np.clip(ids - all_ids[0], 0, len(all_ids) - 1)
         else:
-            rows = np.minimum(given.searchsorted(ids), len(given) - 1)
+            rows = np.minimum(all_ids.searchsorted(ids), len(all_ids) - 1)
         # Without any row, there is none to compare with.
         exists = np.zeros(len(ids), np.bool_)
-        if len(given):
-            exists = (given[rows] == ids) & (self.column("child")[rows] >= 0)
+        if len(all_ids):
+            exists = (all_ids[rows] == ids) & (self.column("child")[rows] >= 0)
         if not exists.all():
             raise KeyError(f"there is no instance {ids[int((~exists).argmax())]}")
         return rows
@@ -239,13 +239,8 @@ class Instances:
         names = np.array([self.names.get(k, missing) for k in which.tolist()] + [None], object)
         return names[rows.reshape(ids.shape)]
 
-    def used_children(self) -> list[TreeBase | InstanceHolder]:
-        """Return the children that have instances."""
-        used = np.unique(self.column("child"))
-        return [self.children[k] for k in used[used >= 0].tolist()]
-
     def record(self, row: int) -> Instance:
-        """Return one instance."""
+        """Return a snapshot of the instance in a row."""
         number, child, maps, mask, visible = (self._columns[name][row] for name in COLUMNS)
         name, matrix = self.names.get(int(number)), matrices_of(maps)
         return Instance(int(number), self.children[child], matrix, name, int(mask), bool(visible))
@@ -357,10 +352,8 @@ class Instances:
 
 
 def _union(parts: list[Rows]) -> Rows:
-    """Return the rows in any of some arrays."""
-    if len(parts) == 1:
-        return parts[0]
-    return np.unique(np.concatenate(parts)) if parts else NO_ROWS
+    """Return the rows that are in at least one of some arrays."""
+    return parts[0] if len(parts) == 1 else np.unique(np.concatenate([NO_ROWS, *parts]))
 
 
 class InstanceHolder:
@@ -377,12 +370,19 @@ class InstanceHolder:
 
 
 def nested_scenes(top: InstanceHolder, compact: bool = True) -> list[InstanceHolder]:
-    """Return a scene and all scenes nested in it, each once, inner ones first."""
+    """Return a scene and all scenes nested in it, each once, inner ones first, itself last.
+
+    With `compact`, the tables of all are compacted.
+    """
 
     def children_of(part: InstanceHolder) -> Iterator[TreeBase | InstanceHolder]:
+        table = part._instances
         if compact:
-            part._instances.compact()
-        return iter(part._instances.children if compact else part._instances.used_children())
+            table.compact()
+            return iter(table.children)
+        # Some children may have no instances any more.
+        used = np.unique(table.column("child"))
+        return (table.children[k] for k in used[used >= 0].tolist())
 
     parts: list[InstanceHolder] = []
     seen = {id(top)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +33,16 @@ def source() -> Any:
 
 @pytest.mark.parametrize("most", [1, 7, 100, 1 << 18])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (5, 0), (61, 47), (1, 2000), (3, 4, 5)])
-def test_blocks_cover_a_shape(shape: tuple[int, ...], most: int) -> None:
-    sizes = chunk_tasks.block_shape(shape, most)
-    assert len(sizes) == len(shape) and 1 <= prod(sizes) <= most
-    assert all(size <= max(whole, 1) for size, whole in zip(sizes, shape, strict=True))
+def test_blocks_cover_a_shape(
+    shape: tuple[int, ...], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunk_tasks, "BLOCK", most)
+    covered = np.zeros(shape, np.int64)
+    for block in chunk_tasks.ray_blocks(shape, False):
+        assert covered[block].size <= most
+        covered[block] += 1
+    assert (covered == 1).all()
+    assert len(chunk_tasks.ray_blocks(shape, True)) == 1
 
 
 @pytest.mark.parametrize("block", [1, 50, 10_000])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.picking.options import PickOptions
-from bvh.picking.placed_trees import TreeFaces
+from bvh.picking.placed_trees import PickOptions, TreeFaces
 from bvh.picking.region import lasso, rectangle, select_part
 from tests.cases.family_parts import sphere
 from tests.cases.flat_scene import FlatScene

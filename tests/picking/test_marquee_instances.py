@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.geometry.transforms import moved
-from bvh.picking.options import PickOptions
-from bvh.picking.placed_trees import TreeFaces
+from bvh.picking.placed_trees import PickOptions, TreeFaces
 from bvh.picking.projected import project_points, surface_of
 from bvh.picking.region import lasso, rectangle, select_part
 from tests.oracles import picking as oracle_picking

@@ -2,12 +2,11 @@
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -54,11 +53,6 @@ def one_line(text: str | None) -> str:
     """Return text without control characters; a dash for None."""
     shown = "-" if text is None else text
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
-
-
-def numbers(values: Sequence[float] | NDArray[np.float64], digits: int = 9) -> str:
-    """Return numbers with commas between them."""
-    return ", ".join(f"{x:.{digits}g}" for x in np.asarray(values).tolist())
 
 
 def mebibytes(count: int) -> str:

@@ -1,14 +1,12 @@
 """Page of the ray lab, its panels with numbers and answers, and `ray_lab`, which serves it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +24,6 @@ from bvh.apps.page_server import (
     tab_title,
 )  # fmt: skip
 from bvh.apps.viewer.tracing import Latest
-
-if TYPE_CHECKING:
-    from viser import TransformControlsEvent, TransformControlsHandle
 
 PORT = 8090
 TITLE, EDITED = "bvh lab", "Custom"
@@ -133,16 +128,16 @@ class RayLab(Page):
                 if not (self._held and name == self._moved):
                     arrow.position = drawn(self._frame, getattr(self._state, name))
 
-    def _arrow(self, name: str) -> TransformControlsHandle:
+    def _arrow(self, name: str) -> Any:
         """Add the arrows, a gizmo of viser, by which a point is dragged."""
-        gizmo: TransformControlsHandle = self._server.scene.add_transform_controls(
+        gizmo: Any = self._server.scene.add_transform_controls(
             f"/arrows/{name}", 0.55, disable_rotations=True, disable_sliders=True,
             depth_test=False, visible=False,
         )  # fmt: skip
 
         # A coroutine, because a pool of threads would not keep the order of the messages.
         @gizmo.on_update
-        async def _(event: TransformControlsEvent) -> None:
+        async def _(event: Any) -> None:
             self._moved, self._held = name, event.phase != "end"
 
         gizmo.on_update(lambda _: self._follow())

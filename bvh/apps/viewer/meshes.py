@@ -1,24 +1,19 @@
 """Meshes on a page: the parts of a drawing; only changes since the last drawing are sent."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.apps.viewer.drawing import DrawnMesh
 
-if TYPE_CHECKING:
-    from viser import BatchedGlbHandle, BatchedMeshHandle, MeshHandle, SceneApi
-
 
 class Meshes:
     """The meshes of one page; `scene` is viser's scene of its client."""
 
-    def __init__(self, scene: SceneApi) -> None:
+    def __init__(self, scene: Any) -> None:
         self._scene = scene
         # Parts on the page, and viser's handles of them, by the keys of parts.
         self._shown: dict[tuple[int, int], tuple[DrawnMesh, Any]] = {}
@@ -45,8 +40,8 @@ class Meshes:
                 handle = self._add(name, part)
             self._shown[part.key] = part, handle
 
-    def _add(self, name: str, part: DrawnMesh) -> BatchedGlbHandle | BatchedMeshHandle | MeshHandle:
-        """Send a part: as a file with a material, as copies, or as a single mesh."""
+    def _add(self, name: str, part: DrawnMesh) -> Any:
+        """Send a part as a file with a material, as copies, or as one mesh; return its handle."""
         if part.glb is not None:
             return self._scene.add_batched_glb(
                 name, part.glb, part.turns, part.places, batched_scales=part.scales, lod="off",

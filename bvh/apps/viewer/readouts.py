@@ -19,6 +19,11 @@ THEME: dict[str, Any] = {
 }  # fmt: skip
 _AMBER = "background:#fff4d6;color:#7a5200;border-radius:4px;padding:0.4em 0.6em;margin-top:0.4em"
 _DIM = "opacity:0.65"
+# The text while a query waits for the compiler.
+COMPILING = block(
+    f'<div id="bvh-compiling" role="status" style="{_AMBER}">'
+    "Compiling for the first query of this kind; this takes some seconds, once.</div>"
+)
 # The same width in all tables, so that they are aligned.
 _NAME = "width:5.5em;padding:0;white-space:nowrap;vertical-align:top"
 
@@ -132,12 +137,6 @@ def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = Fal
 def dragging(tool: str) -> str:
     """Return the element from which the page's script reads the tool for dragging."""
     return f'<span id="bvh-tool" data-tool="{tool}"></span>'
-
-
-def compiling() -> str:
-    """Return the text while a query waits for the compiler."""
-    text = "Compiling for the first query of this kind; this takes some seconds, once."
-    return block(f'<div id="bvh-compiling" role="status" style="{_AMBER}">{text}</div>')
 
 
 def watching_html() -> str:

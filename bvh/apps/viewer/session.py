@@ -1,11 +1,9 @@
 """Session: one page in a browser, with its panel, picks, selections and marks."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +30,6 @@ from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
 from bvh.tree.primitives import THIN
 
-if TYPE_CHECKING:
-    from viser import ClientHandle
-
 # Length of the normal as a share of the distance from the eye.
 NORMAL_SHARE = 0.03
 # Seconds after which the page says that it waits for the compiler.
@@ -51,11 +46,12 @@ KEYS = (
 class Session:
     """The page of one client, which queries a copy of the scene.
 
-    `head` is the HTML at the top of the panel: title, content and notices.
+    `client` is viser's handle; `head` is the HTML at the top of the panel: title, content and
+    notices.
     """
 
     def __init__(
-        self, client: ClientHandle, copy: SceneCopy, drawing: PageDrawing, head: str,
+        self, client: Any, copy: SceneCopy, drawing: PageDrawing, head: str,
         up: NDArray[np.float64], threads: int | None,
     ) -> None:  # fmt: skip
         self.client, self.frame, self.threads = client, drawing.frame, threads
@@ -132,7 +128,7 @@ class Session:
         # Checked repeatedly, since a compilation may begin late: after the wait for the lock.
         while not answered.wait(PATIENCE):
             if notice.busy and not self._status.content:
-                self._status.content = readouts.compiling()
+                self._status.content = readouts.COMPILING
 
     def show(self, drawing: PageDrawing, head: str) -> None:
         """Show what has changed since the last drawing; the caller holds the lock."""
@@ -250,15 +246,15 @@ class Session:
     def pick_along(self, origin: Any, direction: Any) -> None:
         """Pick the face that a ray hits; its origin is in page coordinates."""
         with self.updated_scene():
-            whole = self.frame.ray_camera(origin, direction)
-            camera, began, pick = self._section.seen(whole), notice.clock(), None
+            ray_camera = self.frame.ray_camera(origin, direction)
+            camera, began, pick = self._section.seen(ray_camera), notice.clock(), None
             if camera is not None:
-                pick = self.scene.pick(camera, 0.5, 0.5, radius=self._snap(whole))
+                pick = self.scene.pick(camera, 0.5, 0.5, radius=self._snap(ray_camera))
             seconds = notice.clock() - began
             self.pick = pick
             many = len(self.scene.leaves) > 1
             self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds, many)
-            self._mark_pick(whole)
+            self._mark_pick(ray_camera)
             self.measuring.add(pick)
             self._boxes.follow()
 

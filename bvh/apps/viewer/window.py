@@ -1,14 +1,12 @@
 """Viewer of a scene in the browser, updated by a thread, and `view`, which serves it."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
 import warnings
 import webbrowser
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,9 +26,6 @@ from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import Axis, grouped, label, number_of, thread_count, whole_number
 from bvh.scene.scene import Scene
 from bvh.tree.changes import changes
-
-if TYPE_CHECKING:
-    from viser import ClientHandle
 
 PORT = 8080
 # Seconds between updates of pages.
@@ -153,7 +148,7 @@ class Viewer(Page):
     def __repr__(self) -> str:
         return f"Viewer({'closed' if self.closed else self.url!r}, {self.scene!r})"
 
-    def _add(self, client: ClientHandle) -> None:
+    def _add(self, client: Any) -> None:
         """Show the scene as it is now to a client."""
         with self._copy.lock:
             self._update()
@@ -168,7 +163,7 @@ class Viewer(Page):
         if client.client_id not in self._server.get_clients():
             self._remove(client)
 
-    def _remove(self, client: ClientHandle) -> None:
+    def _remove(self, client: Any) -> None:
         """Close the page of a client that has disconnected."""
         session = self._sessions.pop(client.client_id, None)
         if session is not None:

@@ -24,7 +24,7 @@ from bvh.runtime.arguments import bit_masks, face_rows, rows
 # Triangles of a window: some 25 MB with all that is made of them.
 WINDOW = 1 << 18
 
-# Names of fields of rows; as they have spaces, no property of a PLY file has them.
+# Names of fields in `_ply_row`; as they have spaces, no property of a PLY file has them.
 LENGTH, CORNERS = "length of list", "corners of face"
 
 
@@ -47,17 +47,20 @@ _Rows = tuple[int, int, np.dtype[np.void]]
 
 
 def windows_of(source: Any) -> Iterator[Window]:
-    """Read the triangles of one or several paths or meshes, in order; errors name the one."""
+    """Yield the triangles of one or several paths or meshes, in order.
+
+    Errors name the path or mesh. Each has at least one window, perhaps without triangles.
+    """
     first_vertex = 0
     for number, item in enumerate(_items(source)):
         is_path = isinstance(item, str | os.PathLike)
         name = os.fspath(item) if is_path else f"mesh {number}"
         try:
             pieces = _file_windows(name) if is_path else _mesh_windows(item)
-            used, begin = 0, 0
+            vertex_count = begin = 0
             groups = item.groups if isinstance(item, BVH) else None
             for corners, vertex_ids, count in pieces:
-                used, end = count, begin + len(corners)
+                vertex_count, end = count, begin + len(corners)
                 bits = None if groups is None else groups[begin:end]
                 yield Window(name, number, corners, vertex_ids + first_vertex, bits)
                 begin = end
@@ -65,7 +68,7 @@ def windows_of(source: Any) -> Iterator[Window]:
             # Not in the exception's own class, whose constructor may need other arguments.
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f"source, {name}: {error}") from error
-        first_vertex += used
+        first_vertex += vertex_count
 
 
 def _items(source: Any) -> Iterable[Any]:
@@ -87,12 +90,13 @@ def _is_table(item: Any) -> bool:
         return False
 
 
-# Corners and vertex numbers of some triangles, as in `Window`, and the number of all vertices.
+# Corners (n, 3, 3) and vertex numbers (n, 3) of the triangles of a window, the latter counted from
+# 0 in each file or mesh, and the number of all vertices there.
 Piece = tuple[NDArray[np.float64], NDArray[np.int64], int]
 
 
 def _mesh_windows(mesh: Any) -> Iterator[Piece]:
-    """Read the triangles of a mesh in memory, with the number of its vertices."""
+    """Yield the triangles of a mesh in memory, in windows."""
     if thin_of(mesh) is not None:
         raise TypeError(f"{type(mesh).__name__} has no triangles")
     vertices, faces, _ = surface_of(mesh)
@@ -104,7 +108,7 @@ def _mesh_windows(mesh: Any) -> Iterator[Piece]:
 
 
 def _file_windows(path: str) -> Iterator[Piece]:
-    """Read the triangles of a file: a binary PLY or STL through a memory map, others completely."""
+    """Return the windows of a file: a binary PLY or STL is read in windows, others completely."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"no such file: {path}")
     ending = Path(path).suffix.lower()
@@ -134,7 +138,7 @@ def _stl_triangles(path: str) -> int | None:
 
 
 def _stl_windows(path: str, count: int) -> Iterator[Piece]:
-    """Read the triangles of a binary STL file, in which no two share a vertex."""
+    """Yield the triangles of a binary STL file, in which no two share a vertex."""
     for begin, triangles in _row_windows(path, STL_HEADER, count, STL_ROW):
         ids = np.arange(3 * begin, 3 * (begin + len(triangles)), dtype=np.int64)
         yield triangles["corners"].astype(np.float64), ids.reshape(-1, 3), 3 * count
@@ -143,7 +147,7 @@ def _stl_windows(path: str, count: int) -> Iterator[Piece]:
 def _row_windows(
     path: str, offset: int, count: int, row: np.dtype[np.void]
 ) -> Iterator[tuple[int, NDArray[np.void]]]:
-    """Read rows of a file whose size has been checked; yield each window with its first row."""
+    """Yield (number of the first row, rows) of each window of a file whose size was checked."""
     for begin in range(0, max(count, 1), WINDOW):
         n = min(WINDOW, count - begin)
         result = np.fromfile(path, row, n, offset=offset + begin * row.itemsize)
@@ -153,9 +157,11 @@ def _row_windows(
 
 
 def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
-    """Return where a binary PLY file has vertices and triangles; None if it must be read whole."""
-    # Elements before the faces must have rows of one size, and a face one list and plain numbers.
-    # No count of the header is believed before the size of the file is compared with it.
+    """Return where a binary PLY file has vertices and triangles; None if it must be read whole.
+
+    Elements before the faces must have rows of one size, and a face one list and plain numbers.
+    """
+    # No count of the header is trusted before the size of the file is compared with it.
     with open(path, "rb") as file:
         start = file.read(LONGEST)
     try:
@@ -190,8 +196,11 @@ def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
 def _are_triangles(
     path: str, offset: int, count: int, row: np.dtype[np.void], end: int | None
 ) -> bool:
-    """Return whether all faces are triangles, or raise a ValueError if the file is cut off."""
-    # If they are, the size of the file must be `end`, unless that is None.
+    """Return whether all faces of a PLY file are triangles; ValueError if the file is cut off.
+
+    Faces are `count` rows from `offset` on. If they are triangles, the file must have `end` bytes,
+    unless that is None.
+    """
     size = os.path.getsize(path)
     cut_off = ValueError(f"is cut off: {size} bytes do not hold its {count} faces")
     # Even faces without corners would need this many bytes.
@@ -215,7 +224,10 @@ def _are_triangles(
 
 
 def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
-    """Return the layout of an element's rows, a face with three corners; None if sizes differ."""
+    """Return the layout of an element's rows, those of faces with three corners.
+
+    `order` is the byte order, "<" or ">". None if the rows may differ in size.
+    """
     fields: list[tuple[str, str] | tuple[str, str, int]] = []
     for name, kind, length in element.properties:
         if length is None:
@@ -228,7 +240,7 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
 
 
 def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
-    """Read the triangles of a binary PLY file; `vertex` and `face` are where its rows are."""
+    """Yield the triangles of a binary PLY file; `vertex` and `face` are where its rows are."""
     vertex_offset, vertex_count, vertex_row = vertex
     for begin, faces in _row_windows(path, *face):
         if len(faces) == 0:
@@ -250,9 +262,10 @@ def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
 
 
 class GroupWindows:
-    """Bits of faces, read and checked some at a time, as not all may fit into memory.
+    """Group bits of faces, read and checked some at a time, as not all may fit into memory.
 
-    A .npy file is mapped again for each read, which releases the pages of the one before.
+    They are one number for all faces, an array, or the path of a .npy file. The file is mapped
+    again for each read, which releases the pages of the one before.
     """
 
     def __init__(self, groups: ArrayLike | str | os.PathLike[str]) -> None:
@@ -271,6 +284,7 @@ class GroupWindows:
         self._array = given if self._path is None else None
 
     def rows(self, begin: int, count: int) -> NDArray[np.uint32]:
+        """Return the bits of `count` faces from `begin` on; ValueError if there are not as many."""
         if self._one is not None:
             return np.broadcast_to(self._one, count)
         if begin + count > self._count:
@@ -284,6 +298,7 @@ class GroupWindows:
             raise wrong_groups(f"of {count} triangles", (self._count,))
 
     def _mapped(self) -> NDArray[Any]:
+        """Return a new memory map of the .npy file."""
         assert self._path is not None
         if not os.path.isfile(self._path):
             raise FileNotFoundError(f"groups: no such file: {self._path}")

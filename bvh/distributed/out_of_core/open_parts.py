@@ -30,7 +30,8 @@ REQUEST, WHOLE = 1 << 25, 0
 # Device, inode, size and times of a file (see `_state`).
 State = tuple[int, ...]
 
-# States of files whose bytes this process has checked, each with what it was compared with.
+# Keys of checks that files have passed in this process: states of files, and the entries of the
+# index that they were compared with.
 _checked: set[tuple[object, ...]] = set()
 # Held while a part is opened.
 _guard = ForkSafeLock()
@@ -44,13 +45,15 @@ class OpenPart(NamedTuple):
     files: dict[Path, State]
 
     def ids_of(self, prim_id: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the ids in the mesh of primitives of the part; -1 for -1."""
+        """Return the ids in the mesh of triangles of the part; -1 for -1."""
         return np.where(prim_id >= 0, self.ids[prim_id], -1)
 
     @property
     def is_intact(self) -> bool:
-        """Whether no mapped file was written to, or cut off, which would end in a bus error."""
-        # A file that was removed or replaced, by one of another inode, stays mapped as it was.
+        """Whether no mapped file was changed in place: reading one that is cut off is a bus error.
+
+        A file that was removed, or replaced by one of another inode, stays mapped as it was.
+        """
         for path, state in self.files.items():
             try:
                 now = _state(path)
@@ -62,7 +65,10 @@ class OpenPart(NamedTuple):
 
 
 class OpenParts:
-    """Parts of a folder or URL, opened when needed; the last used stay open, `memory` bytes."""
+    """Parts of a folder or URL, opened when needed.
+
+    Those used last stay open, of which the trees' files have at most `memory` bytes together.
+    """
 
     def __init__(self, place: str, index: Index, memory: int) -> None:
         self._place, self._index, self._memory = place, index, memory
@@ -70,7 +76,10 @@ class OpenParts:
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[OpenPart]:
-        """Open a part; close others, used longest ago, that do not fit into the memory with it."""
+        """Return a context with an open part, which is not closed before the context ends.
+
+        Parts used longest ago are closed if they do not fit into the memory with it.
+        """
         with _guard.lock:
             part = self._open.pop(number, None)
             records = self._index.parts
@@ -83,7 +92,7 @@ class OpenParts:
         yield part
 
     def check_content(self, number: int) -> None:
-        """Raise a ValueError unless the files of a part have the digests of the index."""
+        """Raise a ValueError unless both files of a part have the digests of the index."""
         record, names = self._index.parts[number], file_names(number)
         digests = record.tree_digest, record.ids_digest
         with _guard.lock:
@@ -98,7 +107,7 @@ class OpenParts:
                     raise ValueError(f"{label} was changed while it was checked")
 
     def _opened(self, number: int) -> OpenPart:
-        """Map the files of a part, checked at the first time in a process."""
+        """Return a part whose files are mapped, and checked the first time in a process."""
         if not is_url(self._place):
             local = part_folder.checked_files(Path(self._place), self._index, number)
             return self._mapped(number, *local)
@@ -115,8 +124,8 @@ class OpenParts:
         files, root = part_folder.file_system(self._place)
         block_size = WHOLE if "http" in files.protocol else REQUEST
         part, paths = self._index.parts[number], list[Path]()
-        tree, ids = (part.tree_bytes, part.tree_digest), (part.ids_bytes, part.ids_digest)
-        for name, (size, digest) in zip(file_names(number), (tree, ids), strict=True):
+        contents = (part.tree_bytes, part.tree_digest), (part.ids_bytes, part.ids_digest)
+        for name, (size, digest) in zip(file_names(number), contents, strict=True):
             label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
             check = partial(part_folder.check_file, part=part, label=label)
             opened = partial(files.open, path, "rb", block_size=block_size)
@@ -129,7 +138,10 @@ class OpenParts:
         return paths[0], paths[1]
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
-        """Map files of a part whose sizes and headers have been checked."""
+        """Return a part of two files whose sizes and headers have been checked.
+
+        Their content is checked unless these files, in this state, have passed before.
+        """
         record, count = self._index.parts[number], self._index.triangles
         label = f"{self._place}: part {number}"
         tree_name, ids_name = file_names(number)
@@ -158,9 +170,11 @@ _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.Wea
 
 
 def open_parts(place: str, index: Index, memory: int) -> OpenParts:
-    """Return the parts of a folder that are open in this process."""
-    # All `Parts` of a folder share them, such as the groups that tasks query: together they map no
-    # more than `memory`, and the part that each thread is querying.
+    """Return the open parts of a folder, which all `Parts` of it in this process share.
+
+    So groups that tasks query together map no more than `memory`, and the part that each thread is
+    querying.
+    """
     return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))
 
 
@@ -171,6 +185,7 @@ def _state(path: Path) -> State:
 
 
 def _mapped_ids(path: Path, count: int) -> NDArray[np.int64]:
+    """Return the ids in a .npy file, mapped; raise a ValueError unless they are `count` int64."""
     try:
         ids: NDArray[np.int64] = open_memmap(path, mode="r")
     except Exception as error:
@@ -184,7 +199,7 @@ def _mapped_ids(path: Path, count: int) -> NDArray[np.int64]:
 
 
 def byte_count(name: str, value: int | str) -> int:
-    """Return a number of bytes, given as such or as text with a unit."""
+    """Return the argument `name`, a number of bytes or text such as "2GB" or "500MiB", as bytes."""
     if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
         raise TypeError(f"{name} must be an integer or a string, got {value!r}")
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?\s*", str(value).lower())

@@ -20,7 +20,7 @@ from bvh.scene.files.loading import prefixed
 
 
 class PartContent:
-    """A folder of parts, opened: its index, and its parts one after another."""
+    """Base class of `Parts`: the index of a folder of parts, and its parts, opened when needed."""
 
     _id_type = np.int64
 
@@ -32,20 +32,20 @@ class PartContent:
         self._set(place, read_index(place), byte_count("memory", memory), None)
 
     def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
-        """Set the content; `chosen` are the numbers of the parts of a group, None for all."""
+        """Set all attributes; `chosen` are the numbers of the parts of a group, None for all."""
         self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
         self.opened = open_parts(place, index, memory)
-        boxes = [part.bounds or [np.nan] * 6 for part in index.parts]
-        self._boxes = np.array(boxes, np.float64).reshape(-1, 6)
-        valid = self._boxes[~np.isnan(self._boxes[:, 0])]
+        boxes = np.array([part.bounds or [np.nan] * 6 for part in index.parts], np.float64)
+        boxes = boxes.reshape(-1, 6)
+        valid = boxes[~np.isnan(boxes[:, 0])]
         self._bounds = np.full((2, 3), np.nan)
         if len(valid):
             self._bounds[:] = valid[:, :3].min(axis=0), valid[:, 3:].max(axis=0)
         if chosen is not None:
             # Parts with a box of NaN are not visited, and the others keep their numbers.
-            self._boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
+            boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
         bits = [ALL_BITS if part.groups is None else part.groups for part in index.parts]
-        self._visits = PartVisits(self.opened, self._boxes, np.array(bits, np.uint32))
+        self._visits = PartVisits(self.opened, boxes, np.array(bits, np.uint32))
 
     def groups(self) -> list[Self]:
         """Return the parts in groups that fit into `memory`, as one object each.
@@ -186,10 +186,11 @@ class PartContent:
 
     @property
     def _has_groups(self) -> bool:
+        """Whether the tree of a part stores group bits."""
         return any(part.groups is not None for part in self._index.parts)
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
-        """Yield (tree, indices of `ids` that it has, their primitives in it) of each part."""
+        """Yield (tree, indices of those of `ids` that it has, their triangles in it) by part."""
         for number in range(self.part_count):
             with self.opened.part(number) as part:
                 row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
@@ -197,6 +198,7 @@ class PartContent:
                 yield part.tree, here, row[here]
 
     def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
+        """Return ids of triangles; raise for Dask arrays, and unless each is -1 or an id."""
         if is_lazy(prim_id):
             raise TypeError("prim_id must be a numpy array, got a Dask array: compute it first")
         ids = integers("prim_id", prim_id)

@@ -15,7 +15,8 @@ CELLS = 64
 class Grid:
     """Counts and boxes of triangles by the cell that their centroid is in.
 
-    `lower` and `upper` are the corners of the box of all centroids.
+    `lower` and `upper` are the corners of the box of all centroids. Cells are numbered with z
+    fastest; `counts`, `low` and `high` have a row for each.
     """
 
     def __init__(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
@@ -27,22 +28,23 @@ class Grid:
         self.high = np.full((CELLS**3, 3), -np.inf)
 
     def cells_of(self, corners: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the cell of each triangle (n, 3, 3); the first along axes that are not finite."""
+        """Return the cell of each triangle (n, 3, 3), (n,).
+
+        Along an axis on which the coordinate is not finite, it is the first.
+        """
         with np.errstate(all="ignore"):
-            share = (0.5 * centroids(corners) - 0.5 * self._lower) / self._half
-            share *= CELLS
-            share[~np.isfinite(share)] = 0.0
-        cell = np.clip(share, 0, CELLS - 1, out=share).astype(np.int64)
-        return np.asarray((cell[:, 0] * CELLS + cell[:, 1]) * CELLS + cell[:, 2])
+            place = (0.5 * centroids(corners) - 0.5 * self._lower) / self._half
+            place *= CELLS
+            place[~np.isfinite(place)] = 0.0
+        x, y, z = np.clip(place, 0, CELLS - 1, out=place).astype(np.int64).T
+        return np.asarray((x * CELLS + y) * CELLS + z)
 
     def add(self, corners: NDArray[np.float64]) -> None:
         """Count triangles, shape (n, 3, 3), and extend the boxes of their cells."""
         cells = self.cells_of(corners)
         order = np.argsort(cells.astype(np.int32), kind="stable")
-        sorted_cells = cells[order]
-        starts = np.flatnonzero(np.append(True, sorted_cells[1:] != sorted_cells[:-1]))
-        used = sorted_cells[starts]
-        self.counts[used] += np.diff(np.append(starts, len(cells)))
+        used, starts, counts = np.unique(cells[order], return_index=True, return_counts=True)
+        self.counts[used] += counts
         low, high = (box[order] for box in _boxes(corners))
         self.low[used] = np.fmin(self.low[used], np.fmin.reduceat(low, starts))
         self.high[used] = np.fmax(self.high[used], np.fmax.reduceat(high, starts))
@@ -68,8 +70,10 @@ _Block = tuple[slice, ...]
 
 
 def parts_of_cells(grid: Grid, largest: int) -> NDArray[np.int32]:
-    """Return the part that each cell belongs to; numbers follow the splits, from 0."""
-    # Parts have at most `largest` triangles, except those of a single cell.
+    """Return the part that each cell of a grid belongs to, numbered from 0 in the order of splits.
+
+    Parts have at most `largest` triangles, except those of a single cell.
+    """
     counts = grid.counts.reshape(CELLS, CELLS, CELLS)
     low, high = (array.reshape(CELLS, CELLS, CELLS, 3) for array in (grid.low, grid.high))
     parts, number = np.zeros((CELLS,) * 3, np.int32), 0
@@ -91,9 +95,12 @@ def _best_cut(
     block: _Block, counts: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64],
     largest: int,
 ) -> tuple[_Block, _Block] | None:  # fmt: skip
-    """Return the halves of least SAH cost; None if all triangles are in one cell."""
-    # Halves of less than a quarter of `largest` are avoided: a part costs as much as many nodes.
+    """Return the halves of a block with the least SAH cost; None if one cell has all triangles.
+
+    Halves of less than a quarter of `largest` are avoided: a part costs as much as many nodes.
+    """
     total = int(counts[block].sum())
+    # Whether a half is small, the cost, the axis, and the last slab of the first half.
     best: tuple[bool, float, int, int] | None = None
     for axis in range(3):
         others = tuple(a for a in range(3) if a != axis)
@@ -106,15 +113,15 @@ def _best_cut(
             cost = _areas(lows, highs)[:-1] * below
             cost += _areas(lows[::-1], highs[::-1])[::-1][1:] * (total - below)
         smaller = np.minimum(below, total - below)
-        small = smaller < min(largest, total) // 4
-        for at in np.flatnonzero(smaller > 0):
+        is_small = smaller < min(largest, total) // 4
+        for cut in np.flatnonzero(smaller > 0).tolist():
             # If all cuts have a small half, take the most even one.
-            key = bool(small[at]), float(-smaller[at] if small[at] else cost[at]), axis, int(at)
-            if best is None or key < best:
-                best = key
+            key = bool(is_small[cut]), float(-smaller[cut] if is_small[cut] else cost[cut])
+            if best is None or (*key, axis, cut) < best:
+                best = *key, axis, cut
     if best is None:
         return None
-    _, _, axis, last = best
+    *_, axis, last = best
     middle = block[axis].start + last + 1
     halves = slice(block[axis].start, middle), slice(middle, block[axis].stop)
     low_half, high_half = ((*block[:axis], half, *block[axis + 1 :]) for half in halves)
@@ -122,7 +129,7 @@ def _best_cut(
 
 
 def _areas(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return half the surface of the boxes of the first bin, the first two, and so on."""
+    """Return half the surface area of the box of the first bin, of the first two, and so on."""
     with np.errstate(all="ignore"):
         extent = np.maximum.accumulate(high) - np.minimum.accumulate(low)
         x, y, z = np.maximum(extent, 0.0).T

@@ -1,7 +1,7 @@
 """Targets of queries of a mesh in parts: parts are searched near to far, and answers merged.
 
 The closest hit is the least of all parts by (t, id): each is searched up to and including the
-least t found before, so that the lowest id of equal t wins. So is the closest point.
+least t of the parts before, so that the lowest id of equal t wins. So is the closest point.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from bvh.tree.primitives import Triangles
 if TYPE_CHECKING:
     from bvh.traversal.regions.regions import Regions
 
-# The column of hits by which `HitParts` finds their faces.
+# The column of hits and closest points that has the number of the part of each.
 PART: Kinds = {"part": np.int32}
 
 
@@ -48,8 +48,11 @@ class HitParts(NamedTuple):
     def leaves_of(
         self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: Rows
     ) -> Iterator[tuple[Triangles, None, Rows, Rows]]:
-        """Yield (triangles, None, rows, faces) of each part that was hit in some of `rows`."""
-        # `parts` holds the part of each hit, and `ids` its face in the mesh.
+        """Yield (triangles, None, rows, faces) of each part that was hit in some of `rows`.
+
+        `parts[0]` has the part of each hit, and `ids` its face in the mesh; the faces yielded are
+        rows of the part's triangles. None stands for a transform, which parts do not have.
+        """
         number = parts[0].reshape(-1)[rows]
         for k in np.unique(number).tolist():
             some = rows[number == k]
@@ -60,12 +63,13 @@ class HitParts(NamedTuple):
 
 
 class PartRays(NamedTuple):
-    """Parts that rays are cast into."""
+    """Target of rays: all parts, as one tree over their faces (see `RayTarget`)."""
 
     visits: PartVisits
     opened: OpenParts
 
     def side_to_cull(self, cull: Cull | None) -> int:
+        """Return the code of a side to cull."""
         return arguments.cull_code(cull)
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
@@ -74,11 +78,13 @@ class PartRays(NamedTuple):
         raise AssertionError
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
+        """Return the closest hit of each ray; raise a ValueError for `counters`."""
         refuse(counters=counters)
         hits: Hits = self._answer(BVH.closest_hit, RaySearch.closest_hits, batch, options, False)
         return hits
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
+        """Return for each ray whether it hits anything."""
         return self._answer(BVH.any_hit, RaySearch.any_hits, batch, options)
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
@@ -86,6 +92,7 @@ class PartRays(NamedTuple):
         return self._answer(BVH.count_hits, RaySearch.count_hits, batch, options, once)
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
+        """Return how many more faces each ray crosses from their back than from their front."""
         counts = self._answer(BVH.count_hits, RaySearch.signed_hits, batch, options)
         return np.asarray(counts, np.int64).reshape(-1)
 
@@ -100,18 +107,23 @@ class PartRays(NamedTuple):
         self, query: Callable[..., Any], search: Callable[..., Any], batch: RayBatch,
         options: RayOptions, *rest: Any,
     ) -> Any:  # fmt: skip
-        """Return the result of a query, by a search of each part that may change it."""
-        verb, inside = declared(query), options._replace(progress=None)
-        has_parts, lists = PART if verb.record else {}, None
+        """Return the result of a query: of all parts that may change it, merged.
+
+        `search` is the method of `RaySearch` that answers the query for a part, called with rays,
+        options and `rest`; for lists of hits the last of `rest` is the limit of hits a ray.
+        """
+        verb, part_options = declared(query), options._replace(progress=None)
+        extra, lists = PART if verb.record else {}, None
         if verb.merge is Merge.LISTS:
             keys = "ray_id", "t", "prim_id"
-            lists = MergedLists(verb, keys, batch.size, rest[-1], has_parts)
-        answers = lists or MergedAnswers(verb, (batch.size,), has_parts)
+            lists = MergedLists(verb, keys, batch.size, rest[-1], extra)
+        answers = lists or MergedAnswers(verb, (batch.size,), extra)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
+            """Merge the answers of a part to some rays."""
             # The range includes its end, so that a tie is found, and decided by the id.
             some = rays_of(batch, rows, answers.reach(rows))
-            answer = search(ray_target(part.tree), some, inside, *rest)
+            answer = search(ray_target(part.tree), some, part_options, *rest)
             columns: Columns = {verb.name: answer}
             if verb.record is not None:
                 parts = np.full(len(answer.prim_id), number, np.int32)
@@ -124,15 +136,16 @@ class PartRays(NamedTuple):
         columns = answers.result(batch.shape)
         if verb.record is None:
             return columns[verb.name]
-        of_hits = np.asarray(columns.pop("part"), np.int32)
+        part_of = np.asarray(columns.pop("part"), np.int32)
         hits = verb.record(**columns)
-        of_hits = of_hits if lists else of_hits[..., None]
-        vars(hits)["_source"] = HitParts(self.opened), 0, (of_hits,)
+        # A row for each hit, except for lists, which are flat.
+        part_of = part_of if lists else part_of[..., None]
+        vars(hits)["_source"] = HitParts(self.opened), 0, (part_of,)
         return hits
 
 
 class PartPoints(NamedTuple):
-    """Parts that points are compared with: their faces that count for `mask`, an int32.
+    """Target of points (see `PointTarget`): the faces of all parts that count for `mask`, an int32.
 
     `query` is the name of the query that is answered.
     """
@@ -156,9 +169,9 @@ class PartPoints(NamedTuple):
 
         self._measure(batch, answers, search, progress, count)
         columns = answers.result(batch.shape)
-        of_faces = np.asarray(columns.pop("part"), np.int32)[..., None]
+        part_of = np.asarray(columns.pop("part"), np.int32)[..., None]
         near = ClosestPoints(**columns)
-        vars(near)["_source"] = HitParts(self.rays.opened), 0, (of_faces,)
+        vars(near)["_source"] = HitParts(self.rays.opened), 0, (part_of,)
         return near
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
@@ -183,7 +196,7 @@ class PartPoints(NamedTuple):
         return answers
 
     def crossings(self, points: Floats, threads: int, progress: Progress | None = None) -> Rows:
-        """Count how often a ray to the outside from each point crosses; see `containment`."""
+        """Count the faces that a ray to the outside crosses, from each point; see `containment`."""
         # Directions follow from the frame of a tree, which its box determines: a tree over the box
         # of all parts has that of one tree over all.
         box, directions = BVH.from_boxes(*self.bounds[:, None], warn=False), np.empty(points.shape)
@@ -207,34 +220,36 @@ class PartPoints(NamedTuple):
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
+        """Return the winding number of each of the points (n, 3)."""
         loops = self._boundary()
         if accuracy < np.inf and loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
         directions = ways_of(points, loops, arguments.kernel_input(self.bounds.reshape(-1)))
         batch = ray_batch(points, directions, 0.0, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
-        found = self.rays.signed_hits(batch, options).astype(np.float64)
-        add_angles(loops, batch.rays.origins, directions, found, threads)
-        return found
+        numbers = self.rays.signed_hits(batch, options).astype(np.float64)
+        add_angles(loops, batch.rays.origins, directions, numbers, threads)
+        return numbers
 
     def wound_around(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
+        """Return which of the points (n, 3) have a winding number above a half."""
         return above_half(self.winding_numbers, self._boundary(), points, threads, progress)
 
     def _approximate(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None
     ) -> Floats:
-        """Return winding numbers as sums of those of all parts, of a series."""
-        answers = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
+        """Return winding numbers as sums of those of all parts, which are computed by a series."""
+        numbers = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
 
         def visit(part: OpenPart, _: Rows) -> None:
             part_numbers = self._target_of(part).winding_numbers(points, accuracy, threads)
-            np.add(answers, part_numbers, answers)
+            np.add(numbers, part_numbers, numbers)
 
         every = np.ones(len(points), np.bool_)
         self.rays.visits.in_order(len(points), lambda *_: every, visit, progress, self.mask)
-        return answers
+        return numbers
 
     def _boundary(self) -> Loops:
         """Return the boundary of the faces, of all parts, that share a bit with `mask`; cached."""
@@ -244,6 +259,7 @@ class PartPoints(NamedTuple):
             def visit(part: OpenPart, _: Rows) -> None:
                 edges.append(edges_of(boundary_for(part.tree, self.mask)))
 
+            # A query that may meet all boxes visits all parts.
             self.rays.visits.in_order(1, lambda *_: np.ones(1, np.bool_), visit, None, self.mask)
             cached[self.mask] = loops_of(np.concatenate(edges), self.bounds)
         return cached[self.mask]
@@ -253,7 +269,11 @@ class PartPoints(NamedTuple):
         search: Callable[[OpenPart, PointBatch, int], Columns], progress: Progress | None,
         count: int | None = None,
     ) -> None:  # fmt: skip
-        """Compare points with the parts that may change the answers, near to far."""
+        """Compare points with the parts that may change `answers`, near to far.
+
+        ``search(part, points, number of the part)`` returns the answers of a part; `count` is the
+        number of closest points of each point, if not one.
+        """
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
             limits, reach = some_of(batch.limits, rows), answers.reach(rows)
@@ -265,11 +285,12 @@ class PartPoints(NamedTuple):
         self.rays.visits.of_points(batch, visit, progress, answers.reach, count, self.mask)
 
     def _target_of(self, part: OpenPart) -> Any:
+        """Return the target of points of a part's tree."""
         return point_target(part.tree, self.query, _bits_of(self.mask))
 
 
 class PartRegions(NamedTuple):
-    """Parts that regions overlap: their faces that count for a mask, an int32."""
+    """Target of regions: the faces of all parts that count for `mask`, an int32."""
 
     visits: PartVisits
     bounds: Floats
@@ -280,6 +301,7 @@ class PartRegions(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
+        """Return the faces that overlap each region, ascending; `shape` is that of the regions."""
         size, workers = len(regions[0]), arguments.thread_count(threads)
         answers = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
         bits = _bits_of(self.mask)
@@ -306,6 +328,7 @@ def refuse(filter: object = None, counters: bool = False) -> None:
 
 
 def declared(query: Callable[..., object]) -> Verb:
+    """Return the declaration of a query, which has one."""
     verb = verb_of(query)
     assert verb is not None
     return verb
@@ -317,7 +340,7 @@ def _bits_of(mask: int) -> int | None:
 
 
 def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
-    """Return which of the regions may meet a box."""
+    """Return which of n regions may meet the box from `low` to `high`, (n,)."""
     from bvh.traversal.regions.regions import BoxRegions, SphereRegions
 
     if isinstance(regions, BoxRegions):

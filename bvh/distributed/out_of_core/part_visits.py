@@ -1,4 +1,8 @@
-"""Visits of parts: which rays, points and regions go to which part, near to far."""
+"""Visits of parts: which rays, points and regions go to which part, near to far.
+
+A part needs to be searched only for those queries that may meet its box, and of these only for
+those whose answer so far is not nearer than the box.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,19 +28,22 @@ POINTS, PAIRS = 1 << 17, 1 << 22
 # Far below any distance that is not 0, and above the error of the least of them.
 DENORMALS = 2.0**-1070
 
-# A part, the rows of a batch that may visit it, and where these enter its box, or a lower bound.
+# The number of a part, the rows of a batch that may visit it, and of each row the t at which it
+# enters the box of the part, or a lower bound of its distance.
 Group = tuple[int, Rows, Floats]
 # Function that queries a part for the rows of a batch; the number is that of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
-# Function of rows: it returns the distances up to which parts may change their answers.
+# Function of rows: it returns for each the largest distance at which a part may change its answer,
+# or None if all may.
 Reach = Callable[[Rows], Floats | None]
 
 
 class PartVisits:
     """Parts with their boxes, as rays, points and regions visit them.
 
-    Parts whose box is NaN are not visited. `bits` are the group bits of all faces of each part, so
-    a mask shares one of them exactly if the part has a face that counts.
+    `boxes`, (n, 6), are around the valid triangles of each part; those of NaN are not visited.
+    `bits`, (n,), are the group bits of all faces of each part: a mask shares one of them exactly if
+    the part has a face that counts.
     """
 
     def __init__(self, opened: OpenParts, boxes: Floats, bits: NDArray[np.uint32]) -> None:
@@ -50,55 +57,64 @@ class PartVisits:
         self, batch: RayBatch, options: RayOptions, visit: Visit, reach: Reach,
         finish: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
-        """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
-        # `finish` is called whenever some rays, in the order of the batch, have visited all parts.
+        """Visit the parts that rays may hit, near to far.
+
+        `finish` is called whenever some rays, in the order of the batch, have visited all parts.
+        """
         inside = RayOptions(threads=options.threads)
-        for rows in _blocks(batch.size, options.progress, TOGETHER):
-            for some in _runs(rows, len(self._valid), partial(self._crowd, batch, inside)):
-                self._visit_parts(self._met(batch, inside, some), visit, reach)
+        for block in _blocks(batch.size, options.progress, TOGETHER):
+            for rows in _runs(block, len(self._valid), partial(self._box_counts, batch, inside)):
+                self._visit_parts(self._boxes_hit(batch, inside, rows), visit, reach)
                 if finish is not None:
                     finish()
 
     def _box_target(self) -> RaySearch:
+        """Return the target of rays of a tree over the boxes of all parts, which is cached."""
         if self._box_tree is None:
             self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
         target: RaySearch = ray_target(self._box_tree)
         return target
 
-    def _crowd(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
-        """Return the number of parts that each of some rays may hit."""
+    def _box_counts(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
+        """Return how many boxes of parts each of the rays `rows` hits."""
         some = rays_of(batch, rows, None, masked=False)
         return np.asarray(self._box_target().count_hits(some, options, once=True))
 
-    def _met(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[Group]:
-        """Return the parts whose boxes rays hit, and that have bits of their masks, grouped."""
+    def _boxes_hit(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[Group]:
+        """Return the groups of the parts whose boxes the rays `rows` hit, if masks share a bit."""
         some = rays_of(batch, rows, None, masked=False)
-        met = self._box_target().all_hits(some, options, once=False)
-        part, of, entry = met.prim_id, rows[met.ray_id], met.t
+        hits = self._box_target().all_hits(some, options, once=False)
+        part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
         if batch.masked or not self._bits.all():
-            shared = self._bits[part] & some_of(batch.rays.masks, of).view(np.uint32) != 0
-            part, of, entry = part[shared], of[shared], entry[shared]
-        return _grouped(part, of, entry)
+            shared = self._bits[part] & some_of(batch.rays.masks, ray).view(np.uint32) != 0
+            part, ray, entry = part[shared], ray[shared], entry[shared]
+        return _grouped(part, ray, entry)
 
     def of_points(
         self, batch: PointBatch, visit: Visit, progress: Progress | None, reach: Reach,
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
-        """Visit the parts near points, near to far, with a bound of the distance."""
-        # `_farthest` bounds the distance of one triangle, not of `count` of them.
-        valid = self._counting(mask)
+        """Visit the parts near points, near to far: those with faces that count for `mask`.
+
+        `count` is the number of closest points of each point, if not one.
+        """
+        parts = self._selected(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
             limits = some_of(batch.limits, block)
             if count is None:
-                limits = np.minimum(limits, self._farthest(batch.points[block], valid))
-            near = partial(self._near, batch.points[block], limits, valid, int(block[0]))
-            for rows in _runs(block, len(valid), partial(_counts, near)):
+                # A bound of the distance of one triangle, not of `count` of them.
+                limits = np.minimum(limits, self._farthest(batch.points[block], parts))
+            near = partial(self._near, batch.points[block], limits, parts, int(block[0]))
+            for rows in _runs(block, len(parts), partial(_part_counts, near)):
                 self._visit_parts(list(near(rows)), visit, reach)
 
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
     ) -> Iterator[Group]:
-        """Yield the parts within the limits of some `rows`; points and limits begin at `begin`."""
+        """Yield the group of each of `parts` that is within the limits of some of `rows`.
+
+        Points (n, 3) and their limits, (n,) or one for all, are those of the rows from `begin` on.
+        """
         # The bound is below the distance as it is computed, with an error of 4 units in the last
         # place, whatever the underflow of squares.
         points, limits = points[rows - begin], some_of(limits, rows - begin)
@@ -111,13 +127,13 @@ class PartVisits:
             if len(row):
                 yield number, rows[row], least[row]
 
-    def _counting(self, mask: int) -> Rows:
+    def _selected(self, mask: int) -> Rows:
         """Return the numbers of parts with faces that count for a mask, an int32."""
         shared = self._bits[self._valid] & np.uint32(mask & ALL_BITS) != 0
         return np.asarray(self._valid[shared])
 
     def _farthest(self, points: Floats, parts: Rows) -> Floats:
-        """Return a distance from each point within which some of the parts have a face."""
+        """Return for each point a distance within which at least one of the parts has a face."""
         result = np.full(len(points), np.inf)
         for low, high in self._boxes[parts].reshape(-1, 2, 3):
             with np.errstate(all="ignore"):
@@ -131,8 +147,12 @@ class PartVisits:
         self, size: int, may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
         visit: Callable[[OpenPart, Rows], None], progress: Progress | None, mask: int = -1,
     ) -> None:  # fmt: skip
-        """Visit the parts whose boxes some of `size` queries may meet, in order."""
-        parts = self._counting(mask).tolist()
+        """Visit the parts with faces that count for `mask`, by number, for `size` queries.
+
+        `may_meet` returns which queries may meet a box, (size,), by its corners; `visit` gets the
+        rows of these queries.
+        """
+        parts = self._selected(mask).tolist()
         for done, number in enumerate(parts, 1):
             rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
             if len(rows):
@@ -144,7 +164,8 @@ class PartVisits:
             progress(size, size)
 
     def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
-        """Visit the parts of groups, by their median entry, for rows that they may still change."""
+        """Visit the parts of groups, near to far, for the rows whose answers they may change."""
+        # Of parts that rows enter at different distances, the median decides.
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]
@@ -155,8 +176,8 @@ class PartVisits:
                     visit(opened, rows, number)
 
 
-def _counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
-    """Return to how many parts each of some rows, which follow each other, is near."""
+def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
+    """Return to how many parts each of some consecutive rows is near, by `PartVisits._near`."""
     total = np.zeros(len(rows), np.int64)
     for _, some, _ in near(rows):
         total[some - rows[0]] += 1
@@ -164,23 +185,26 @@ def _counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
 
 
 def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:
-    """Return a group (part, its rows, their entries) for each part; arguments are parallel."""
+    """Return the group of each part that occurs; the arguments have an item for each pair."""
     # NumPy sorts 16-bit integers by radix, in a sixth of the time.
     part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
     order = np.argsort(part, kind="stable")
     part, rows, entry = part[order], rows[order], entry[order]
-    starts = np.flatnonzero(np.append(True, part[1:] != part[:-1]))[: len(part)]
+    starts = np.flatnonzero(np.diff(part, prepend=-1))
     ends = np.append(starts[1:], len(part))
     return [(int(part[b]), rows[b:e], entry[b:e]) for b, e in zip(starts, ends, strict=False)]
 
 
 def some_of(column: Column, rows: Rows) -> Column:
-    """Return rows of a column; if it has one row that all queries share, that one."""
+    """Return the `rows` of a column; if its only row is that of all queries, that one."""
     return column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
 
 
 def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None, masked: bool = True) -> RayBatch:
-    """Return some rays of a batch, which end at `reach`, if given; `masked` keeps their masks."""
+    """Return the rays `rows` of a batch, which end at `reach`, if given.
+
+    Unless `masked`, all rays get all bits as masks.
+    """
     o, d, low, high, masks = (some_of(column, rows) for column in batch.rays)
     if reach is not None:
         high = kernel_input(np.minimum(high, reach))
@@ -188,7 +212,7 @@ def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None, masked: bool = Tr
 
 
 def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]:
-    """Yield the numbers of the rays, or points, that visit the parts together."""
+    """Yield the numbers 0..size - 1 in blocks of `together`, and report each that is done."""
     if size == 0 and report is not None:
         report(0, 0)
     for begin in range(0, size, together):
@@ -198,13 +222,16 @@ def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]
             report(end, size)
 
 
-def _runs(rows: Rows, parts: int, crowd: Callable[[Rows], Rows]) -> Iterator[Rows]:
-    """Yield rows one run after another, each with at most PAIRS pairs with parts, or one row."""
-    # `crowd` returns the number of parts of each row.
+def _runs(rows: Rows, parts: int, counts_of: Callable[[Rows], Rows]) -> Iterator[Rows]:
+    """Yield rows in runs, so that the arrays of their pairs with parts fit into memory.
+
+    Each run has at most PAIRS pairs, or is one row. `counts_of` returns the number of parts that
+    each row is paired with, at most `parts`.
+    """
     if len(rows) * parts <= PAIRS:
         yield rows
         return
-    ends, begin = np.cumsum(crowd(rows)), 0
+    ends, begin = np.cumsum(counts_of(rows)), 0
     while begin < len(rows):
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + PAIRS, "right")), begin + 1)

@@ -31,8 +31,8 @@ TRIANGLE = np.dtype(
 BUILD_BYTES = 400
 SMALLEST_MEMORY = 50_000_000
 
-# The corners of a box that contains nothing.
-NOTHING = np.array([[np.inf] * 3, [-np.inf] * 3])
+# The corners of an empty box.
+EMPTY_BOX = np.array([[np.inf] * 3, [-np.inf] * 3])
 
 # Depth from which on halves are taken by id, not by centroids: triangles at 1e-1, 1e-2, 1e-3 and so
 # on would take a split for every other one.
@@ -112,7 +112,7 @@ def partition(
     with heard(progress) as report, new_folder(folder) as target:
         steps = _Steps(report)
         spill = target.scratch / "all"
-        box = NOTHING.copy()
+        box = EMPTY_BOX.copy()
         sources, grouped = _read(source, spill, box, steps, bits)
         records: list[PartRecord] = []
         # A tree counts vertices in 31 bits, and each triangle may have three of its own.
@@ -127,12 +127,13 @@ def partition(
 
 
 class _Steps:
-    """Progress over a number of passes that is not known in advance."""
+    """Progress in triangles of all passes; `total` grows whenever a pass is begun."""
 
     def __init__(self, report: Callable[[int, int], object] | None) -> None:
         self._report, self.done, self.total = report, 0, 0
 
     def add(self, count: int) -> None:
+        """Count and report triangles that a pass has finished."""
         self.done += count
         if self._report is not None:
             self._report(self.done, max(self.total, self.done))
@@ -141,9 +142,9 @@ class _Steps:
 def _read(
     source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps, given: GroupWindows | None
 ) -> tuple[list[Source], bool]:
-    """Write all triangles of a source to one file; return its sources, and whether it has groups.
+    """Write all triangles to the file `spill`; return the sources, and whether any has groups.
 
-    Groups are `given`, or those of trees. `box` grows to that of all centroids.
+    Groups are `given`, or those of trees. `box`, (2, 3), is extended to that of all centroids.
     """
     names, counts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
@@ -171,7 +172,7 @@ def _read(
 
 
 def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[np.void]]:
-    """Read the triangles of a file in windows."""
+    """Yield the triangles of a file, rows of TRIANGLE, in windows; count them as finished."""
     size = path.stat().st_size
     for offset in range(0, size, WINDOW * TRIANGLE.itemsize):
         window = np.fromfile(path, TRIANGLE, WINDOW, offset=offset)
@@ -182,9 +183,10 @@ def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[np.void]]:
 def _split(
     spill: Path, largest: int, steps: _Steps, box: NDArray[np.float64] | None = None, depth: int = 0
 ) -> Iterator[Path]:
-    """Distribute the triangles of a file to files of at most `largest`, by their centroids.
+    """Distribute the triangles of a file to files of at most `largest`, and yield their paths.
 
-    `box` is that of the centroids, computed first if it is None.
+    Triangles are divided by their centroids, whose box is `box`, computed first if it is None;
+    from `depth` DEEPEST on by id. Files that are not yielded are removed.
     """
     count = spill.stat().st_size // TRIANGLE.itemsize
     if count <= largest:
@@ -193,7 +195,7 @@ def _split(
         return
     steps.total += 2 * count if box is not None else 3 * count
     if box is None:
-        box = NOTHING.copy()
+        box = EMPTY_BOX.copy()
         for window in _windows(spill, steps):
             _extend(box, window["corners"])
     grid = Grid(*box)
@@ -208,23 +210,22 @@ def _split(
         part = part_of[grid.cells_of(window["corners"])] if pieces > 1 else window["id"] >= middle
         _append(window, part.astype(np.int32), paths)
     spill.unlink()
-    for path in paths:
-        # Cells without triangles may be a part.
-        if path.exists():
-            yield from _split(path, largest, steps, depth=depth + 1)
+    # A part may consist of cells without triangles, and has no file then.
+    for path in filter(Path.exists, paths):
+        yield from _split(path, largest, steps, depth=depth + 1)
 
 
 def _append(rows: NDArray[np.void], part: NDArray[np.int32], paths: list[Path]) -> None:
-    """Append triangles to the files of their parts, in order."""
+    """Append triangles, `rows`, to the files of their parts, in order: row i to paths[part[i]]."""
     order = np.argsort(part, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(part[order]) != 0))
-    for begin, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
-        with open(paths[part[order[begin]]], "ab", opener=open_plain) as file:
-            rows[order[begin:end]].tofile(file)
+    numbers, starts = np.unique(part[order], return_index=True)
+    for number, chosen in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+        with open(paths[number], "ab", opener=open_plain) as file:
+            rows[chosen].tofile(file)
 
 
 def _extend(box: NDArray[np.float64], corners: NDArray[np.float64]) -> None:
-    """Let a box grow to contain the finite coordinates of the centroids of triangles."""
+    """Extend a box (2, 3) to contain the finite coordinates of the centroids of triangles."""
     with np.errstate(all="ignore"):
         middles = centroids(corners)
     for axis, column in enumerate(middles.T):
@@ -237,7 +238,7 @@ def _build(
     piece: Path, target: NewPartFolder, number: int, quality: Quality, threads: int | None,
     grouped: bool,
 ) -> PartRecord:  # fmt: skip
-    """Build the tree of a part; write it and its ids."""
+    """Build the tree of the triangles in the file `piece`; write it and their ids as a part."""
     rows = np.fromfile(piece, TRIANGLE)
     piece.unlink()
     ids, points = rows["id"].copy(), rows["corners"].reshape(-1, 3)

@@ -149,6 +149,8 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
         tree = BVH.from_triangles(corners, faces, groups=groups, threads=threads, warn=False)
         return RenderSource(tree, self, ids)
 
+    # Targets of queries, as of trees and scenes.
+
     def _ray_target(self) -> PartRays:
         return PartRays(self._visits, self.opened)
 
@@ -161,6 +163,8 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> PartRegions:
         return PartRegions(self._visits, self.bounds, query, one_mask(mask))
+
+    # The steps of `contains` by parity, which lazy queries merge over groups of parts.
 
     @verb({"points": (3,)}, np.int64, Merge.SUM)
     def _crossings(
@@ -252,15 +256,20 @@ def load(
 def tile_rays(
     rows: slice, columns: slice, camera: Camera, samples: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the rays of a tile of a picture, `samples` along each side of a pixel."""
+    """Return (origins, directions), (rows, columns, 3), of a tile of a picture.
+
+    The slices are of the grid of rays, `samples` along each side of a pixel.
+    """
     x = (np.arange(columns.start, columns.stop) + 0.5) / samples
     y = (np.arange(rows.start, rows.stop) + 0.5) / samples
     return camera.ray(x, y[:, None])
 
 
 def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the ids of triangles and of all that have a vertex in the same place, and of more."""
-    # Vertices are compared by hashes: too many neighbours do no harm.
+    """Return `ids` and the ids of all triangles with a vertex in the place of one of theirs.
+
+    Vertices are compared by hashes, so there may be ids of others, too, which do no harm.
+    """
     hashes = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     result = [ids]
     for number in range(parts.part_count):

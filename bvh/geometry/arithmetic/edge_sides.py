@@ -32,12 +32,12 @@ SIDE_ERROR = 9.0 * 2.0**-53
 # Rounding of `_moment_side`; and the error of a moment itself, as a share of its terms' sizes.
 MOMENT_ERROR, MOMENT_LOST = 6.0 * 2.0**-53, 2.0**-102
 
-NO_VERTEX = -1
-NOWHERE = (NAN, NAN, NAN)
+NO_VERTEX = -1  # in place of the index of a vertex, 0 to 2
+NOWHERE = (NAN, NAN, NAN)  # unequal to all points
 
 
 class Passing(NamedTuple):
-    """A vertex, and how a ray passes it; exists only inside kernels."""
+    """How a ray passes a vertex, computed once for all edges of the vertex; only inside kernels."""
 
     vertex: tuple[float, float, float]
     end: tuple[float, float, float]  # other end of an edge whose line the ray surely meets, or NaN
@@ -48,7 +48,10 @@ class Passing(NamedTuple):
 
 @inlined
 def filtered_side(o, d_scaled, floor, a, b):
-    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
+    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it.
+
+    `d_scaled` and `floor` are from `triangles.scaled_ray`.
+    """
     # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
     p, q = minus(a, o), minus(b, a)
     value, size = dot(d_scaled, cross(p, q)), floats.dot_size(d_scaled, floats.cross_size(p, q))
@@ -68,10 +71,10 @@ def _sign_beyond(value, error):
 def sides(o, d, d_scaled, floor, corners):
     """Return (side, vertex): the side on which a ray passes a triangle, and a vertex on the ray.
 
-    The side is -1 or 1 for a hit, 0 for a miss. -1 is the front: the ray opposes the normal
-    (v1-v0) x (v2-v0). The vertex is NO_VERTEX unless the ray was found to pass exactly through it.
-    `d_scaled` and `floor` are from `triangles.scaled_ray`: the direction, scaled so that nothing
-    overflows, and a bound for what underflows.
+    The side is -1 or 1 for a hit, 0 for a miss. -1 is the front: the ray opposes the normal (v1-v0)
+    x (v2-v0). The vertex is the index of one that the ray passes exactly through, or NO_VERTEX,
+    also where that has not been found out. `d_scaled` and `floor` are from `triangles.scaled_ray`:
+    the direction, scaled so that nothing overflows, and a bound for what underflows.
     """
     # The filter returns NO_VERTEX if it decided, else a vertex of an edge that it did not decide.
     side, vertex = filtered_sides(o, d_scaled, floor, corners)
@@ -82,7 +85,10 @@ def sides(o, d, d_scaled, floor, corners):
 
 @inlined
 def filtered_sides(o, d_scaled, floor, corners):
-    """Return (side, vertex): as `sides`, or the vertex of an edge that the filter leaves open."""
+    """Return (side, NO_VERTEX) as `sides` does, if the filter decides it; else (0, vertex).
+
+    That vertex is an end of an edge that the filter leaves undecided.
+    """
     v0, v1, v2 = corners
     # Two edges of opposite signs are a miss whatever the third is; if two edges are undecided, the
     # ray is likely to pass near their common vertex.
@@ -100,7 +106,7 @@ def filtered_sides(o, d_scaled, floor, corners):
 
 @kernel
 def open_sides(o, d, d_scaled, floor, corners, k):
-    """Return the same as `sides`, by the moment of vertex k."""
+    """Return the same as `sides`, exactly, by the moment of vertex k."""
     stay_outlined()
     corners = turned(corners, k)
     near = passing(o, d, d_scaled, corners[0])
@@ -110,7 +116,7 @@ def open_sides(o, d, d_scaled, floor, corners, k):
 
 @inlined
 def turned(corners, k):
-    """Return the vertices of a triangle from the k-th on."""
+    """Return the vertices of a triangle in the same cyclic order, beginning with the k-th."""
     v0, v1, v2 = corners
     if k == 0:
         return v0, v1, v2
@@ -119,14 +125,14 @@ def turned(corners, k):
 
 @inlined
 def passing(o, d, d_scaled, v):
-    """Return how a ray passes a vertex."""
+    """Return how a ray passes the vertex v: a `Passing` of which the `end` is unknown yet."""
     ray = (d_scaled[0],), (d_scaled[1],), (d_scaled[2],)
     moment, sizes = floats.sized_cross(ray, floats.difference(v, o, 0))
     through = floats.largest(floats.high(moment)) == 0.0 and passes_through(o, d, v)
     return Passing(v, NOWHERE, moment, sizes, through)
 
 
-# The initial value of a search: NaN, so unequal to every vertex.
+# The `Passing` of no vertex, the initial value of a search: NaN, so unequal to every vertex.
 passing_nothing = inlined(
     lambda: Passing(NOWHERE, NOWHERE, ((0.0, 0.0),) * 3, (0.0, 0.0, 0.0), False)
 )
@@ -134,10 +140,10 @@ passing_nothing = inlined(
 
 @inlined
 def side_at(o, d, d_scaled, floor, near, corners):
-    """Return (side, near): on which side a ray passes a triangle, by how it passes its vertex.
+    """Return (side, near): the side of `sides`, exactly, by how the ray passes the first corner.
 
-    `near` describes how it passes the first one of `corners`; its `end` is replaced if the ray is
-    found to meet the line of an edge of that vertex.
+    `near` is the `Passing` of that corner. It is returned with another `end` if the ray is found to
+    meet the line of an edge of that vertex.
     """
     _, after, before = corners
     on_first, on_last = after == near.end, before == near.end
@@ -169,7 +175,10 @@ def side_at(o, d, d_scaled, floor, near, corners):
 
 @inlined
 def _moment_side(near, floor, a, b):
-    """Return the side of the edge (a, b) of `near.vertex`, 0 where rounding could change it."""
+    """Return the side of the edge (a, b), by the moment of one end, or 0 if rounding could matter.
+
+    That end is `near.vertex`.
+    """
     # The side is the sign of m . (b-a), with the moment m. Each component of m is off by 8 *
     # 2**-106 of its size (see `floats.difference_of_products`) and is rounded; with the rounding of
     # an edge, of products and of two sums: 5 * 2**-53 of the terms. Terms that underflow, less than
@@ -183,7 +192,7 @@ def _moment_side(near, floor, a, b):
 
 @kernel
 def exact_side(o, d, d_scaled, floor, a, b):
-    """Return the exact sign of d . ((a-o) x (b-a)), which a filter could not decide."""
+    """Return the exact sign of d . ((a-o) x (b-a)), where `filtered_side` could not decide it."""
     stay_outlined()
     return _close_side(o, d, floor, passing(o, d, d_scaled, a), a, b)
 
@@ -192,16 +201,17 @@ def exact_side(o, d, d_scaled, floor, a, b):
 def _close_side(o, d, floor, near, a, b):
     """Return the exact side of the edge (a, b), of which one end is `near.vertex`."""
     stay_outlined()
-    # Steps 3 and 4 of the list at the top of this file, in order.
+    # First double-doubles, of the moment times the edge.
     q = floats.difference(b, a, 0)
     value, size = floats.sized_dot(near.moment, near.sizes, q)
     side = _sign_beyond(value[0], 2.0 * DD_ERROR * size + floor)
     if side != 0:
         return side
-    # All terms of the sum are zero: common for rays and edges along axes, and for rays through a
-    # vertex of an edge.
+    # Then zeros: often all terms of the sum are zero, for rays and edges along axes, and for rays
+    # through a vertex of the edge.
     if is_zero(o, d, a, floats.high(q)) or is_zero(o, d, b, floats.high(q)):
         return 0
+    # At last integers, or exact sums.
     p = floats.difference(near.vertex, o, 0)
     decided, value, _ = integer_volume(p, q, floats.unrounded(d, 0))
     return floats.sign(value[0]) if decided else triple_sign(o, d, a, b)
@@ -213,9 +223,9 @@ passes_through = inlined(lambda o, d, v: is_zero(o, d, v, (1.0, 1.0, 1.0)))
 
 @kernel
 def is_zero(o, d, v, e):
-    """Return whether all three terms of the side (d x (v-o)) . e surely are zero.
+    """Return whether each of the three terms of (d x (v-o)) . e surely has a factor that is zero.
 
-    On each axis, the component of d x (v-o) or that of e is zero.
+    False means that this is unknown.
     """
     stay_outlined()
     p = floats.difference(v, o, 0)
@@ -228,8 +238,9 @@ def is_zero(o, d, v, e):
 
 @inlined
 def _is_zero(d, p, i, j):
-    """Return whether a component of d x p is surely zero."""
+    """Return whether d[i] * p[j] - d[j] * p[i] is surely zero, for p of double-doubles."""
     (x, x_low), (y, y_low) = p[i], p[j]
+    # Equal products of high parts, and of low parts, are sufficient.
     return floats.are_equal_products(d[i], y, d[j], x) and (
         (x_low == 0.0 and y_low == 0.0) or floats.are_equal_products(d[i], y_low, d[j], x_low)
     )

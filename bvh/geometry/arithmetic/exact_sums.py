@@ -1,9 +1,10 @@
 """Exact sums of products of doubles, and their signs and quotients.
 
 A sum is a long fixed-point number (Kulisch 2013) that represents every product of up to six
-doubles, denormal or huge, without rounding: limb i counts units of 2**(32*i - BASE). Limbs are
-signed, and 2**25 products can be added before carries must be propagated. It is slow (about 20 ns a
-product of four), needs no scaling and never fails; filters make its use rare.
+doubles, denormal or huge, without rounding: an array of LIMBS integers, where limb i counts units
+of 2**(32*i - BASE), and of the range of limbs in use. Limbs are signed, and 2**25 products can be
+added before carries must be propagated. It is slow (about 20 ns a product of four), needs no
+scaling and never fails; filters make its use rare.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ from bvh.geometry.arithmetic.floats import (
 )
 from bvh.runtime.compiler.code_types import Operation, TypingContext
 from bvh.runtime.compiler.lazy_modules import cgutils, ir, types
-from bvh.runtime.jit import kernel, llvm_operation, stay_outlined
+from bvh.runtime.jit import inlined, kernel, llvm_operation, stay_outlined
 
 BASE = 6528  # the smallest product, six denormals, is a multiple of 2**-6444: limb 2
 LIMBS = 401  # the largest, six times 2**1024, ends below 2**(6144 + BASE) = 2**(32 * 396)
@@ -67,7 +68,7 @@ def _mantissa(x, shift):
 
 @kernel
 def _unit(x):
-    """Return e such that abs(x) = mantissa * 2**e."""
+    """Return e such that abs(x) = m * 2**e with the integer mantissa m of `_mantissa`."""
     return max((bits(x) >> 52) & 0x7FF, 1) - 1075
 
 
@@ -95,7 +96,7 @@ def add_product(total, factor, x, y, z, w):
         negative = not negative
     # Align the product with the limbs by shifting its factors, which have 10 spare bits each.
     position = _unit(x) + _unit(y) + _unit(z) + _unit(w) + BASE
-    at = position >> 5
+    limb = position >> 5
     shift = position & 31
     x0, x1 = _mantissa(x, shift)
     y0, y1 = _mantissa(y, max(shift - 10, 0))
@@ -112,15 +113,15 @@ def add_product(total, factor, x, y, z, w):
             top = np.int64(partial >> np.uint64(32))
             if negative:
                 low, top = -low, -top
-            total[at + i + j] += low
-            total[at + i + j + 1] += top
-    total[LOWEST] = min(total[LOWEST], at)
-    total[HIGHEST] = max(total[HIGHEST], at + 8)
+            total[limb + i + j] += low
+            total[limb + i + j + 1] += top
+    total[LOWEST] = min(total[LOWEST], limb)
+    total[HIGHEST] = max(total[HIGHEST], limb + 8)
 
 
 @kernel
 def add_product_of_six(total, x, y):
-    """Add the product of two 3-tuples' six components to the sum."""
+    """Add x[0] * x[1] * x[2] * y[0] * y[1] * y[2], of finite doubles, to the sum."""
     stay_outlined()
     position, negative = BASE, False
     for a in (x[0], x[1], x[2], y[0], y[1], y[2]):
@@ -128,8 +129,9 @@ def add_product_of_six(total, x, y):
             return
         position += _unit(a)
         negative = negative != (bits(a) < 0)
-    at = position >> 5
+    limb = position >> 5
     shift = position & 31
+    # As in `add_product`; the last two factors need no shift, as the first four have 40 spare bits.
     p = _multiply(*_mantissa(x[0], shift), *_mantissa(x[1], max(shift - 10, 0)))
     q = _multiply(*_mantissa(x[2], max(shift - 20, 0)), *_mantissa(y[0], max(shift - 30, 0)))
     r = _multiply(*_mantissa(y[1], 0), *_mantissa(y[2], 0))
@@ -140,20 +142,21 @@ def add_product_of_six(total, x, y):
             for part, up in ((partial & mask, 0), (partial >> half, 1)):
                 if part == np.uint64(0):
                     continue
+                at = limb + i + j + up
                 for k in range(4):
                     value = part * r[k]
                     low, top = np.int64(value & mask), np.int64(value >> half)
                     if negative:
                         low, top = -low, -top
-                    total[at + i + j + k + up] += low
-                    total[at + i + j + k + up + 1] += top
-    total[LOWEST] = min(total[LOWEST], at)
-    total[HIGHEST] = max(total[HIGHEST], at + 12)
+                    total[at + k] += low
+                    total[at + k + 1] += top
+    total[LOWEST] = min(total[LOWEST], limb)
+    total[HIGHEST] = max(total[HIGHEST], limb + 12)
 
 
 @kernel
 def add_triple(total, factor, a, b, c):
-    """Add factor * a . (b x c) to the sum."""
+    """Add factor * a . (b x c) to the sum, for factor +1.0 or -1.0."""
     stay_outlined()
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
@@ -161,9 +164,13 @@ def add_triple(total, factor, a, b, c):
         add_product(total, -factor, a[i], b[k], c[j], 1.0)
 
 
+# Component i of the vector a - b, exactly, as the two terms of a sum.
+difference_terms = inlined(lambda a, b, i: (a[i], -b[i]))
+
+
 @kernel
 def add_dot(total, factor, a, b):
-    """Add factor * a . b to the sum."""
+    """Add factor * a . b to the sum, for factor +1.0 or -1.0."""
     add_product(total, factor, a[0], b[0], 1.0, 1.0)
     add_product(total, factor, a[1], b[1], 1.0, 1.0)
     add_product(total, factor, a[2], b[2], 1.0, 1.0)
@@ -182,7 +189,10 @@ def _carry(total):
 
 @kernel
 def take_sign(total):
-    """Return the sign of the sum (-1, 0, 1) and replace it by its absolute value, normalised."""
+    """Return the sign of the sum (-1, 0, 1), and replace the sum by its absolute value.
+
+    Afterwards all carries are propagated: limbs are below 2**32.
+    """
     stay_outlined()
     if total[LOWEST] == LIMBS:
         return 0
@@ -214,18 +224,21 @@ def _top_bit(total):
 
 
 @kernel
-def _align(total, top, lowest, count, out):
-    """Copy a value so that bit `top` of it becomes the top bit of limb count-2 (count-1 is 0)."""
+def _align(total, top, count, out):
+    """Copy an absolute value, shifted, to the first `count` limbs of `out`.
+
+    Its highest bit, `top`, becomes the highest of limb count - 2; limb count - 1 becomes 0.
+    """
     stay_outlined()
-    first = top - 31 - 32 * (count - 2)  # the bit that lands at the bottom of the copy
+    first = top - 31 - 32 * (count - 2)  # the bit that is moved to bit 0 of the copy
     for i in range(count - 1):
-        at = first + 32 * i
-        limb = at >> 5
-        shift = at & 31
+        bit = first + 32 * i
+        limb = bit >> 5
+        shift = bit & 31
         value = 0
-        if lowest <= limb <= total[HIGHEST] + 1:
+        if total[LOWEST] <= limb <= total[HIGHEST] + 1:
             value = total[limb] >> shift
-        if shift and lowest <= limb + 1 <= total[HIGHEST] + 1:
+        if shift and total[LOWEST] <= limb + 1 <= total[HIGHEST] + 1:
             value |= (total[limb + 1] << (32 - shift)) & MASK
         out[i] = value
     out[count - 1] = 0
@@ -233,7 +246,7 @@ def _align(total, top, lowest, count, out):
 
 @kernel
 def _at_least(a, b, count):
-    """Return whether a >= b, for values of `count` limbs: compare these from the top."""
+    """Return whether a >= b, for absolute values of `count` limbs."""
     for i in range(count - 1, -1, -1):
         if a[i] != b[i]:
             return a[i] > b[i]
@@ -242,9 +255,11 @@ def _at_least(a, b, count):
 
 @kernel
 def divide(n, d):
-    """Return the quotient of two sums, rounded to the nearest double (ties to even)."""
-    # A quotient that is not zero never becomes 0 or inf: it stops at the smallest denormal and at
-    # the largest finite double. The denominator must not be zero. Both sums are overwritten.
+    """Return the quotient of two sums, rounded to the nearest double (ties to even).
+
+    A quotient that is not zero never becomes 0 or inf: it stops at the smallest denormal and at
+    the largest finite double. The denominator must not be zero. Both sums are overwritten.
+    """
     stay_outlined()
     n_sign = take_sign(n)
     d_sign = take_sign(d)
@@ -256,8 +271,8 @@ def divide(n, d):
     count = max((n_top >> 5) - n[LOWEST], (d_top >> 5) - d[LOWEST]) + 4
     # At most LIMBS: no product reaches beyond limb 397.
     rest, divisor = new_sum(), new_sum()
-    _align(n, n_top, n[LOWEST], count, rest)
-    _align(d, d_top, d[LOWEST], count, divisor)
+    _align(n, n_top, count, rest)
+    _align(d, d_top, count, divisor)
     # Divide bit by bit: 56 bits give 55 or 56 significant ones, two more than a double has.
     quotient = 0
     for _ in range(56):
@@ -278,14 +293,16 @@ def divide(n, d):
     for i in range(count):
         if rest[i] != 0:
             sticky = 1
-    # The first bit that was found counts 2**(n_top - d_top).
+    # The first of the 56 bits counts 2**(n_top - d_top).
     return _round(n_sign * d_sign, np.int64(quotient), np.int64(sticky), n_top - d_top - 55)
 
 
 @kernel
 def leading(total):
-    """Return (x, e): the sum is x * 2**e, but for 2**-63 of itself; x is a double-double."""
-    # The exponent is apart, so that no sum is too large or too small. The sum is overwritten.
+    """Return (x, e), x a double-double: x * 2**e is the sum to a relative error of 2**-63.
+
+    The sum is overwritten. With e apart, no sum is too large or too small; that of 0 is x = 0.
+    """
     stay_outlined()
     sign = take_sign(total)
     if sign == 0:
@@ -295,13 +312,13 @@ def leading(total):
     while total[i] == 0:
         i -= 1
     high, low = fast_two_sum(unit * total[i], (unit * 2.0**-32) * total[i - 1])
-    # A top limb of few bits leaves more to the third one than the low part is to hold.
+    # If the top limb has few bits, bits of the third one are needed as well.
     return fast_two_sum(high, low + (unit * 2.0**-64) * total[i - 2]), 32 * (i - 1) - BASE
 
 
 @kernel
 def rounded(total, k):
-    """Return the sum over 2**k as a double, rounded as by `divide`; it is overwritten."""
+    """Return the sum over 2**k as a double, rounded as by `divide`; the sum is overwritten."""
     stay_outlined()
     unit = new_sum()
     p = power_of_two
@@ -312,7 +329,10 @@ def rounded(total, k):
 
 @kernel
 def _round(sign, m, sticky, unit):
-    """Round sign * (m, or slightly more if sticky) * 2**unit to a double, never to 0 or inf."""
+    """Round sign * m * 2**unit to the nearest double, ties to even, but never to 0 or inf.
+
+    m is a positive integer of at most 56 bits; `sticky` is 1 if the exact value is slightly above.
+    """
     stay_outlined()
     length = 0
     while m >> length:

@@ -23,7 +23,7 @@ GREAT, UNDERFLOW = 2.0**1000, 2.0**-900
 
 @inlined
 def as_double(d, e):
-    """Return d * 2**e, but the smallest or the largest double for what is beyond these."""
+    """Return d * 2**e as a double, 0 only for d = 0; others stop at the smallest or largest."""
     return min(max(floats.scale_by(d, e), SMALLEST), LARGEST) if d > 0.0 else 0.0
 
 
@@ -36,7 +36,7 @@ _all_times = inlined(lambda v, s: (_times(v[0], s), _times(v[1], s), _times(v[2]
 
 @inlined
 def square_of(v):
-    """Return |v|**2 of a vector of double-doubles as (double-double, e), times 2**(2 e)."""
+    """Return (s, e), s a double-double: |v|**2 is s * 2**(2 e), for a vector of double-doubles."""
     e = floats.exponent(floats.largest(floats.high(v)))
     w = _all_times(v, floats.power_of_two(-e))
     return floats.dd_dot(w, w), e
@@ -44,8 +44,11 @@ def square_of(v):
 
 @kernel
 def exact_cross(p, q, r, s):
-    """Return (n, e): (q - p) x (s - r) is n * 2**e, to 2**-63 of its largest component."""
-    # Expand it to q x s - q x r - p x s + p x r, and sum that exactly; n is of double-doubles.
+    """Return (n, e): (q - p) x (s - r) is n * 2**e, to 2**-63 of its largest component.
+
+    n is a vector of double-doubles; p, q, r and s are points of doubles.
+    """
+    # Expand it to q x s - q x r - p x s + p x r, and sum that exactly.
     stay_outlined()
     x, y, z = new_sum(), new_sum(), new_sum()
     for factor, f, g in ((1.0, q, s), (-1.0, q, r), (-1.0, p, s), (1.0, p, r)):
@@ -63,7 +66,7 @@ def exact_cross(p, q, r, s):
 
 @kernel
 def exact_volume_of(p, a, b, c):
-    """Return (v, e): ((b - a) x (c - a)) . (p - a) is v * 2**e, with a relative error of 2**-63."""
+    """Return (v, e): ((b - a) x (c - a)) . (p - a) is v * 2**e, to a relative error of 2**-63."""
     # Expand it to p . (a x b) + p . (b x c) + p . (c x a) - a . (b x c), and sum that exactly.
     stay_outlined()
     total = new_sum()
@@ -74,7 +77,11 @@ def exact_volume_of(p, a, b, c):
 
 @kernel
 def by_normal(volume, e, n, f):
-    """Return (distance, exponent): volume * 2**e, a double-double, over the length of n * 2**f."""
+    """Return (distance, exponent): the height of a volume over a base, abs(volume) / |n|.
+
+    The volume is a double-double times 2**e; n, the normal of the base, a vector of double-doubles
+    times 2**f.
+    """
     stay_outlined()
     if volume[0] == 0.0:
         return 0.0, np.int64(0)
@@ -86,7 +93,11 @@ def by_normal(volume, e, n, f):
 
 @inlined
 def offset(p, q):
-    """Return (v, e): p - q is v * 2**e, exactly but for underflow, v about 1 or 0."""
+    """Return (v, e): p - q is v * 2**e, exactly but for underflow.
+
+    The largest component of v, a vector of double-doubles, is about 1, or 0 for equal points.
+    """
+    # Quarters of the points cannot overflow.
     v, e = floats.difference(p, q, 0), np.int64(0)
     if not floats.largest(floats.high(v)) < GREAT:
         v, e = floats.difference(scaled(p, 0.25), scaled(q, 0.25), 0), np.int64(2)
@@ -96,7 +107,10 @@ def offset(p, q):
 
 @kernel
 def to_edge(p, a, b):
-    """Return (distance, exponent, t) of the point a + t (b - a) of an edge that is nearest."""
+    """Return (distance, exponent, t) of the point a + t (b - a) of an edge that is nearest to p.
+
+    An edge without length is the point a.
+    """
     stay_outlined()
     (pa, i), (pb, j), (e, k) = offset(p, a), offset(p, b), offset(b, a)
     # A wrong sign, next to the end of the edge, changes the distance by less than rounding does.
@@ -105,6 +119,7 @@ def to_edge(p, a, b):
         near, i, t = (pa, i, 0.0) if at_a <= 0.0 else (pb, j, 1.0)
         square, scale = square_of(near)
         return root_of(square), scale + i, t
+    # Between the ends: the distance is that from the line, |(p - a) x (b - a)| / |b - a|.
     t = min(floats.scale_by(at_a / dot(floats.high(e), floats.high(e)), i - k), 1.0)
     across, i = floats.dd_cross(pa, e), i + k
     size = floats.largest(floats.cross_size(floats.high(pa), floats.high(e)))
@@ -119,7 +134,7 @@ def to_edge(p, a, b):
 
 @kernel
 def to_corner(p, corner, k):
-    """Return (distance, exponent) of a corner, by differences times 2**k."""
+    """Return (distance, exponent) of p from a corner; 2**k brings their difference to about 1."""
     stay_outlined()
     square, scale = square_of(floats.difference(p, corner, k))
     return root_of(square), scale - k
@@ -127,7 +142,10 @@ def to_corner(p, corner, k):
 
 @kernel
 def double_area(v0, v1, v2, k):
-    """Return (normal of a face as double-doubles, sizes of its terms), both times 2**(2 k)."""
+    """Return (n, sizes): 2**(2 k) times the normal (v1-v0) x (v2-v0), and its terms' sizes.
+
+    n is a vector of double-doubles, whose length is twice the area of the face.
+    """
     stay_outlined()
     ab, ac = floats.difference(v1, v0, k), floats.difference(v2, v0, k)
     return floats.dd_cross(ab, ac), floats.cross_size(floats.high(ab), floats.high(ac))
@@ -135,8 +153,11 @@ def double_area(v0, v1, v2, k):
 
 @kernel
 def to_plane(p, v0, v1, v2, k, n, n_size, a):
-    """Return (distance, exponent) to the plane of a face that has an area."""
-    # n and a are the normal and the vector from v0 to p, times 2**(2 k) and 2**k.
+    """Return (distance, exponent) of p from the plane of a face that has an area.
+
+    `n` and `n_size` are those of `double_area`; `a` is the vector from v0 to p times 2**k, of
+    double-doubles.
+    """
     stay_outlined()
     volume, e, f = floats.dd_dot(n, a), -3 * k, -2 * k
     size = floats.dot_size(n_size, floats.high(a))

@@ -35,7 +35,7 @@ def from_bits(typingctx: TypingContext, x: Type) -> Operation:
     return types.float64(types.int64), emits(lambda b, x: b.bitcast(x, ir.DoubleType()))
 
 
-# The larger of a and b; a if b is NaN.
+# The larger of a and b; a if b is NaN. If a is NaN, b is never larger: the result is NaN.
 lose_nan_max = inlined(lambda a, b: b if b > a else a)
 # The smaller of a and b; a if b is NaN.
 lose_nan_min = inlined(lambda a, b: b if b < a else a)
@@ -45,14 +45,15 @@ sign = inlined(lambda x: (1 if x > 0 else 0) - (1 if x < 0 else 0))
 exponent = inlined(lambda x: ((bits(x) >> 52) & 0x7FF) - 1023)
 # The exponent of the power of two above a size, in the normal range.
 power_above = inlined(lambda size: min(max(exponent(size) + 1, -1022), 1022))
-# 2.0**k, with k clamped to the normal range -1022..1023.
+# 2.0**k, where k is clamped to the exponents of normal doubles, -1022..1023.
 power_of_two = inlined(lambda k: from_bits((min(max(k, -1022), 1023) + 1023) << 52))
 
 
 @inlined
 def scale_by(x, k):
-    """Return x * 2**k for any k, by three factors, none of which over- or underflows alone."""
-    # All factors share the sign of k: where the result does not overflow, no step does.
+    """Return x * 2**k for any integer k, exactly unless the result is denormal or overflows."""
+    # By three powers of two, as one that is a double may not suffice. All have exponents of the
+    # sign of k: where the result does not overflow, no step does.
     k = min(max(k, -2100), 2100)
     half = min(max(k, -1022), 1023)
     rest = min(max(k - half, -1022), 1023)
@@ -61,8 +62,9 @@ def scale_by(x, k):
 
 @inlined
 def next_above(x):
-    """Return the float32 next above x."""
-    # Adding 0.0 turns -0.0 into 0.0.
+    """Return the least float32 above x; x itself if that is inf or NaN."""
+    # The bits of positive floats are in order; those of negative ones in the reverse order. Adding
+    # 0.0 turns -0.0 into 0.0.
     at = as_ints(x + np.float32(0.0))
     return as_floats(np.int32(at + (1 if at >= 0 else -1))) if x < INF else x
 
@@ -73,13 +75,13 @@ largest = inlined(lambda v: max(abs(v[0]), max(abs(v[1]), abs(v[2]))))
 
 @inlined
 def vector(array, i):
-    """Read row i of an (n, 3) array as a 3-tuple."""
+    """Read numbers 3 i, 3 i + 1 and 3 i + 2 of an array or pointer: row i of (n, 3), a 3-tuple."""
     return (peek(array, 3 * i), peek(array, 3 * i + 1), peek(array, 3 * i + 2))
 
 
 @inlined
 def row_of(array, at):
-    """Read four numbers of an array: a row of a map, or a plane."""
+    """Read four numbers from `at` on as a 4-tuple: a row of an affine map, or a plane."""
     return peek(array, at), peek(array, at + 1), peek(array, at + 2), peek(array, at + 3)
 
 
@@ -113,7 +115,7 @@ def two_sum(a, b):
 
 @inlined
 def fast_two_sum(a, b):
-    """Return (s, e) like `two_sum`, for abs(a) >= abs(b) or a = 0 (Dekker)."""
+    """Return (s, e) as `two_sum` does, sooner, for abs(a) >= abs(b) or a = 0 (Dekker)."""
     s = a + b
     return s, b - (s - a)
 
@@ -206,7 +208,7 @@ def cross_size(a, b):
     )
 
 
-# The sum of the absolute terms of a dot product.
+# The sum of the absolute terms of a dot product: its rounding error is a share of that.
 dot_size = inlined(lambda a, b: abs(a[0] * b[0]) + abs(a[1] * b[1]) + abs(a[2] * b[2]))
 
 
@@ -222,20 +224,21 @@ def difference(a, b, k):
 
 @inlined
 def unrounded(v, k):
-    """Return v * 2**-k as a vector of double-doubles."""
+    """Return v * 2**-k, of a vector of doubles, as a vector of double-doubles with low parts 0."""
     s = power_of_two(-k)
     return (v[0] * s, 0.0), (v[1] * s, 0.0), (v[2] * s, 0.0)
 
 
-# The high parts of a vector of double-doubles.
+# The high parts of a vector of double-doubles: the vector rounded to doubles.
 high = inlined(lambda a: (a[0][0], a[1][0], a[2][0]))
-# The low parts.
-low = inlined(lambda a: (a[0][1], a[1][1], a[2][1]))
 
 
 @by_type(inline=True)
-def _across(a, b):
-    """Return the sum of the products of high with low parts; exact numbers have no low part."""
+def _mixed_products(a, b):
+    """Return the products of the high part of one number with the low part of the other, added.
+
+    Numbers are (high, low), or (high,) if they are doubles: then one product is left.
+    """
     if len(a) == 1:
         return lambda a, b: a[0] * b[1]
     return (lambda a, b: a[1] * b[0]) if len(b) == 1 else lambda a, b: a[0] * b[1] + a[1] * b[0]
@@ -243,19 +246,26 @@ def _across(a, b):
 
 @inlined
 def difference_of_products(a, b):
-    """Return the difference of two products of a double-double component, and its size."""
-    # a and b are two factors each, (high, low) or, if exact, (high,). Low parts are at most 2**-53
-    # of high ones, so leaving out the product of two of them and rounding the other corrections
-    # lose less than 16 * 2**-106 of the size, and 8 where one of each two is exact.
+    """Return (a[0] * a[1] - b[0] * b[1], the sum of both products' sizes).
+
+    Factors are double-doubles (high, low), or doubles as (high,). So is the difference, with high
+    and low part.
+    """
+    # Low parts are at most 2**-53 of high ones, so leaving out the product of two of them and
+    # rounding the other corrections lose less than 16 * 2**-106 of the size, and 8 where one of
+    # each two factors is a double.
     m, e = two_product(a[0][0], a[1][0])
     n, f = two_product(b[0][0], b[1][0])
     s, g = two_sum(m, -n)
-    return (s, g + ((e - f) + (_across(a[0], a[1]) - _across(b[0], b[1])))), abs(m) + abs(n)
+    return (s, g + ((e - f) + (_mixed_products(*a) - _mixed_products(*b)))), abs(m) + abs(n)
 
 
 @inlined
 def sized_cross(a, b):
-    """Return the cross product of two vectors of double-doubles, and the sizes of its terms."""
+    """Return (a x b, sizes): the error of a component is below 16 * 2**-106 of its size.
+
+    Components of a and b are double-doubles, or doubles as in `difference_of_products`.
+    """
     x, sx = difference_of_products((a[1], b[2]), (a[2], b[1]))
     y, sy = difference_of_products((a[2], b[0]), (a[0], b[2]))
     z, sz = difference_of_products((a[0], b[1]), (a[1], b[0]))
@@ -264,21 +274,24 @@ def sized_cross(a, b):
 
 @inlined
 def sized_dot(n, sizes, a):
-    """Return the dot product of a cross product with a vector of double-doubles, and its size."""
-    # Its error, that of the cross product included, is below 38 * 2**-106 of the size.
+    """Return (n . a, its size), for n and its sizes as `sized_cross` returns them.
+
+    The error, that of n included, is below 38 * 2**-106 of the size.
+    """
     x, ex = two_product(n[0][0], a[0][0])
     y, ey = two_product(n[1][0], a[1][0])
     z, ez = two_product(n[2][0], a[2][0])
     xy, f = two_sum(x, y)
     s, g = two_sum(xy, z)
-    low = (ex + _across(n[0], a[0])) + (ey + _across(n[1], a[1])) + (ez + _across(n[2], a[2]))
+    low = (ex + _mixed_products(n[0], a[0])) + (ey + _mixed_products(n[1], a[1]))
+    low = low + (ez + _mixed_products(n[2], a[2]))
     size = sizes[0] * abs(a[0][0]) + sizes[1] * abs(a[1][0]) + sizes[2] * abs(a[2][0])
     return fast_two_sum(s, low + (f + g)), size
 
 
 @inlined
 def are_equal_products(a, b, c, d):
-    """Return whether a * b = c * d of doubles; False where under- or overflow may hide it."""
+    """Return whether a * b = c * d exactly; False where under- or overflow leaves it unknown."""
     # Above 2**-900 the rounding error of a product is a double: p + e and q + f are the products.
     p, e = two_product(a, b)
     q, f = two_product(c, d)
@@ -288,13 +301,17 @@ def are_equal_products(a, b, c, d):
 
 @inlined
 def round_quotient(n, n_size, d, d_size):
-    """Return (decided, n/d) of two double-doubles, rounded correctly where they suffice."""
-    # `n_size` and `d_size` are the sums of absolute terms behind n and d: each is off by at most
-    # DD_ERROR times its size. The quotient's relative error is the sum of both operands' relative
-    # errors and the division's own. If the double nearest to the two ends of that interval is the
-    # same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an
-    # underflow and are left undecided. The operands may be doubles or vectors of lanes.
-    # One division serves all: q is off by two units in the last place, which `rest` makes good.
+    """Return (decided, n / d): if decided, it is the double nearest to the exact quotient.
+
+    n and d are double-doubles, of numbers or of lanes, each off by at most DD_ERROR times its size,
+    the sum of the absolute terms that it was computed from.
+    """
+    # The quotient's relative error is the sum of both operands' relative errors and the division's
+    # own. If the double nearest to the two ends of that interval is the same, it is the nearest to
+    # the true quotient (Ziv's test). Sizes below 2**-700 could hide an underflow and are left
+    # undecided.
+    #
+    # There is one division: q is off by two units in the last place, which `rest` corrects.
     inverse = 1.0 / d[0]
     q = n[0] * inverse
     size, reach = abs(q), abs(inverse)

@@ -11,14 +11,15 @@ Reals = NDArray[np.float64]
 
 @cache
 def choices(count: int, size: int) -> NDArray[np.int64]:
-    """Return the combinations of `size` of the indices below `count`, one a row."""
+    """Return all sets of `size` of the indices 0..count-1, one a row, in lexicographic order."""
     return np.array(list(combinations(range(count), size)))
 
 
 def equaliser(games: Reals) -> Reals:
-    """Return weights of the rows of matrices (..., k, k) that make the sums of columns equal.
+    """Return weights (..., k), for the rows of matrices (..., k, k), that equalise column sums.
 
-    They are at least 0, and add up to 1; if there are none, any such weights.
+    Weights are at least 0 and add up to 1. Where no such weights make all weighted sums of columns
+    equal, up to rounding, others are returned: callers may only rely on sign and sum. k is 2 to 4.
     """
     # Cramer's rule: the weights are the signed minors of the differences of columns.
     size, last = games.shape[-1], games[..., 1:] - games[..., :1]
@@ -27,8 +28,8 @@ def equaliser(games: Reals) -> Reals:
     with np.errstate(all="ignore"):
         weights = np.maximum(weights / weights.sum(axis=-1, keepdims=True), 0.0)
         weights /= weights.sum(axis=-1, keepdims=True)
-    found: Reals = np.where(np.isfinite(weights).all(axis=-1, keepdims=True), weights, 1.0 / size)
-    return found
+    valid = np.isfinite(weights).all(axis=-1, keepdims=True)
+    return np.asarray(np.where(valid, weights, 1.0 / size))
 
 
 def _determinants(matrices: Reals) -> Reals:

@@ -29,7 +29,10 @@ TINY = 2.0**-1070
 
 @inlined
 def drop_axis(p, axis):
-    """Return a point's two other coordinates, in cyclic order."""
+    """Return a point projected along an axis: its two other coordinates, in cyclic order.
+
+    So a turn to the left is one as seen from the positive end of the axis.
+    """
     if axis == 0:
         return p[1], p[2]
     if axis == 1:
@@ -37,18 +40,23 @@ def drop_axis(p, axis):
     return p[0], p[1]
 
 
+@inlined
+def filtered_turn(a, b, c):
+    """Return the sign of `orient2d`, or 0 where rounding could change it."""
+    left, right = (b[0] - a[0]) * (c[1] - a[1]), (b[1] - a[1]) * (c[0] - a[0])
+    sure = abs(left - right) > AREA_ERROR * (abs(left) + abs(right)) + TINY
+    return floats.sign(left - right) if sure else 0
+
+
 @kernel
 def orient2d(a, b, c):
     """Return the sign of the area of the triangle a, b, c in the plane: 1 if it turns left."""
     stay_outlined()
-    ux, vy = b[0] - a[0], c[1] - a[1]
-    uy, vx = b[1] - a[1], c[0] - a[0]
-    left, right = ux * vy, uy * vx
-    value = left - right
-    if abs(value) > AREA_ERROR * (abs(left) + abs(right)) + TINY:
-        return 1 if value > 0.0 else -1
-    # A computed difference is zero only if the real one is.
-    if (ux == 0.0 or vy == 0.0) and (uy == 0.0 or vx == 0.0):
+    turn = filtered_turn(a, b, c)
+    if turn != 0:
+        return turn
+    # Both products of the area have a factor that is 0.
+    if (b[0] == a[0] or c[1] == a[1]) and (b[1] == a[1] or c[0] == a[0]):
         return 0
     return _exact_area(a, b, c)
 
@@ -66,14 +74,17 @@ def _exact_area(a, b, c):
 
 @inlined
 def plane_of(a, b, c):
-    """Return the normal (b-a) x (c-a) of a triangle, and the sizes of its terms."""
+    """Return (normal, sizes): (b-a) x (c-a) in doubles, and sums of the absolute terms of it."""
     p, q = minus(b, a), minus(c, a)
     return cross(p, q), cross_size(p, q)
 
 
 @inlined
 def filtered_above(plane, a, p):
-    """Return the side of a plane through a on which p lies, 0 where rounding could change it."""
+    """Return the sign of `orient3d` of p over a plane through a, 0 where rounding could change it.
+
+    `plane` is what `plane_of` returns for a triangle with the corner a.
+    """
     n, sizes = plane
     r = minus(p, a)
     value, size = dot(n, r), dot_size(sizes, r)
@@ -85,8 +96,11 @@ def filtered_above(plane, a, p):
 
 @llvm_operation
 def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operation:
-    """Return r . (p x q) of integers below 2**60: (sign, two integers of 53 bits, exponent)."""
-    # The value is sign * (first * 2**53 + second) * 2**exponent, but for less than 2**exponent.
+    """Return r . (p x q) of vectors of integers below 2**60 as (sign, first, second, exponent).
+
+    The value is sign * (first * 2**53 + second) * 2**exponent, but for less than 2**exponent, with
+    integers of 53 bits.
+    """
 
     def codegen(context, builder, signature, args):
         """Emit integer arithmetic of 128 and 192 bits."""
@@ -117,35 +131,43 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
 
 @inlined
 def _integer(x, s):
-    """Return x * s of a double as an integer, and whether it is one below 2**60."""
+    """Return (x * s as an integer, whether that is exact), for doubles x and a power of two s.
+
+    It is not exact where x * s has a fraction, or is not below 2**60.
+    """
     y = x * s
     n = np.int64(y if abs(y) < 2.0**60 else 0.0)
     # An x that underflows to 0 is no integer.
     return n, np.float64(n) == y and (n != 0 or x == 0.0)
 
 
-# 2**k, or 0 where that is out of reach.
+# 2**k for k in -1000..1000; else 0, which makes all numbers but 0 inexact in `_integer`.
 _power = inlined(lambda k: floats.from_bits((k + 1023) << 52) if abs(k) <= 1000 else 0.0)
 
 
 @inlined
 def _integers(v, i, j, k):
-    """Return (vector, e, fit): v times 2**i, 2**j and 2**k is the vector of integers times 2**e."""
+    """Return (n, e, exact): components of v times 2**i, 2**j and 2**k are integers n times 2**e.
+
+    v is a vector of double-doubles. If not `exact`, e leaves some component with a fraction.
+    """
+    # 2**e is the least power for which all components are below 2**60.
     e = max(exponent(v[0][0]) + i, max(exponent(v[1][0]) + j, exponent(v[2][0]) + k)) - 59
     a, b, c = _power(i - e), _power(j - e), _power(k - e)
-    (x, x_fits), (y, y_fits) = _integer(v[0][0], a), _integer(v[1][0], b)
-    z, z_fits = _integer(v[2][0], c)
-    fit = x_fits and y_fits and z_fits
+    (x, x_exact), (y, y_exact) = _integer(v[0][0], a), _integer(v[1][0], b)
+    z, z_exact = _integer(v[2][0], c)
+    exact = x_exact and y_exact and z_exact
     if v[0][1] != 0.0 or v[1][1] != 0.0 or v[2][1] != 0.0:
-        (f, x_fits), (g, y_fits) = _integer(v[0][1], a), _integer(v[1][1], b)
-        h, z_fits = _integer(v[2][1], c)
-        x, y, z, fit = x + f, y + g, z + h, fit and x_fits and y_fits and z_fits
-    return (x, y, z), e, fit
+        # Low parts of double-doubles, by the same powers.
+        (f, x_exact), (g, y_exact) = _integer(v[0][1], a), _integer(v[1][1], b)
+        h, z_exact = _integer(v[2][1], c)
+        x, y, z, exact = x + f, y + g, z + h, exact and x_exact and y_exact and z_exact
+    return (x, y, z), e, exact
 
 
 @inlined
-def _without(v, x, y, z):
-    """Return a vector of double-doubles without its components along some axes."""
+def _cleared(v, x, y, z):
+    """Return a vector of double-doubles with 0 for the components whose flag x, y or z is set."""
     none = (0.0, 0.0)
     return none if x else v[0], none if y else v[1], none if z else v[2]
 
@@ -154,32 +176,36 @@ def _without(v, x, y, z):
 def integer_volume(p, q, r):
     """Return (decided, value, e): the volume r . (p x q) of double-doubles is value * 2**e.
 
-    It is decided where powers of two, one for each axis and vector, make all components integers.
-    The value is a double-double with the sign of the volume, off by less than 2**-105 of itself.
+    It is decided if powers of two, one for each axis and one for each vector, make all components
+    integers below 2**60. The value is a double-double with the sign of the volume, off by less than
+    2**-105 of itself. If not decided, value and e mean nothing.
     """
-    # Each axis is scaled by the components of p and q along it, and then each vector.
     stay_outlined()
     # Leave out components that are only multiplied by zeros, as they need not become integers:
     # those of p and q if r is 0 on both other axes; that of r if both are 0 on another axis.
     x, y, z = r[0][0] == 0.0, r[1][0] == 0.0, r[2][0] == 0.0
     if x or y or z:
-        p, q = _without(p, y and z, z and x, x and y), _without(q, y and z, z and x, x and y)
+        p, q = _cleared(p, y and z, z and x, x and y), _cleared(q, y and z, z and x, x and y)
     x, y = max(abs(p[0][0]), abs(q[0][0])), max(abs(p[1][0]), abs(q[1][0]))
     z = max(abs(p[2][0]), abs(q[2][0]))
     if x == 0.0 or y == 0.0 or z == 0.0:
-        r = _without(r, y == 0.0 or z == 0.0, z == 0.0 or x == 0.0, x == 0.0 or y == 0.0)
+        r = _cleared(r, y == 0.0 or z == 0.0, z == 0.0 or x == 0.0, x == 0.0 or y == 0.0)
+    # Scale each axis by the components of p and q along it, and then each vector.
     i, j, k = exponent(x), exponent(y), exponent(z)
-    p, e, p_fits = _integers(p, -i, -j, -k)
-    q, f, q_fits = _integers(q, -i, -j, -k)
-    r, g, r_fits = _integers(r, -i, -j, -k)
+    p, e, p_exact = _integers(p, -i, -j, -k)
+    q, f, q_exact = _integers(q, -i, -j, -k)
+    r, g, r_exact = _integers(r, -i, -j, -k)
     sign, first, second, h = _determinant(p, q, r)
     value = floats.fast_two_sum(2.0**53 * np.float64(sign * first), np.float64(sign * second))
-    return p_fits and q_fits and r_fits, value, e + f + g + h + i + j + k
+    return p_exact and q_exact and r_exact, value, e + f + g + h + i + j + k
 
 
 @kernel
 def orient3d(a, b, c, p):
-    """Return the sign of the volume (p-a) . ((b-a) x (c-a)): 1 if p is above the triangle."""
+    """Return the sign of the volume (p-a) . ((b-a) x (c-a)): 1 if p is above the triangle a, b, c.
+
+    From above, the corners run counterclockwise. 0 if the four points are in one plane.
+    """
     stay_outlined()
     side = filtered_above(plane_of(a, b, c), a, p)
     return side if side != 0 else exact_volume(a, b, c, p)
@@ -187,9 +213,9 @@ def orient3d(a, b, c, p):
 
 @kernel
 def exact_volume(a, b, c, p):
-    """Return the sign of `orient3d` where the filter cannot decide."""
+    """Return the sign of `orient3d` without its filter: by integers, else by exact sums."""
     stay_outlined()
-    # Planes along axes, and corners of the triangle itself.
+    # Common cases of 0: all points in one plane across an axis; a corner of the triangle.
     for k in range(3):
         if a[k] == b[k] == c[k] == p[k]:
             return 0

@@ -5,13 +5,14 @@ faster than those of fractions. A point is homogeneous: its coordinates times a 
 weight, which is positive. Points of doubles and all results have no common factor, so that equal
 points are equal rows. A plane is a row (a, b, c, d), or (a, b, d) for a line in the plane, up to a
 positive factor; its product with a point is the height of the point, up to positive factors.
-Products end with the shorter row: that of a plane with a vector leaves out d. Distances take points
-without weights, as rows that all have one scale (see `scaled`).
+Products end with the shorter row: that of a plane with a vector leaves out d. Functions of
+distances take points without weights: rows of coordinates that all have one scale (see `scaled`).
 
 This arithmetic is slow, and decides only what floating-point filters do not.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cmp_to_key
 from math import gcd, hypot, isqrt
 from operator import mul, sub
 from typing import NamedTuple
@@ -20,35 +21,43 @@ from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST
 
 Row = tuple[int, ...]
 Corners = Sequence[Sequence[float]]
-# Squared distances are quotients of integers.
+# A squared distance, as a quotient of integers: numerator, and denominator above 0.
 Square = tuple[int, int]
 
 
+def _difference(a: Square, b: Square) -> int:
+    """Return a number with the sign of a - b of two quotients."""
+    return a[0] * b[1] - b[0] * a[1]
+
+
+_quotient = cmp_to_key(_difference)  # a key by which quotients are compared
+
+
 def scaled(rows: Iterable[Iterable[float]]) -> tuple[list[Row], int]:
-    """Return rows of doubles times the least power of two that makes them integers, and this."""
+    """Return (rows * scale, scale) for the least power of two that makes doubles integers."""
     ratios = [[x.as_integer_ratio() for x in row] for row in rows]
     scale = max([d for row in ratios for _, d in row])
     return [tuple([n * (scale // d) for n, d in row]) for row in ratios], scale
 
 
 def exact_point(p: Iterable[float]) -> Row:
-    """Return the row of a point of doubles."""
+    """Return the homogeneous row of a point of doubles."""
     (row,), weight = scaled([p])
     return *row, weight
 
 
 def rounded(p: Row) -> list[float]:
-    """Return the doubles nearest to the coordinates of a point."""
+    """Return the coordinates of a homogeneous point, each rounded to the nearest double."""
     return [x / p[-1] for x in p[:-1]]
 
 
 def dot(a: Row, b: Row) -> int:
-    """Return a product of two rows, as long as the shorter one."""
+    """Return the sum of the products of two rows, up to the end of the shorter one."""
     return sum(map(mul, a, b))
 
 
 def dots(a: Row, rows: Iterable[Row]) -> list[int]:
-    """Return the products of a row with others."""
+    """Return the products `dot` of a row with each of some others."""
     return [sum(map(mul, a, row)) for row in rows]
 
 
@@ -75,35 +84,38 @@ def adjugate(x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
 
 
 def minus(a: Row, b: Row) -> Row:
-    """Return the direction from point b to point a, up to a positive factor."""
+    """Return the vector from homogeneous point b to a, without weight, up to a positive factor."""
     v, w = (1, 1) if a[-1] == b[-1] else (a[-1], b[-1])
     return tuple([x * w - y * v for x, y in zip(a[:-1], b[:-1], strict=True)])
 
 
 def mixed(a: Row, b: Row, f: int, g: int) -> Row:
-    """Return the point f a + g b, whose weight is not 0."""
+    """Return the homogeneous point f a + g b, whose weight is not 0."""
     row = [f * x + g * y for x, y in zip(a, b, strict=True)]
     factor = gcd(*row) if row[-1] > 0 else -gcd(*row)
     return tuple([x // factor for x in row])
 
 
 def between(a: Row, b: Row, n: int, d: int) -> Row:
-    """Return the point at n / d of the way from a to b."""
+    """Return the homogeneous point a + n / d (b - a), for d > 0."""
     return mixed(a, b, (d - n) * b[-1], n * a[-1])
 
 
 def plane_through(normal: Row, p: Row) -> Row:
-    """Return the plane with a normal through a point."""
+    """Return the plane with a normal through a homogeneous point."""
     return *times(p[-1], normal), -dot(normal, p)
 
 
 def crossing(p: Row, q: Row, plane: Row) -> Row:
-    """Return the point at which a segment crosses a plane; its ends are on different sides."""
+    """Return the point at which a segment crosses a plane; its ends p, q are on opposite sides."""
     return mixed(p, q, -dot(plane, q), dot(plane, p))
 
 
 def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[Row]:
-    """Clip a convex polygon, a segment or a point to heights of at least 0, or of 0 if `level`."""
+    """Clip a convex polygon, a segment or a point to heights of at least 0, or of 0 if `level`.
+
+    Polygons are lists of homogeneous corners in order, empty if nothing is left.
+    """
     heights = dots(plane, polygon)
     clip: list[Row] = []
     for i, p in enumerate(polygon):
@@ -116,16 +128,14 @@ def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[
 
 
 class Face(NamedTuple):
-    """A triangle: its corners, plane, planes through its edges, and about its size.
+    """A triangle with exact corners and planes; all planes are 0 if it has no area."""
 
-    Heights over the plane of edge k, from corner k to the next one, are positive on the side of the
-    face. All planes are 0 if it has no area.
-    """
-
-    corners: tuple[Row, Row, Row]
+    corners: tuple[Row, Row, Row]  # homogeneous
     plane: Row
+    # Planes across the face through its edges, the k-th from corner k to the next one: the inside
+    # has positive heights.
     sides: tuple[Row, Row, Row]
-    size: float
+    size: float  # the diagonal of its box, rounded
     has_area: bool
 
 
@@ -141,9 +151,10 @@ def exact_face(corners: Corners) -> Face:
 
 
 def common(a: Face, b: Face) -> tuple[bool, list[Row]]:
-    """Return (flat, corners) of what two faces with areas share: a point, segment or polygon.
+    """Return (flat, corners) of the intersection of two faces with areas.
 
-    `flat` says whether both are in one plane. Of a polygon the corners are in order.
+    `flat` says whether both are in one plane. The corners, homogeneous points, are those of a
+    polygon, in order, the ends of a segment, a point, or none.
     """
     polygon = list(a.corners)
     flat = not any(dots(b.plane, polygon))
@@ -156,26 +167,15 @@ def common(a: Face, b: Face) -> tuple[bool, list[Row]]:
 
 def triangle_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -> bool:
     """Return whether a triangle, segment or point is within `radius` of a point."""
-    (*rows, origin, (reach,)), _ = scaled([*corners, center, [radius]])
-    points, square = [less(row, origin) for row in rows], reach * reach
-    edges = [less(points[(i + 1) % 3], points[i]) for i in range(3)]
-    normal = cross(edges[0], edges[1])
-    if any(normal) and all(
-        dot(cross(normal, edge), point) <= 0 for point, edge in zip(points, edges, strict=True)
-    ):
-        return dot(normal, points[0]) ** 2 <= square * dot(normal, normal)
-    for point, edge in zip(points, edges, strict=True):
-        length, along, away = dot(edge, edge), -dot(point, edge), dot(point, point)
-        # The distance from the edge's line counts where its foot is on the edge.
-        if away <= square or (0 < along < length and away * length - along**2 <= square * length):
-            return True
-    return False
+    (*face, point, (reach,)), _ = scaled([*corners, center, [radius]])
+    n, d = _square_to_face(point, face)
+    return n <= reach * reach * d
 
 
 def box_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -> bool:
-    """Return whether a box, given by its corners, is within `radius` of a point."""
-    (low, high, at, (reach,)), _ = scaled([*corners, center, [radius]])
-    gaps = [max(a - x, x - b, 0) for a, b, x in zip(low, high, at, strict=True)]
+    """Return whether a box, given by its lower and upper corner, is within `radius` of a point."""
+    (low, high, point, (reach,)), _ = scaled([*corners, center, [radius]])
+    gaps = [max(a - x, x - b, 0) for a, b, x in zip(low, high, point, strict=True)]
     return dot(tuple(gaps), tuple(gaps)) <= reach * reach
 
 
@@ -190,33 +190,34 @@ def triangle_meets_planes(corners: Corners, planes: Iterable[Sequence[float]]) -
 def triangle_distance(a: Corners, b: Corners) -> float:
     """Return the distance of two triangles that do not touch, to about a unit in the last place."""
     rows, scale = scaled([*a, *b])
-    # Of rows times `scale`: the square is scale**2 times as large.
+    # The squared distance of the scaled triangles, scale**2 times the one of the given ones.
     n, d = _square_between(rows[:3], rows[3:])
     return root(n, d * scale * scale)
 
 
 def _square_between(p: Sequence[Row], q: Sequence[Row]) -> Square:
-    """Return the squared distance of two triangles of which no edge pierces the other."""
+    """Return the squared distance of two triangles, if no edge of one pierces the other."""
     squares = [_square_to_face(x, q) for x in p] + [_square_to_face(x, p) for x in q]
     for i in range(3):
         squares += [_square_of_edges(p[i - 1], p[i], q[j - 1], q[j]) for j in range(3)]
-    return _least(squares)
+    return min(squares, key=_quotient)
 
 
-def round_gap(a: Corners, radius: float, b: Corners, other: float) -> float:
-    """Return the distance between the surfaces around two axes, or around one and a face.
+def round_gap(a: Corners, radius: float, b: Corners, radius2: float) -> float:
+    """Return the distance of the surfaces of two spheres or capsules, or of one and a face.
 
-    Axes are triangles without area; the radius of faces is 0. The result is 0 if they touch.
+    A sphere or capsule is its axis, a triangle without area, and its radius; a face has the radius
+    0. The result is 0 if they touch.
     """
-    rows, scale = scaled([*a, *b, [radius], [other]])
+    rows, scale = scaled([*a, *b, [radius], [radius2]])
     p, q, (r,), (s,) = rows[:3], rows[3:6], *rows[6:]
     pierced = _pierces(p, q) or _pierces(q, p)
     n, d = (0, 1) if pierced else _square_between(p, q)
     if n > (r + s) ** 2 * d:
         return _less_root(-(r + s), n, d, scale)
     # One may be inside the other: its corner farthest from the axis then gives the gap.
-    for end, corners, more in ((p, q, r - s), (q, p, s - r)):
-        n, d = _greatest(square_to_edge(x, end[0], end[1]) for x in corners)
+    for axis, corners, more in ((p, q, r - s), (q, p, s - r)):
+        n, d = max([square_to_edge(x, axis[0], axis[1]) for x in corners], key=_quotient)
         if more > 0 and more**2 * d > n:
             return _less_root(more, n, d, scale)
     return 0.0
@@ -240,15 +241,12 @@ def _pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
     )
 
 
-def _greatest(squares: Iterable[Square]) -> Square:
-    """Return the greatest of some quotients."""
-    n, d = _least((-m, e) for m, e in squares)
-    return -n, d
-
-
 def _less_root(more: int, n: int, d: int, scale: int) -> float:
-    """Return abs(abs(more) - sqrt(n / d)) / scale, rounded once from some 200 bits."""
-    # The quotient of abs(more**2 - n / d) and the sum, in which nothing cancels.
+    """Return abs(abs(more) - sqrt(n / d)) / scale, rounded once from some 200 bits.
+
+    It is not 0; the result stops at the smallest and the largest double.
+    """
+    # Nothing cancels in abs(more**2 - n / d) / (abs(more) + sqrt(n / d)).
     more = abs(more)
     shift = max(0, 200 - n.bit_length() + d.bit_length())
     total = (more << shift) + isqrt((n << 2 * shift) // d)
@@ -259,22 +257,12 @@ def _less_root(more: int, n: int, d: int, scale: int) -> float:
 
 
 def less(a: Row, b: Row) -> Row:
-    """Return the difference of two rows."""
+    """Return the difference a - b of two rows."""
     return tuple(map(sub, a, b))
 
 
-def _least(squares: Iterable[Square]) -> Square:
-    """Return the least of some quotients."""
-    first, *others = squares
-    n, d = first
-    for m, e in others:
-        if m * d < n * e:
-            n, d = m, e
-    return n, d
-
-
 def square_to_edge(x: Row, a: Row, b: Row) -> Square:
-    """Return the squared distance of a point from a segment."""
+    """Return the squared distance of a point x from a segment a, b."""
     w, e = less(x, a), less(b, a)
     along, length = dot(w, e), dot(e, e)
     if along <= 0:
@@ -286,7 +274,7 @@ def square_to_edge(x: Row, a: Row, b: Row) -> Square:
 
 
 def _square_to_face(x: Row, face: Sequence[Row]) -> Square:
-    """Return the squared distance of a point from a triangle."""
+    """Return the squared distance of a point from a triangle, segment or point of three rows."""
     edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
     normal = cross(edges[0], edges[1])
     if any(normal) and all(
@@ -294,18 +282,19 @@ def _square_to_face(x: Row, face: Sequence[Row]) -> Square:
         for corner, edge in zip(face, edges, strict=True)
     ):
         return dot(normal, less(x, face[0])) ** 2, dot(normal, normal)
-    return _least(square_to_edge(x, face[i], face[(i + 1) % 3]) for i in range(3))
+    return min([square_to_edge(x, face[i], face[i - 2]) for i in range(3)], key=_quotient)
 
 
 def _square_of_edges(p: Row, q: Row, r: Row, s: Row) -> Square:
-    """Return the squared distance of two segments."""
+    """Return the squared distance of two segments p, q and r, s."""
     u, v, w = less(q, p), less(s, r), less(r, p)
     n = cross(u, v)
     square = dot(n, n)
+    # The lines' nearest points, as shares of u and v times `square`, are within both segments.
     if square and 0 < dot(cross(w, v), n) < square and 0 < dot(cross(w, u), n) < square:
         return dot(w, n) ** 2, square
     ends = (p, r, s), (q, r, s), (r, p, q), (s, p, q)
-    return _least(square_to_edge(*three) for three in ends)
+    return min([square_to_edge(*three) for three in ends], key=_quotient)
 
 
 def root(n: int, d: int) -> float:
@@ -314,7 +303,7 @@ def root(n: int, d: int) -> float:
         return 0.0
     factor = gcd(n, d)
     n, d = n // factor, d // factor
-    # An integer root of some 64 bits.
+    # The integer root, of some 64 bits, of the quotient times an even power of two.
     shift = d.bit_length() - n.bit_length() + 130
     shift += shift % 2
     above = isqrt((n << max(shift, 0)) // (d << max(-shift, 0))) << max(-shift // 2, 0)

@@ -1,4 +1,9 @@
-"""Exact tests of surfaces around axes, spheres and capsules, with balls and convex polytopes."""
+"""Exact tests of spheres and capsules with balls and convex polytopes.
+
+A sphere or capsule is the set of points within a radius of its axis, a segment given by its ends:
+equal ones for a sphere. Its *surface* has the distance of the radius from the axis. Polytopes are
+sets of points with n . p + offset >= 0 for all planes (n, offset).
+"""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -12,14 +17,15 @@ from bvh.geometry.arithmetic.rational import Corners, Row, dot, less, scaled, sq
 def surface_meets_sphere(
     axis: Corners, radius: float, center: Sequence[float], reach: float
 ) -> bool:
-    """Return whether a point is within `reach` of the surface around an axis."""
+    """Return whether a point is within `reach` of the surface."""
     (*rows, at, (r,), (s,)), _ = scaled([*axis, center, [radius], [reach]])
     n, d = square_to_edge(at, rows[0], rows[1])
     return n <= (r + s) ** 2 * d and (r <= s or n >= (r - s) ** 2 * d)
 
 
 def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence[float]]) -> bool:
-    """Return whether the surface around an axis meets the polytope n . p + offset >= 0."""
+    """Return whether the surface meets the polytope of some planes of doubles."""
+    # A plane without a normal and with a negative offset excludes all points.
     if any(not any(p[:3]) and p[3] < 0.0 for p in planes):
         return False
     ends, r, sides = _around(axis, radius, [scaled([p])[0][0] for p in planes])
@@ -31,15 +37,15 @@ def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence
 def solid_meets_planes(
     axis: Corners, radius: float, planes: Sequence[Row], *, deeper: bool = False
 ) -> bool:
-    """Return whether the solid around an axis meets a polytope of exact planes.
+    """Return whether the solid sphere or capsule meets a polytope of exact planes.
 
-    With `deeper`, only by points nearer to the axis than the radius.
+    With `deeper`, only points nearer to the axis than the radius count.
     """
     return _is_near(*_around(axis, radius, planes), deeper)
 
 
 def solid_is_within(axis: Corners, radius: float, planes: Sequence[Row]) -> bool:
-    """Return whether the solid around an axis lies in a polytope of exact planes."""
+    """Return whether the solid sphere or capsule lies in a polytope of exact planes."""
     ends, r, sides = _around(axis, radius, planes)
     heights = [(dot(side[:3], end) + side[3], side[:3]) for side in sides for end in ends]
     return all(h >= 0 and h * h >= r * r * dot(normal, normal) for h, normal in heights)
@@ -56,22 +62,26 @@ def solid_contains(axis: Corners, radius: float, x: Sequence[Fraction]) -> bool:
 def _around(
     axis: Corners, radius: float, planes: Sequence[Row]
 ) -> tuple[list[Row], int, list[Row]]:
-    """Return an axis, a radius and planes with a normal, in integers of one scale."""
+    """Return (ends, radius, planes) in integers of one scale, without planes without a normal.
+
+    Planes come first in which the axis has the least height, most likely below 0.
+    """
     (*ends, (r,)), scale = scaled([*axis, [radius]])
     sides = {(*plane[:3], plane[3] * scale) for plane in planes if any(plane[:3])}
-    return ends, r, sorted(sides, key=lambda row: _lowest(row, ends))
 
+    def lowest(plane: Row) -> Fraction:
+        """Return the square, with its sign, of the lower end's distance from a plane."""
+        low = min(dot(plane[:3], end) + plane[3] for end in ends)
+        return Fraction(low * abs(low), dot(plane[:3], plane[:3]))
 
-def _lowest(plane: Row, ends: Sequence[Row]) -> Fraction:
-    """Return the squared height, with its sign, over a plane of the lower end of an axis."""
-    low = min(dot(plane[:3], end) + plane[3] for end in ends)
-    return Fraction(low * abs(low), dot(plane[:3], plane[:3]))
+    return ends, r, sorted(sides, key=lowest)
 
 
 def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = False) -> bool:
-    """Return whether a polytope has a point within a distance of a segment, or below it."""
+    """Return whether a polytope has a point within r of a segment, or nearer than r if `deeper`."""
     # The nearest point is that of at most three planes, x = a + t v + sum(f n), with factors f of
-    # at least 0; that of fewer planes than all is a lower bound.
+    # at least 0. The nearest point of the polytope of some of the planes bounds the distance from
+    # below; it is the one of all planes if it is in their polytope.
     a, v = ends[0], less(ends[1], ends[0])
     modes = (0, 1, None) if any(v) else (0,)
     for count in range(4):
@@ -93,10 +103,10 @@ def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = 
 def _nearest_of(
     a: Row, v: Row, planes: Sequence[Row], mode: int | None
 ) -> tuple[list[Fraction], list[Fraction]] | None:
-    """Return the point a + t v, t in 0..1, nearest to a polytope, and the vector to it from there.
+    """Return (x, w): x + w is the point of a polytope that is nearest to the segment x = a + t v.
 
-    The vector ends in all `planes`; t is `mode`, 0 or 1, or free for None. None if this is not the
-    nearest point of the polytope of these planes, or if it is not unique.
+    It is sought in all of the polytope's planes, for t = 0 or 1 by `mode`, or any t within 0..1 if
+    that is None. None if the nearest point is no such one, or not unique.
     """
     # Unknowns: a factor for each plane, and t unless it is given.
     free, t = mode is None, Fraction(mode or 0)
@@ -138,8 +148,9 @@ def solution(lines: Sequence[Sequence[int]]) -> list[Fraction] | None:
 
 
 def _reaches_out(ends: Sequence[Row], r: int, planes: Sequence[Row]) -> bool:
-    """Return whether a polytope near a segment has a point that is not nearer than a distance."""
-    # One that leaves a larger box does; within the box the corners are the farthest points.
+    """Return whether a polytope that has a point near a segment has one at least r away from it."""
+    # One that leaves a box around the segment, at twice the distance, does; within the box its
+    # farthest points are corners: of three planes each, of the polytope or the box.
     box = [
         (*(s * (k == axis) for k in range(3)), 2 * r - min(s * end[axis] for end in ends))
         for axis in range(3) for s in (1, -1)

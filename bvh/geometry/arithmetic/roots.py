@@ -16,34 +16,39 @@ STEPS = 2 * 63
 
 @kernel
 def root_side(value, slope, far):
-    """Return the sign of the far root of a quadratic, or the near one, less t.
+    """Return the sign of root - t, for the larger root of a quadratic if `far`, else the smaller.
 
-    `value` and `slope` are the sums of the quadratic at t and of its derivative.
+    `value` and `slope` are the exact sums of the quadratic, whose t**2 has a positive factor, at t
+    and of its derivative there. Both are overwritten.
     """
-    # The derivative is negative before both roots, the quadratic itself between them.
-    side, turn = take_sign(value), take_sign(slope)
-    if side > 0:
-        return -turn
-    if side < 0:
+    # The quadratic is negative between its roots; outside, its derivative is negative before them
+    # and positive behind them.
+    value_sign, slope_sign = take_sign(value), take_sign(slope)
+    if value_sign > 0:
+        return -slope_sign
+    if value_sign < 0:
         return 1 if far else -1
-    return max(-turn, 0) if far else min(-turn, 0)
+    # t is a root: the smaller one if the derivative is negative, the larger one if positive.
+    return max(-slope_sign, 0) if far else min(-slope_sign, 0)
 
 
 def root_finder(beyond: Dispatcher) -> Any:
-    """Return a kernel that finds roots by `beyond(shape, t, h, far)`: the sign of root - t - h.
+    """Return a kernel (shape, t, far) that finds roots by `beyond`, of equations of one kind.
 
-    `shape` has the numbers that define an equation; `far` selects the larger of its two roots.
+    `beyond(shape, t, h, far)` is the exact sign of root - (t + h), for the larger of both roots of
+    an equation if `far`, else the smaller. `shape` has the numbers that define the equation.
     """
 
     @kernel
     def nearest_root(shape, t, far):
         """Return the double nearest to a root, from an estimate t that may be wrong or NaN.
 
-        Of two nearest doubles the even one; what is not zero never becomes zero, nor infinite.
+        Ties go to the even one. A root that is not zero never becomes zero, nor infinite.
         """
         stay_outlined()
         if abs(t) < LARGEST:
-            # Most often the estimate is right: the root is between the middles to its neighbours.
+            # Usually the estimate is right: the root is less than half a step to either
+            # neighbour away. `up` and `down` are these steps.
             size = abs(t)
             up, down = from_bits(bits(size) + 1) - size, size - from_bits(max(bits(size) - 1, 0))
             up, down = (up, down) if t >= 0.0 else (down, up)
@@ -52,7 +57,9 @@ def root_finder(beyond: Dispatcher) -> Any:
         side = beyond(shape, 0.0, 0.0, far)
         if side == 0:
             return 0.0
-        # From here on the root's size: it is between the doubles of `low` and `high`.
+        # Search for the largest double that is at most abs(root): it has at least the bits `low`,
+        # and fewer than `high`, first in growing steps up or down from the estimate, then by
+        # halves.
         low, high, step = bits(0.0), bits(LARGEST), np.int64(1)
         place = min(bits(side * t), high) if side * t > 0.0 else low
         upward = side * beyond(shape, side * from_bits(place), 0.0, far) >= 0
@@ -71,6 +78,7 @@ def root_finder(beyond: Dispatcher) -> Any:
         size = from_bits(low)
         half = 0.5 * (from_bits(high) - size)
         rest = side * beyond(shape, side * size, side * half, far)
+        # Round to the nearer of both neighbours, by the side of their middle on which the root is.
         # Between denormal numbers there is no middle to test.
         return side * from_bits(high if rest > 0 or (rest == 0 and low & 1 and half > 0.0) else low)
 

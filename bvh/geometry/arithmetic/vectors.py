@@ -6,6 +6,8 @@ minus = inlined(lambda a, b: (a[0] - b[0], a[1] - b[1], a[2] - b[2]))
 dot = inlined(lambda a, b: a[0] * b[0] + a[1] * b[1] + a[2] * b[2])
 scaled = inlined(lambda v, s: (v[0] * s, v[1] * s, v[2] * s))
 negated = inlined(lambda v: (-v[0], -v[1], -v[2]))
+# The point p + t v.
+moved_along = inlined(lambda p, v, t: (p[0] + t * v[0], p[1] + t * v[1], p[2] + t * v[2]))
 
 
 @inlined

@@ -2,6 +2,10 @@
 
 The first triangle is clipped by the sides of the second. Corners of the polygon are corners of
 either triangle, or where two edges cross, so signs of the triangles' corners decide everything.
+
+`sides[k][m]` is the side of edge k of the first triangle on which corner m of the second is: 1 for
+the side of the face, -1 for the other, 0 on the edge's line. `sides2` are those of the second one's
+edges and the first one's corners. Edge k goes from corner k to the next one.
 """
 
 from bvh.geometry.arithmetic import floats
@@ -10,16 +14,18 @@ from bvh.geometry.pairs.triangle_overlap import spread_axis
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
-# Corners of a polygon: 0 to 2 of the first triangle, from SECOND those of the second, from CROSSED
-# + 3 i + k where edge i of the first crosses edge k of the second. Edges likewise: 0 to 2, SECOND.
+# Numbers of a polygon's corners: 0 to 2 for those of the first triangle, SECOND + k for those of
+# the second, CROSSED + 3 i + k where edge i of the first crosses edge k of the second. Edges of the
+# polygon are on edges of the triangles: 0 to 2, and SECOND + k.
 SECOND, CROSSED = 3, 6
-# The most corners; the rows of the scratch: corners, the edges after them, and both of the clip.
+# The most corners; the rows of the scratch: corners, the edges after them, both again once clipped.
 MOST, ROWS = 6, 4
 # In place of the number of corners: rational numbers must decide.
 UNSURE = -1
 
 least = inlined(lambda s: min(s[0], min(s[1], s[2])))
 most = inlined(lambda s: max(s[0], max(s[1], s[2])))
+# The corners of triangle i of an array (n, 3, 3).
 _corners = inlined(
     lambda t, i: (
         (t[i, 0, 0], t[i, 0, 1], t[i, 0, 2]),
@@ -27,6 +33,7 @@ _corners = inlined(
         (t[i, 2, 0], t[i, 2, 1], t[i, 2, 2]),
     )
 )
+# A triangle projected along an axis.
 projected = inlined(
     lambda t, axis: (drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis))
 )
@@ -34,7 +41,7 @@ projected = inlined(
 
 @inlined
 def overlap(p, q, r, s):
-    """Return whether two edges in one line have more than a point in common."""
+    """Return whether the edges p, q and r, s, which are in one line, share more than a point."""
     k = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)
     low, high = min(p[k], q[k]), max(p[k], q[k])
     return max(low, min(r[k], s[k])) < min(high, max(r[k], s[k]))
@@ -42,7 +49,10 @@ def overlap(p, q, r, s):
 
 @inlined
 def sides_of(a, turn, b):
-    """Return for each edge of a triangle in a plane the sides of points b, 1 if inside."""
+    """Return `sides` of the edges of triangle a and the corners of b, both in the plane.
+
+    `turn` is 1 if a turns left, -1 if it turns right.
+    """
     c, d, e = a
     return (
         (turn * orient2d(c, d, b[0]), turn * orient2d(c, d, b[1]), turn * orient2d(c, d, b[2])),
@@ -53,7 +63,7 @@ def sides_of(a, turn, b):
 
 @inlined
 def share_an_area(sides, sides2):
-    """Return whether two triangles in a plane overlap, by the sides of each other's corners."""
+    """Return whether two triangles in a plane share an area, by `sides` and `sides2`."""
     shared = True
     for k in range(3):
         shared = shared and most(sides[k]) > 0 and most(sides2[k]) > 0
@@ -62,25 +72,29 @@ def share_an_area(sides, sides2):
 
 @inlined
 def share_a_segment(a, b, sides, k, m):
-    """Return whether edge k of a triangle and edge m of another are in one line, and overlap."""
+    """Return whether edge k of triangle a and edge m of b, in a plane, share a segment."""
     in_line = sides[k][m] == 0 and sides[k][(m + 1) % 3] == 0
     return in_line and overlap(a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3])
 
 
-# The corner of a triangle at two of its edges.
+# The corner of a triangle at its edges m and k.
 _between = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
 
 
 @inlined
 def _side(corner, k, turns, sides, sides2):
-    """Return the side of edge k of the second triangle on which a corner of the polygon is."""
+    """Return the side of edge k of the second triangle on which a corner of the polygon is.
+
+    The corner is given by its number; `turns` is -1 if one triangle is turned over, else 1.
+    """
     if corner < SECOND:
         return sides2[k][corner]
     if corner < CROSSED:
         return 0 if corner - SECOND == k or corner - SECOND == (k + 1) % 3 else 1
-    # On edge m, it is inside if it is farther from the corner b, at edges m and k, than the other
-    # end c is on the other side: the side of edge i on which b is, times the sign of how much the
-    # height over edge i differs between b and c. The latter follows from that of edge i over m.
+    # It is where edge i of the first crosses edge m of the second, from corner b, at edges m and k,
+    # to c. On that edge, the side of k changes at b, inside towards c. So it is the side of edge i
+    # on which b is, times the sign of how much the height over edge i differs between b and c. The
+    # latter follows from that of edge i over m.
     i, m = (corner - CROSSED) // 3, (corner - CROSSED) % 3
     grows = -turns * sides2[m][(i + 1) % 3] * (1 if k == (m + 1) % 3 else -1)
     return sides[i][_between(m, k)] * grows
@@ -88,7 +102,10 @@ def _side(corner, k, turns, sides, sides2):
 
 @kernel
 def _clip(scratch, count, k, turns, sides, sides2):
-    """Clip a polygon by edge k of the second triangle; return the number of corners."""
+    """Clip a polygon by edge k of the second triangle; return its number of corners then.
+
+    The polygon, with `count` corners on entry, is in the first two of the scratch's rows.
+    """
     stay_outlined()
     corners, edges, new_corners, new_edges = scratch
     found, last = 0, _side(corners[count - 1], k, turns, sides, sides2)
@@ -114,7 +131,10 @@ def _clip(scratch, count, k, turns, sides, sides2):
 
 @inlined
 def _height(p, a, b):
-    """Return the height of a point in a plane over an edge, a double-double, and its size."""
+    """Return (height, size) of a point p over the edge a, b, times its length, in the plane.
+
+    The height is a double-double, positive to the left; its size that of its terms.
+    """
     x, y = floats.two_sum(b[0], -a[0]), floats.two_sum(b[1], -a[1])
     u, v = floats.two_sum(p[0], -a[0]), floats.two_sum(p[1], -a[1])
     return floats.difference_of_products((x, v), (y, u))
@@ -122,11 +142,12 @@ def _height(p, a, b):
 
 @kernel
 def edge_crossing(p, q, a, b, axis, row):
-    """Write where edge p, q crosses the line of a, b in their plane, rounded; return if it is sure.
+    """Write where the edge p, q crosses the line of a, b to `row`; return whether that is decided.
 
-    The heights over the line are f at p and g at q, off by less than 16 * 2**-106 of their sizes;
-    products, sums and their rounding make less than 2**-101 of the sizes of numerator and
-    denominator of (f q - g p) / (f - g).
+    The points are in one plane, which `axis` projects to an area. If decided, the coordinates are
+    correctly rounded. The heights over the line are f at p and g at q, off by less than 16 *
+    2**-106 of their sizes; products, sums and their rounding make less than 2**-101 of the sizes of
+    numerator and denominator of (f q - g p) / (f - g).
     """
     stay_outlined()
     c, d = drop_axis(a, axis), drop_axis(b, axis)
@@ -147,9 +168,10 @@ def edge_crossing(p, q, a, b, axis, row):
 
 @entry
 def common_polygons(own, other, pairs, scratch, corners, sizes):
-    """Write the polygons (n, MOST, 3) that pairs of faces in one plane share, and their sizes.
+    """Write the corners (n, MOST, 3) of the polygons that pairs of faces in one plane share.
 
-    The size is the number of corners, 0 if the faces share no more than a point, or UNSURE.
+    `pairs` (n, 2) are indices of faces in `own` and `other`, of shape (.., 3, 3). Sizes are numbers
+    of corners: 0 if the faces share no more than a point, or UNSURE, also for a shared segment.
     """
     for n in range(len(pairs)):
         a, b = _corners(own, pairs[n, 0]), _corners(other, pairs[n, 1])

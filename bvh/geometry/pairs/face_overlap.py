@@ -8,29 +8,24 @@ volumes decide, as in `triangle_overlap`.
 
 from bvh.geometry.arithmetic import predicates
 from bvh.geometry.arithmetic.edge_sides import turned
-from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, orient3d
-from bvh.geometry.pairs.triangle_overlap import (
-    filtered_turn,
-    parts,
-    spread_axis,
-    triangles_touch,
-    widest_axis,
-)
+from bvh.geometry.arithmetic.predicates import drop_axis, filtered_turn, orient2d, orient3d
+from bvh.geometry.pairs.triangle_overlap import parts, spread_axis, triangles_touch, widest_axis
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
 @inlined
 def corner_index(p, t):
-    """Return the index of the corner of a triangle at a point, -1 for none."""
+    """Return the index of the corner of triangle t that is at point p, -1 for none."""
     return 0 if p == t[0] else (1 if p == t[1] else (2 if p == t[2] else -1))
 
 
+# Whether a triangle has two equal corners.
 _repeats = inlined(lambda t: t[0] == t[1] or t[1] == t[2] or t[2] == t[0])
 
 
 @inlined
 def faces_overlap(a, b):
-    """Return whether two faces meet elsewhere than in what they share."""
+    """Return whether two faces meet elsewhere than in a corner or edge that they share."""
     # Faces that share an edge overlap where they have an area in common; those that share all
     # three corners always do.
     i, j, k = corner_index(a[0], b), corner_index(a[1], b), corner_index(a[2], b)
@@ -56,7 +51,7 @@ def faces_overlap(a, b):
 
 @inlined
 def _fold(x, y, a, b):
-    """Return whether the faces x, y, a and x, y, b have an area in common."""
+    """Return whether faces x, y, a and x, y, b, which share an edge, have an area in common."""
     if predicates.filtered_above(predicates.plane_of(x, y, a), x, b) != 0:
         return False
     return _flat_fold(x, y, a, b)
@@ -64,9 +59,9 @@ def _fold(x, y, a, b):
 
 @kernel
 def _flat_fold(x, y, a, b):
-    """Return the result of `_fold`, by exact signs: a and b on one side of x, y in a plane."""
+    """Return the result of `_fold` by exact signs: a and b in a plane, on one side of x, y."""
     stay_outlined()
-    # Most folds are flat, without an area in common.
+    # Most of these faces are in one plane, on either side of their edge.
     axis = widest_axis((x, y, a))
     p, q = drop_axis(x, axis), drop_axis(y, axis)
     side = filtered_turn(p, q, drop_axis(a, axis))
@@ -83,8 +78,9 @@ def _flat_fold(x, y, a, b):
 
 @inlined
 def _sectors_meet(a, b):
-    """Return whether two faces with the same first corner meet elsewhere, too."""
-    # d1 and d2 are the sides of the plane of a on which b[1] and b[2] are, e1 and e2 likewise.
+    """Return whether two faces that share their first corners meet elsewhere, too."""
+    # d1 and d2 are the sides of the plane of a on which b[1] and b[2] are; e1 and e2 those of b on
+    # which a[1] and a[2] are.
     v = a[0]
     plane = predicates.plane_of(v, a[1], a[2])
     d1, d2 = predicates.filtered_above(plane, v, b[1]), predicates.filtered_above(plane, v, b[2])
@@ -103,8 +99,8 @@ def _sectors_meet(a, b):
 @inlined
 def _surely_apart(a, b):
     """Return whether a line through the first corner separates the projections of two sectors."""
-    # A direction in both sectors would be one in both projections: it is not lost in that of a
-    # sector that has an angle there. Faces in one plane, such as those of a fan, end here.
+    # A direction in both sectors would be one in both projections, as long as one of these has an
+    # angle. Most faces in one plane, such as those of a fan, are decided here.
     axis = widest_axis(a)
     v, c, d = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
     e, f = drop_axis(b[1], axis), drop_axis(b[2], axis)
@@ -116,7 +112,7 @@ def _surely_apart(a, b):
 
 @kernel
 def _decide_sectors(a, b):
-    """Return the result of `_sectors_meet`, by exact signs."""
+    """Return the result of `_sectors_meet` by exact signs."""
     stay_outlined()
     if _surely_apart(a, b):
         return False
@@ -139,13 +135,19 @@ def _decide_sectors(a, b):
 
 @inlined
 def _within(v, a1, a2, turn, p):
-    """Return whether a sector in the plane, turning left or right, contains the direction of p."""
+    """Return whether the sector at v between a1 and a2 in the plane contains the direction of p.
+
+    `turn` is 1 if it turns left from a1 to a2, -1 if right.
+    """
     return turn * orient2d(v, a1, p) >= 0 and turn * orient2d(v, p, a2) >= 0
 
 
 @kernel
 def _flat_sectors(a, b, axis):
-    """Return whether two sectors of one plane, both below 180 degrees, share a direction."""
+    """Return whether two faces in one plane with the same first corner meet elsewhere, too.
+
+    `axis` projects their plane to an area, and so both faces.
+    """
     stay_outlined()
     v = drop_axis(a[0], axis)
     a1, a2 = drop_axis(a[1], axis), drop_axis(a[2], axis)
@@ -168,7 +170,10 @@ def _touch(a0, a1, a2, b0, b1, b2):
 
 @kernel
 def _overlap_thin(a, b, i, j):
-    """Decide the overlap of faces with one first corner, of which one has no area (i, j < 0)."""
+    """Return whether faces with the same first corner, of which one has no area, meet elsewhere.
+
+    i and j are the `spread_axis` of a and of b: below 0 for one without an area.
+    """
     # Such a face is two segments that begin at the corner; apart from it, convex sets that begin
     # there meet if and only if the far end of one meets the other.
     stay_outlined()
@@ -186,7 +191,7 @@ def _overlap_thin(a, b, i, j):
 
 @kernel
 def _overlap_repeated(a, b):
-    """Decide the overlap of faces that share a corner where one of them has a corner twice."""
+    """Return whether faces that share a corner meet elsewhere, if one has two equal corners."""
     stay_outlined()
     # Count the different corners that they share; the last is v, corner `index` of a.
     shared, index, v = 0, 0, a[0]

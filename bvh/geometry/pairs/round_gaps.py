@@ -9,8 +9,8 @@ that their maximum over a triangle is at a corner.
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.floats import INF, vector
-from bvh.geometry.arithmetic.vectors import dot, minus
-from bvh.geometry.pairs.triangle_distance import FILTER_ERROR, FILTER_REACH, bounded_features
+from bvh.geometry.arithmetic.vectors import dot, minus, moved_along
+from bvh.geometry.pairs.triangle_distance import FILTER_ERROR, FILTER_REACH, distance_bounds
 from bvh.geometry.point_triangle import along
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
@@ -27,29 +27,28 @@ SIZE = 11
 def _foot(p, a, b):
     """Return the point of a segment that is nearest to p, in doubles."""
     v = minus(b, a)
-    share = along(dot(minus(p, a), v), dot(v, v))
-    return a[0] + share * v[0], a[1] + share * v[1], a[2] + share * v[2]
+    return moved_along(a, v, along(dot(minus(p, a), v), dot(v, v)))
 
 
 @inlined
 def _farthest(t, a, b):
-    """Return the greatest distance of a corner from a segment, in doubles."""
+    """Return the greatest distance of a corner of triangle t from the segment a, b, in doubles."""
     most, v = 0.0, minus(b, a)
     for k in range(3):
         w = minus(t[k], a)
-        share = along(dot(w, v), dot(v, v))
-        d = w[0] - share * v[0], w[1] - share * v[1], w[2] - share * v[2]
+        d = moved_along(w, v, -along(dot(w, v), dot(v, v)))
         most = max(most, dot(d, d))
     return sqrt(most)
 
 
 @inlined
 def _inside(a, r, b, s, error):
-    """Return bounds of the gap around b, of radius s, inside a; negative if b reaches outside."""
+    """Return bounds of the gap between a and b inside it; negative if b reaches outside."""
     gap = (r - s) - _farthest(b, a[0], a[1])
     return gap - error, gap + error
 
 
+# The corners of triangle i of an array (n, 3, 3).
 _corners = inlined(
     lambda rows, i: (vector(rows, 3 * i), vector(rows, 3 * i + 1), vector(rows, 3 * i + 2))
 )
@@ -57,7 +56,12 @@ _corners = inlined(
 
 @kernel
 def _gap(a, r, b, s):
-    """Return (low, high, x, y, g): bounds of the gap, nearest points of the triangles, y to x."""
+    """Return (low, high, x, y, g) of triangles a and b with radii r and s.
+
+    low and high are bounds of the gap, (0, inf) if sizes are out of the filter's range; x and y
+    nearest points of the triangles, rounded, and g a direction from y to x.
+    """
+    # All is computed relative to a corner, which loses nothing but the rounding of differences.
     o = b[0]
     if a[1] == a[2] and b[1] == b[2] and (a[0] == a[1] or o == b[1]):
         # A sphere, and another or a capsule: a foot is off by less than the error below.
@@ -69,7 +73,7 @@ def _gap(a, r, b, s):
         g = minus(x, y)
         low = high = sqrt(dot(g, g))
     else:
-        low, high, g, x, y = bounded_features(a, b)
+        low, high, g, x, y = distance_bounds(a, b)
     size = max(floats.reach_of(minus(a[0], o), minus(a[1], o), minus(a[2], o)), 0.0)
     size = max(size, max(floats.largest(minus(b[1], o)), floats.largest(minus(b[2], o))))
     error = FILTER_ERROR * size + SUM_ERROR * (r + s)
@@ -87,7 +91,11 @@ def _gap(a, r, b, s):
 
 @entry
 def find_gaps(corners, radii, rows, others, other_radii, other_rows, found):
-    """Write SIZE numbers for each pair of rows of triangles (n, 3, 3) with radii (n,)."""
+    """Write SIZE numbers, (low, high, x, y, g) of `_gap`, for each pair of triangles with radii.
+
+    The k-th pair is triangle rows[k] of `corners` (n, 3, 3) and `radii` (n,), and other_rows[k] of
+    `others` and `other_radii`.
+    """
     t, u, out = pointer(corners), pointer(others), pointer(found)
     r, s = pointer(radii), pointer(other_radii)
     for k in range(len(rows)):

@@ -1,32 +1,27 @@
 """Overlap tests of the surfaces of spheres and capsules with balls, boxes and convex polytopes.
 
-The surface around an axis meets a region, which is connected, if some point of this is within the
-radius of the axis, and another is not nearer. Certificates are as in `region_overlap`: such points,
-or a separating plane, a sum of planes of the region with positive factors. A polytope within a
-shape has none here, and is UNSURE.
+The shape is given by its axis, from p to q, and its radius. Its surface meets a region, which is
+connected, if some point of the region is within the radius of the axis, and another is not nearer.
+Certificates, results and polytopes are as in `region_overlap`: such points, or a separating plane,
+a sum of planes of the region with positive factors. A polytope within a shape has no certificate
+here, and is UNSURE.
 """
 
-from bvh.geometry.arithmetic.floats import (
-    INF,
-    dot_size,
-    largest,
-    lose_nan_max,
-    lose_nan_min,
-    row_of,
-)
-from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
+from bvh.geometry.arithmetic import floats
+from bvh.geometry.arithmetic.floats import INF, dot_size, largest, row_of
+from bvh.geometry.arithmetic.vectors import cross, dot, minus, moved_along, scaled
 from bvh.geometry.region_overlap import APART, ERROR, MEET, TINY, UNSURE, plane_height
 from bvh.geometry.round_distances import nearest_on_surface, signed_distance
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import sqrt
 
-# Sides of a polytope, and of a cube around a shape, that are tested three by three.
+# The most sides, of a polytope and of a cube around the shape, that are tested three by three.
 MOST_SIDES = 18
 
 
 @kernel
 def surface_and_sphere(p, q, radius, center, reach):
-    """Return whether the surface around an axis is within `reach` of a point, or UNSURE."""
+    """Return APART, MEET or UNSURE for a surface and the ball of a centre and radius `reach`."""
     # Distances have a relative error of 4 * 2**-53, but for the smallest.
     stay_outlined()
     d = abs(signed_distance(center, p, q, radius))
@@ -37,19 +32,22 @@ def surface_and_sphere(p, q, radius, center, reach):
 
 @kernel
 def surface_and_box(p, q, radius, low, high):
-    """Return whether the surface around an axis meets a box: APART, MEET or UNSURE."""
+    """Return APART, MEET or UNSURE for a surface and a box."""
     stay_outlined()
+    # A box is inside the shape, which is convex, if its corners are.
     inside = True
-    for k in range(8):
-        x, y, z = high if k & 1 else low, high if k & 2 else low, high if k & 4 else low
-        inside = inside and signed_distance((x[0], y[1], z[2]), p, q, radius) < 0.0
+    for cx in (low[0], high[0]):
+        for cy in (low[1], high[1]):
+            for cz in (low[2], high[2]):
+                inside = inside and signed_distance((cx, cy, cz), p, q, radius) < 0.0
     if inside:
         return APART
-    # Where the derivative of the squared distance along the axis changes its sign.
+    # The nearest point of the axis is where the derivative of its squared distance from the box
+    # changes its sign.
     v, first, last = minus(q, p), 0.0, 1.0
     for _ in range(64 if p != q else 0):
         t = 0.5 * (first + last)
-        x = p[0] + t * v[0], p[1] + t * v[1], p[2] + t * v[2]
+        x = moved_along(p, v, t)
         away = minus(x, _nearest(low, high, x))
         if dot(away, v) > 0.0:
             last = t
@@ -57,7 +55,7 @@ def surface_and_box(p, q, radius, low, high):
             first = t
     # The ends themselves, not points next to them.
     t = 0.0 if first == 0.0 else (1.0 if last == 1.0 else first)
-    x = q if t == 1.0 else (p[0] + t * v[0], p[1] + t * v[1], p[2] + t * v[2])
+    x = q if t == 1.0 else moved_along(p, v, t)
     y = _nearest(low, high, x)
     if signed_distance(y, p, q, radius) <= 0.0:
         return MEET
@@ -70,18 +68,17 @@ def surface_and_box(p, q, radius, low, high):
 
 @inlined
 def _nearest(low, high, x):
-    """Return the point of a box that is nearest to x."""
-    # One of the box's even if x is NaN.
+    """Return the point of a box that is nearest to x; a point of the box even if x is NaN."""
     return (
-        lose_nan_min(high[0], lose_nan_max(low[0], x[0])),
-        lose_nan_min(high[1], lose_nan_max(low[1], x[1])),
-        lose_nan_min(high[2], lose_nan_max(low[2], x[2])),
+        floats.lose_nan_min(high[0], floats.lose_nan_max(low[0], x[0])),
+        floats.lose_nan_min(high[1], floats.lose_nan_max(low[1], x[1])),
+        floats.lose_nan_min(high[2], floats.lose_nan_max(low[2], x[2])),
     )
 
 
 @kernel
 def _unit(planes, i):
-    """Return a plane's unit normal and the normal's length; zeros if that is tiny or huge."""
+    """Return (unit normal of plane i, length of its normal); zeros if that is tiny or huge."""
     n0, n1, n2, _ = row_of(planes, 4 * i)
     size = largest((n0, n1, n2))
     if not 2.0**-900 < size < 2.0**900:
@@ -93,7 +90,7 @@ def _unit(planes, i):
 
 @kernel
 def _surely_holds(planes, first, last, x):
-    """Return whether a point is surely in a polytope."""
+    """Return whether the point x is surely in the polytope."""
     for k in range(first, last):
         f, e = plane_height(planes, k, x)
         if not e <= f < INF:
@@ -103,8 +100,9 @@ def _surely_holds(planes, first, last, x):
 
 @kernel
 def surface_and_planes(p, q, radius, planes, first, last):
-    """Return APART, MEET or UNSURE for the surface around an axis and the polytope of planes."""
+    """Return APART, MEET or UNSURE for a surface and the polytope of planes first..last-1."""
     stay_outlined()
+    # Whether the balls around the ends of the axis are in the polytope.
     p_inside, q_inside = True, True
     for i in range(first, last):
         (f, e), (g, h) = plane_height(planes, i, p), plane_height(planes, i, q)
@@ -112,7 +110,7 @@ def surface_and_planes(p, q, radius, planes, first, last):
         reach = radius * size
         error = max(e, h) + ERROR * reach
         if size == 0.0:
-            # A plane without a normal excludes nothing, or else `to_local` would have said so.
+            # Callers have checked that a plane without a normal excludes nothing.
             n0, n1, n2, _ = row_of(planes, 4 * i)
             if largest((n0, n1, n2)) == 0.0:
                 continue
@@ -133,8 +131,8 @@ def surface_and_planes(p, q, radius, planes, first, last):
 
 @kernel
 def _surely_meet(p, q, radius, planes, first, last):
-    """Return whether a polytope surely has points on both sides of the surface around an axis."""
-    # A point in both, by alternating projections, each to a little inside.
+    """Return whether a polytope surely has points on both sides of the surface."""
+    # A point of both solids, by alternating projections, each to a little inside.
     less = radius * (1.0 - 2.0**-16)
     x = 0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]
     for _ in range(32):
@@ -146,20 +144,20 @@ def _surely_meet(p, q, radius, planes, first, last):
                 worst, step = depth, scaled(n, -depth * (1.0 + 2.0**-10))
         if not -INF < worst < 0.0:
             break
-        x = x[0] + step[0], x[1] + step[1], x[2] + step[2]
+        x = moved_along(x, step, 1.0)
         if signed_distance(x, p, q, less) > 0.0:
             x = nearest_on_surface(x, p, q, less)
     if not _surely_holds(planes, first, last, x) or signed_distance(x, p, q, radius) > 0.0:
         return False
-    # One outside, along the planes' normals, and the lines in which two meet.
+    # A point of the polytope outside of the shape, along the planes' normals, and the lines in
+    # which two of them meet.
     far = 2.0 * radius + largest(minus(q, p))
     for i in range(first, last):
         for j in range(first, last):
             m, n = _unit(planes, i)[0], _unit(planes, j)[0]
             w = m if i == j else cross(m, n)
             for k in range(3):
-                t = far * (1.0 if k == 0 else (0.5 if k == 1 else 0.25))
-                y = x[0] + t * w[0], x[1] + t * w[1], x[2] + t * w[2]
+                y = moved_along(x, w, far * (1.0 if k == 0 else (0.5 if k == 1 else 0.25)))
                 if _surely_holds(planes, first, last, y) and (
                     signed_distance(y, p, q, radius) >= 0.0
                 ):
@@ -169,8 +167,11 @@ def _surely_meet(p, q, radius, planes, first, last):
 
 @kernel
 def _by_two(p, q, radius, planes, span, i, j):
-    """Return the answer for a surface and a polytope if planes i and j decide it, else UNSURE."""
-    # Points on either side of the surface, deepest inside both planes.
+    """Return the result of `surface_and_planes` if planes i and j decide it, else UNSURE.
+
+    `span` is (first, last).
+    """
+    # Points on either side of the surface, in the direction that is deepest inside both planes.
     (m, a), (n, b) = _unit(planes, i), _unit(planes, j)
     u = m[0] + n[0], m[1] + n[1], m[2] + n[2]
     length = sqrt(dot(u, u))
@@ -179,7 +180,7 @@ def _by_two(p, q, radius, planes, span, i, j):
         inside, outside = True, True
         for side in range(2):
             far = (radius / length) * (1.0 + (2.0**-30 if side == 0 else -(2.0**-30)))
-            x = end[0] + far * u[0], end[1] + far * u[1], end[2] + far * u[2]
+            x = moved_along(end, u, far)
             if not _surely_holds(planes, span[0], span[1], x):
                 inside = False
                 break
@@ -194,7 +195,7 @@ def _by_two(p, q, radius, planes, span, i, j):
     v = minus(q, p)
     along, other = dot(m, v), dot(n, v)
     if along * other < 0.0:
-        # Across the axis, too.
+        # The sum of both planes that is parallel to the axis.
         r, s = abs(other), abs(along)
         if _separates(p, q, radius, planes, (i, j, j), (r, s, 0.0)):
             return APART
@@ -203,6 +204,7 @@ def _by_two(p, q, radius, planes, span, i, j):
             plane_height(planes, i, q if end else p)[0] / a,
             plane_height(planes, j, q if end else p)[0] / b,
         )
+        # The sum whose plane is perpendicular to the shortest segment from that end to the edge.
         r, s = (c * y - x) / square, (c * x - y) / square
         if _separates(p, q, radius, planes, (i, j, j), (r, s, 0.0)):
             return APART
@@ -211,8 +213,12 @@ def _by_two(p, q, radius, planes, span, i, j):
 
 @kernel
 def _separates(p, q, radius, planes, chosen, factors):
-    """Return whether a sum of planes with these factors, none below 0, keeps a polytope away."""
-    # The factors are of planes with unit normals. All of the polytope is where the sum is >= 0.
+    """Return whether a sum of three planes separates the shape from the polytope.
+
+    `chosen` are the planes' indices, `factors` those of their unit normals; none is below 0, or the
+    result is False.
+    """
+    # The polytope is where the sum is >= 0, and the shape must be where it is negative.
     stay_outlined()
     w, weight, top, last, error = (0.0, 0.0, 0.0), 0.0, 0.0, 0.0, TINY
     for k in range(3):
@@ -234,20 +240,22 @@ def _separates(p, q, radius, planes, chosen, factors):
 
 @kernel
 def _side(planes, span, box, i):
-    """Return the unit normal of side i and its height at the centre of a box."""
-    # Sides after the planes are those of the box: its centre, and half of its length.
+    """Return (unit normal, height of the cube's centre) of side i of the polytope within a cube.
+
+    `box` is the cube's centre and half its length; its six sides follow those of the planes.
+    """
     center, half = box
     count = span[1] - span[0]
     if i < count:
         n, size = _unit(planes, span[0] + i)
         return n, (plane_height(planes, span[0] + i, center)[0] / size if size > 0.0 else 0.0)
-    k, way = (i - count) // 2, 1.0 if (i - count) % 2 == 0 else -1.0
-    return (way if k == 0 else 0.0, way if k == 1 else 0.0, way if k == 2 else 0.0), half
+    k, sign = (i - count) // 2, 1.0 if (i - count) % 2 == 0 else -1.0
+    return (sign if k == 0 else 0.0, sign if k == 1 else 0.0, sign if k == 2 else 0.0), half
 
 
 @kernel
 def _nearly_holds(planes, span, box, x):
-    """Return whether a point, relative to the centre of a box, is in a polytope, or nearly."""
+    """Return whether x, relative to the cube's centre, is nearly in the polytope and the cube."""
     for i in range(span[1] - span[0] + 6):
         n, h = _side(planes, span, box, i)
         if not dot(n, x) + h >= -(2.0**-32) * box[1]:
@@ -260,12 +268,12 @@ def _foot_on_axis(x, p, v):
     """Return the point of an axis p, p + v that is nearest to x."""
     square = dot(v, v)
     t = min(max(dot(minus(x, p), v) / square, 0.0), 1.0) if square > 0.0 else 0.0
-    return p[0] + t * v[0], p[1] + t * v[1], p[2] + t * v[2]
+    return moved_along(p, v, t)
 
 
 @inlined
-def _three(u, r, v, s, w, t):
-    """Return u r + v s + w t."""
+def _combined(u, r, v, s, w, t):
+    """Return the vector u r + v s + w t."""
     return (
         u[0] * r + v[0] * s + w[0] * t,
         u[1] * r + v[1] * s + w[1] * t,
@@ -275,7 +283,10 @@ def _three(u, r, v, s, w, t):
 
 @kernel
 def _better(planes, span, box, p, v, x, best, least):
-    """Return x and its squared distance from an axis if that is the least in a polytope so far."""
+    """Return (point, square): x and its squared distance from the axis p, p + v, or `best`.
+
+    x replaces `best`, at the squared distance `least`, if it is nearer and in the polytope.
+    """
     away = minus(x, _foot_on_axis(x, p, v))
     square = dot(away, away)
     if square < least and _nearly_holds(planes, span, box, x):
@@ -285,9 +296,11 @@ def _better(planes, span, box, p, v, x, best, least):
 
 @kernel
 def _by_corners(p, q, radius, planes, span):
-    """Return the answer for a surface and a polytope by the polytope's corners, or UNSURE.
+    """Return the result of `surface_and_planes` by corners of the polytope, or UNSURE.
 
-    All of the polytope in a cube around the shape is regarded.
+    The polytope is limited to a cube around the shape. `near` and `far` are the polytope's points
+    nearest to the axis and farthest from it, `least` and `most` their squared distances, all
+    relative to the cube's centre.
     """
     stay_outlined()
     count = span[1] - span[0] + 6
@@ -307,7 +320,7 @@ def _by_corners(p, q, radius, planes, span):
             if k == 2 and (g < 0.0) != (h < 0.0):
                 t = g / (g - h)
             off = g + t * (h - g) if k < 2 else 0.0
-            x = _three(a, 1.0, v, t, m, -off)
+            x = _combined(a, 1.0, v, t, m, -off)
             near, least = _better(planes, span, box, a, v, x, near, least)
         for j in range(i):
             n, g = _side(planes, span, box, j)
@@ -315,41 +328,43 @@ def _by_corners(p, q, radius, planes, span):
             square = dot(u, u)
             if square < 2.0**-30:
                 continue
-            # The point of the line of both sides that is nearest to the axis.
-            x = _three(m, (c * g - f) / square, n, (c * f - g) / square, u, 0.0)
+            # The point of the line of both sides, x + t u, that is nearest to the axis.
+            x = _combined(m, (c * g - f) / square, n, (c * f - g) / square, u, 0.0)
             w, along = minus(a, x), dot(v, u) / square
-            y = _three(v, 1.0, u, -along, u, 0.0)
-            z = _three(w, 1.0, u, -dot(w, u) / square, u, 0.0)
+            y = _combined(v, 1.0, u, -along, u, 0.0)
+            z = _combined(w, 1.0, u, -dot(w, u) / square, u, 0.0)
             t = min(max(-dot(z, y) / dot(y, y), 0.0), 1.0) if dot(y, y) > 0.0 else 0.0
-            x = _three(x, 1.0, u, dot(w, u) / square + t * along, u, 0.0)
+            x = _combined(x, 1.0, u, dot(w, u) / square + t * along, u, 0.0)
             near, least = _better(planes, span, box, a, v, x, near, least)
             for k in range(j):
                 o, h = _side(planes, span, box, k)
                 det = dot(u, o)
                 if abs(det) < 2.0**-20:
                     continue
-                x = _three(cross(n, o), -f / det, cross(o, m), -g / det, u, -h / det)
+                x = _combined(cross(n, o), -f / det, cross(o, m), -g / det, u, -h / det)
                 if i < count - 6:
+                    # The corner of three planes: the vector to it from the axis as a sum of
+                    # normals.
                     w = minus(x, _foot_on_axis(x, a, v))
                     factors = dot(w, cross(n, o)) / det, dot(w, cross(o, m)) / det, dot(w, u) / det
                     chosen = span[0] + i, span[0] + j, span[0] + k
                     if _separates(p, q, radius, planes, chosen, factors):
                         return APART
                 if _nearly_holds(planes, span, box, x):
-                    middle, found = _three(middle, 1.0, x, 1.0, x, 0.0), found + 1.0
+                    middle, found = _combined(middle, 1.0, x, 1.0, x, 0.0), found + 1.0
                     near, least = _better(planes, span, box, a, v, x, near, least)
                     w = minus(x, _foot_on_axis(x, a, v))
                     if dot(w, w) > most:
                         far, most = x, dot(w, w)
     if found == 0.0 or least == INF:
         return UNSURE
-    # A little nearer to the middle, points are surely in the polytope.
+    # Moved a little towards the middle of all corners, points are surely in the polytope.
     middle = scaled(middle, 1.0 / found)
     inside, outside = False, False
     for k in range(3):
         less = 2.0**-32 if k == 0 else (2.0**-22 if k == 1 else 2.0**-12)
         for side in range(2):
-            x = _three(near if side == 0 else far, 1.0 - less, middle, less, center, 1.0)
+            x = _combined(near if side == 0 else far, 1.0 - less, middle, less, center, 1.0)
             if not _surely_holds(planes, span[0], span[1], x):
                 continue
             d = signed_distance(x, p, q, radius)

@@ -24,7 +24,7 @@ import numpy as np
 from bvh.geometry.arithmetic import feature_distances, floats
 from bvh.geometry.arithmetic.feature_distances import GREAT, KEPT
 from bvh.geometry.arithmetic.floats import INF, LARGEST
-from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
+from bvh.geometry.arithmetic.vectors import cross, dot, minus, moved_along, negated, scaled
 from bvh.geometry.pairs.triangle_overlap import before
 from bvh.geometry.point_triangle import SIDE_ERROR, along, is_unlike, side_of_edge
 from bvh.runtime.jit import inlined, kernel, stay_outlined
@@ -42,14 +42,14 @@ ALWAYS = 2.0**-97
 NEAREST, NEAREST_FLAT = 2.0**-66, 2.0**-42
 SIGN_ERROR = 2.0**-46  # of `_surely_apart`, as a share of the terms
 # A normal above this share of its terms is accurate to this share of itself.
-KNOWN = 2.0**-20
+ACCURATE = 2.0**-20
 
 
 @inlined
 def _lines(w, u, v):
-    """Return u.u, u.v, u.w, v.v, v.w and |u x v|**2 of lines along u and v.
+    """Return (u.u, u.v, u.w, v.v, v.w, |u x v|**2) of two segments, the vectors u and v.
 
-    w leads from the start of the second line, v, to that of the first.
+    w leads from the start of v to that of u.
     """
     a, b, e = dot(u, u), dot(u, v), dot(v, v)
     return a, b, dot(u, w), e, dot(v, w), a * e - b * b
@@ -57,7 +57,7 @@ def _lines(w, u, v):
 
 @inlined
 def _nearest_of_segments(w, u, v):
-    """Return where segments are nearest, as shares of u and of v, approximately (see `_lines`)."""
+    """Return (s, t): shares of segments u and v where they are nearest, rounded (see `_lines`)."""
     a, b, c, e, f, den = _lines(w, u, v)
     s = along(b * f - c * e, den)
     t = b * s + f
@@ -70,13 +70,13 @@ def _nearest_of_segments(w, u, v):
     return s, t
 
 
-_at = inlined(lambda p, u, s: (p[0] + s * u[0], p[1] + s * u[1], p[2] + s * u[2]))
-
-
 @inlined
 def _foot(t, n, q):
-    """Return (inside, foot) of a point over a triangle of normal n, approximately."""
-    # The foot is a point of the triangle even where the normal is nothing but rounding errors.
+    """Return (inside, foot): whether a point q is over a triangle of normal n, and its foot there.
+
+    Both are rounded, but the foot is a point of the triangle however inaccurate the normal is.
+    Without a foot, it is q.
+    """
     u, v, r = minus(t[1], t[0]), minus(t[2], t[0]), minus(q, t[0])
     x, y, z = dot(cross(u, r), n), 0.0, 0.0
     if x >= 0.0:
@@ -85,15 +85,17 @@ def _foot(t, n, q):
             z = dot(cross(r, v), n)
             total = x + y + z
             if z >= 0.0 and total > TINY:
-                return True, _at(_at(t[0], u, z / total), v, x / total)
+                return True, moved_along(moved_along(t[0], u, z / total), v, x / total)
     return False, q
 
 
 @kernel
 def nearest_features(a, b):
-    """Return (square, x, y, g): the nearest points x of a and y of b, approximately."""
-    # `g` leads from y to x, more accurately than their difference where that is across a face or
-    # across two edges.
+    """Return (square, x, y, g): nearest points x of a and y of b, rounded, and their distance**2.
+
+    g is a direction from y to x, more accurate than their difference where that is across a face or
+    across two edges.
+    """
     stay_outlined()
     best, x, y = INF, a[0], b[0]
     g = minus(x, y)
@@ -102,7 +104,7 @@ def nearest_features(a, b):
         for j in range(3):
             r, v = b[j], minus(b[(j + 1) % 3], b[j])
             s, t = _nearest_of_segments(minus(p, r), u, v)
-            xs, yt = _at(p, u, s), _at(r, v, t)
+            xs, yt = moved_along(p, u, s), moved_along(r, v, t)
             d = minus(xs, yt)
             square = dot(d, d)
             if square < best:
@@ -133,17 +135,11 @@ _least = inlined(lambda g, t: min(dot(g, t[0]), min(dot(g, t[1]), dot(g, t[2])))
 
 @inlined
 def distance_bounds(a, b):
-    """Return (low, high, g): bounds of the distance of two triangles, and a direction from b to a.
+    """Return (low, high, g, x, y): bounds of the distance of two triangles, and nearest points.
 
-    The lower bound is the gap along g; g is 0 if the sizes are out of the filter's range.
+    The lower bound is the gap along g, a direction from b to a; x of a and y of b, less b[0], are
+    rounded. Bounds are (0, inf), and g is 0, if sizes are out of the filter's range.
     """
-    low, high, g, _, _ = bounded_features(a, b)
-    return low, high, g
-
-
-@inlined
-def bounded_features(a, b):
-    """Return (low, high, g, x, y): those of `distance_bounds`; nearest points minus b[0], about."""
     # The distance of any two points, x of a and y of b, is an upper bound; the gap between the
     # projections on any direction g is a lower one. With u = 2**-53 and `size` the largest
     # difference of vertices, a product with g / |g| is off by less than 20 u size, a point by 10 u
@@ -164,16 +160,21 @@ def bounded_features(a, b):
 
 @inlined
 def _doubtful(n, sizes):
-    """Return whether a cross product counts as 0, and whether that may be wrong."""
+    """Return (flat, unsure): whether a cross product counts as 0, and whether that may be wrong.
+
+    `sizes` are those of its terms.
+    """
     length, size = floats.largest(floats.high(n)), floats.largest(sizes)
     return length <= PARALLEL * size, ALWAYS * size < length <= PARALLEL * size
 
 
 @kernel
 def _between_edges(p, q, r, s, k):
-    """Return (inside, unsure, distance, x, y) of the lines of two edges, times 2**k."""
-    # `inside`: the lines' nearest points are within both edges, at shares x and y of them.
-    # `unsure`: they count as parallel, and may not be.
+    """Return (inside, unsure, distance, x, y) of the lines of edges p, q and r, s.
+
+    If `inside`, the lines' nearest points are within both edges, at shares x and y of them, and
+    their distance is that times 2**-k. If `unsure`, they count as parallel, and may not be.
+    """
     stay_outlined()
     u, v = floats.difference(q, p, k), floats.difference(s, r, k)
     n, sizes = floats.dd_cross(u, v), floats.cross_size(floats.high(u), floats.high(v))
@@ -181,6 +182,7 @@ def _between_edges(p, q, r, s, k):
     if flat:
         return False, unsure, INF, 0.0, 0.0
     w = floats.difference(r, p, k)
+    # x0 and x1 are the shares x and x - 1, y0 and y1 those of the other edge, up to a factor.
     across, other = floats.dd_cross(w, v), floats.dd_cross(w, u)
     x0 = floats.dd_dot(across, n)[0]
     x1 = floats.dd_dot(floats.dd_cross(floats.difference(r, q, k), v), n)[0]
@@ -199,8 +201,8 @@ def _between_edges(p, q, r, s, k):
 
 @inlined
 def _surely_apart(w, u, v):
-    """Return whether a nearest point of two lines is surely off its segment (see `_lines`)."""
-    # Fewer than 16 roundings on any path.
+    """Return whether a nearest point of the lines of two segments is surely off its segment."""
+    # Fewer than 16 roundings on any path. For u, v and w see `_lines`.
     a, b, c, e, f, den = _lines(w, u, v)
     s, t = b * f - c * e, a * f - b * c
     far = sqrt(dot(w, w)) + sqrt(a) + sqrt(e)
@@ -213,27 +215,30 @@ def point_on(p, q, t):
     """Return the point p + t (q - p) of a segment, t clamped to 0..1."""
     if t <= 0.0:
         return p
-    return q if t >= 1.0 else _at(p, minus(q, p), t)
+    return q if t >= 1.0 else moved_along(p, minus(q, p), t)
 
 
 @inlined
 def _square_to_edge(w, v):
-    """Return the squared distance from a segment v of a point, w from its start, approximately."""
-    d = _at(w, v, -along(dot(v, w), dot(v, v)))
+    """Return the rounded squared distance of a point from a segment v, at w from its start."""
+    d = moved_along(w, v, -along(dot(v, w), dot(v, v)))
     return dot(d, d)
 
 
+# The nearer of two results (distance, point, point).
 _better = inlined(lambda nearest, d, x, y: (d, x, y) if d < nearest[0] else nearest)
 
 
 @kernel
 def _edges(p, q, r, s, k, limit, nearest):
-    """Return (unsure, nearest) after two edges (p, q) and (r, s).
+    """Measure two edges p, q and r, s; return (unsure, nearest), where `nearest` may be replaced.
 
-    `nearest` is (distance times 2**k, point of p q, point of r s), replaced by nearer ones. An end
-    and an edge are measured if their squared distance times 4**k is at most `limit`.
+    `nearest` is (distance times 2**k, point of the first triangle, point of the second), the
+    nearest features so far. An end and an edge are measured if their squared distance times 4**k is
+    at most `limit`, rounded. For `unsure` see `_between_edges`.
     """
     stay_outlined()
+    # The same features give the same double, whatever the order of their ends is.
     if before(q, p):
         p, q = q, p
     if before(s, r):
@@ -259,7 +264,11 @@ def _edges(p, q, r, s, k, limit, nearest):
 
 @kernel
 def _over_face(point, face, k):
-    """Return (inside, unsure, distance times 2**k, foot) of a point over a face."""
+    """Return (inside, unsure, distance times 2**k, foot) of a point over a face.
+
+    If `inside`, its projection to the face's plane is in the face: the foot. If `unsure`, the face
+    counts as flat, and may not be.
+    """
     stay_outlined()
     a, b, c = face
     n, sizes = feature_distances.double_area(a, b, c, k)
@@ -274,21 +283,21 @@ def _over_face(point, face, k):
         return False, False, INF, point
     total = w0 + w1 + w2
     x, y = w1 / total, w2 / total
-    foot = _at(_at(a, minus(b, a), x), minus(c, a), y)
+    foot = moved_along(moved_along(a, minus(b, a), x), minus(c, a), y)
     d, e = feature_distances.to_plane(point, a, b, c, k, n, sizes, to_a)
     return True, False, floats.scale_by(d, e + k), foot
 
 
+# A triangle times a number.
 all_scaled = inlined(lambda t, f: (scaled(t[0], f), scaled(t[1], f), scaled(t[2], f)))
 
 
 @inlined
 def _size_of(a, b):
     """Return the largest difference of a coordinate of any vertex from that of a's first one."""
-    size = max(floats.largest(minus(a[1], a[0])), floats.largest(minus(a[2], a[0])))
-    for j in range(3):
-        size = max(size, floats.largest(minus(b[j], a[0])))
-    return size
+    o = a[0]
+    size = max(floats.largest(minus(a[1], o)), floats.largest(minus(a[2], o)))
+    return max(size, floats.reach_of(minus(b[0], o), minus(b[1], o), minus(b[2], o)))
 
 
 _edges_of = inlined(lambda t: (minus(t[1], t[0]), minus(t[2], t[1]), minus(t[0], t[2])))
@@ -297,17 +306,20 @@ _within_range = inlined(lambda x: min(max(x, -LARGEST), LARGEST))
 
 @inlined
 def put_back(p, k):
-    """Return a point times 2**k, its coordinates not beyond the largest double."""
+    """Return a point times 2**k, with coordinates limited to finite doubles."""
     p = scaled(p, floats.power_of_two(k))
     return _within_range(p[0]), _within_range(p[1]), _within_range(p[2])
 
 
 @kernel
 def triangle_distance(a, b):
-    """Return (sure, low, high, x, y) of two triangles that do not touch."""
-    # If `sure`, both bounds are the distance, within 2 units in the last place of the exact one;
-    # the exact one is between them otherwise. x and y are the nearest points of both.
+    """Return (sure, low, high, x, y) of two triangles that do not touch.
+
+    If `sure`, both bounds are the distance, within 2 units in the last place of the exact one;
+    otherwise the exact one is between them. x and y are nearest points of a and b, rounded.
+    """
     stay_outlined()
+    # Lengths are divided by 2**post, lest they overflow, and times 2**k about 1.
     size, post = _size_of(a, b), np.int64(0)
     if not size < GREAT:
         a, b, post = all_scaled(a, 2.0**-30), all_scaled(b, 2.0**-30), np.int64(30)
@@ -317,6 +329,7 @@ def triangle_distance(a, b):
     f, o = floats.power_of_two(k), b[0]
     p = all_scaled((minus(a[0], o), minus(a[1], o), minus(a[2], o)), f)
     q = all_scaled((minus(o, o), minus(b[1], o), minus(b[2], o)), f)
+    # Features are measured only if their rounded squared distance is at most `limit`.
     square, _, _, _ = nearest_features(p, q)
     limit = sqrt(square) + FILTER_ERROR
     limit *= limit * (1.0 + FILTER_ERROR)
@@ -328,7 +341,7 @@ def triangle_distance(a, b):
             j1 = (j + 1) % 3
             v, w = minus(q[j1], q[j]), minus(p[i], q[j])
             s, t = _nearest_of_segments(w, u, v)
-            d = minus(_at(w, u, s), scaled(v, t))
+            d = minus(moved_along(w, u, s), scaled(v, t))
             # Between edges that are almost parallel, squares are off by less than FILTER_ERROR.
             if dot(d, d) <= limit + FILTER_ERROR:
                 unsure, nearest = _edges(a[i], a[i1], b[j], b[j1], k, limit, nearest)
@@ -337,11 +350,12 @@ def triangle_distance(a, b):
         face, points = (a, b) if side == 0 else (b, a)
         u, v = scaled(minus(face[1], face[0]), f), scaled(minus(face[2], face[0]), f)
         n, sizes = cross(u, v), floats.cross_size(u, v)
-        nn, known = dot(n, n), floats.largest(n) > KNOWN * floats.largest(sizes)
+        nn, accurate = dot(n, n), floats.largest(n) > ACCURATE * floats.largest(sizes)
         for j in range(3):
             r = scaled(minus(points[j], face[0]), f)
+            # A lower bound of the height over the face, times |n|.
             h = abs(dot(n, r)) - SIDE_ERROR * floats.dot_size(sizes, r)
-            if not (known and h > 0.0 and h * h > nn * limit * (1.0 + KNOWN)):
+            if not (accurate and h > 0.0 and h * h > nn * limit * (1.0 + ACCURATE)):
                 point = points[j]
                 inside, unsure, d, foot = _over_face(point, face, k)
                 doubt = doubt or unsure
@@ -350,13 +364,13 @@ def triangle_distance(a, b):
                 elif inside:
                     nearest = _better(nearest, d, point, foot)
     d, x, y = nearest
-    sure, low, high_ = True, d, d
+    sure, low, high = True, d, d
     if unlike:
         # Products may have underflowed. The distance is at most about that of `nearest_features`.
-        sure, low, high_ = False, 0.0, sqrt(limit)
+        sure, low, high = False, 0.0, sqrt(limit)
     elif d < NEAREST or (d < NEAREST_FLAT and doubt):
         sure = False
-        low, high_ = d * (1.0 - 2.0**-20) - 2.0**-60, d * (1.0 + 2.0**-20) + 2.0**-60
+        low, high = d * (1.0 - 2.0**-20) - 2.0**-60, d * (1.0 + 2.0**-20) + 2.0**-60
     low = feature_distances.as_double(low, post - k)
-    high_ = feature_distances.as_double(high_, post - k)
-    return sure, low, high_, put_back(x, post), put_back(y, post)
+    high = feature_distances.as_double(high, post - k)
+    return sure, low, high, put_back(x, post), put_back(y, post)

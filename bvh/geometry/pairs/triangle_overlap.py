@@ -3,6 +3,9 @@
 All is decided by exact signs of areas and volumes (`predicates`). A face without area is treated as
 the segment or the point that it is.
 
+The sides of triangle b that the corners of a are on are three signs: 1 above its plane, as seen by
+`orient3d`, -1 below, 0 in it.
+
 Triangles: Guigue and Devillers 2003, "Fast and robust triangle-triangle overlap test using
 orientation predicates". Boxes: separating axes, Akenine-Möller 2001, "Fast 3D triangle-box overlap
 testing", each axis as a sign.
@@ -10,9 +13,9 @@ testing", each axis as a sign.
 
 import numpy as np
 
-from bvh.geometry.arithmetic import floats, predicates
+from bvh.geometry.arithmetic import predicates
 from bvh.geometry.arithmetic.edge_sides import turned
-from bvh.geometry.arithmetic.predicates import AREA_ERROR, TINY, drop_axis, orient2d, orient3d
+from bvh.geometry.arithmetic.predicates import drop_axis, filtered_turn, orient2d, orient3d
 from bvh.geometry.arithmetic.vectors import cross, minus
 from bvh.geometry.boxes import entered_and_left
 from bvh.runtime.jit import inlined, kernel, stay_outlined
@@ -43,13 +46,13 @@ def _filtered_sides(b, a):
     )
 
 
-# Whether all corners of a triangle are on one side of a plane, and none in it.
+# Whether all corners of a triangle are on one side of a plane, and none in it, by its sides.
 _all_beside = inlined(lambda s: s[0] != 0 and s[0] == s[1] and s[0] == s[2])
 
 
 @inlined
 def _sides(b, a, s):
-    """Return the sides of triangle b that the corners of a are on; `s` has those already known."""
+    """Return the exact sides of b that the corners of a are on; s are those of the filter."""
     return (
         s[0] if s[0] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[0]),
         s[1] if s[1] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[1]),
@@ -59,10 +62,12 @@ def _sides(b, a, s):
 
 @inlined
 def _apex(s):
-    """Return (index, up) of the corner that a plane cuts off from the other two."""
-    # s[k] is 1 if corner k is above the plane, -1 below, 0 in it; not all are 0. If `up`, the apex
-    # is above the plane or in it, and the others are not above; else it is below or in it, and the
-    # others are not below. Neither edge at the apex lies in the plane.
+    """Return (index, up) of the apex: the corner that a plane cuts off from the other two.
+
+    s are the sides of the plane that the corners are on, not all 0. If `up`, the apex is above the
+    plane or in it, and the others are not above; else it is below or in it, and the others are not
+    below. Neither edge at the apex lies in the plane.
+    """
     above = np.int64(s[0] > 0) + np.int64(s[1] > 0) + np.int64(s[2] > 0)
     below = np.int64(s[0] < 0) + np.int64(s[1] < 0) + np.int64(s[2] < 0)
     if above == 1:
@@ -76,23 +81,15 @@ def _apex(s):
 
 
 @inlined
-def filtered_turn(a, b, c):
-    """Return the same as `orient2d`, or 0 where rounding could change it."""
-    left, right = (b[0] - a[0]) * (c[1] - a[1]), (b[1] - a[1]) * (c[0] - a[0])
-    sure = abs(left - right) > AREA_ERROR * (abs(left) + abs(right)) + TINY
-    return floats.sign(left - right) if sure else 0
-
-
-@inlined
 def parts(v, x, y, p, q):
-    """Return whether the line of v and x surely has y on one side, and p and q on the other."""
+    """Return whether the line of v and x, in a plane, surely parts y from both p and q."""
     side = filtered_turn(v, x, y)
     return side != 0 and side == -filtered_turn(v, x, p) and side == -filtered_turn(v, x, q)
 
 
 @inlined
 def widest_axis(t):
-    """Return the axis along which a triangle projects to the largest area, about."""
+    """Return the axis along which a triangle projects to the largest area, by rounded areas."""
     n = cross(minus(t[1], t[0]), minus(t[2], t[0]))
     x, y, z = abs(n[0]), abs(n[1]), abs(n[2])
     return 0 if x >= y and x >= z else (1 if y >= z else 2)
@@ -116,8 +113,10 @@ def _surely_apart(a, b):
 
 @kernel
 def _decide(a, b, s, t):
-    """Return whether two triangles touch; s and t are their filtered sides, 0 if undecided."""
-    # s are the sides of b that the corners of a are on, t those of a for the corners of b.
+    """Return whether two triangles touch, where `_filtered_sides` do not decide it.
+
+    s are these sides of b that the corners of a are on, t those of a that the corners of b are on.
+    """
     stay_outlined()
     # Most pairs that are left are of faces in one plane: separate their projections.
     if _surely_apart(a, b):
@@ -135,7 +134,11 @@ def _decide(a, b, s, t):
 
 @inlined
 def along_common_line(a, b, s, t):
-    """Return -1 if triangles with sides s and t share a segment, 0 if a point, 1 if nothing."""
+    """Return -1 if triangles in different planes share a segment, 0 if a point, 1 if nothing.
+
+    s are the exact sides of b that the corners of a are on, t those of a that the corners of b are
+    on. For neither triangle all are 1, all -1 or all 0.
+    """
     # Both meet the line that their planes share in an interval. If one of these is only a point,
     # the result is -1 or 0 if it is in the other.
     i, up = _apex(s)
@@ -152,7 +155,7 @@ def along_common_line(a, b, s, t):
 
 @inlined
 def spread_axis(t):
-    """Return an axis along which a triangle projects to an area; -1 if it has no area."""
+    """Return the first axis along which a triangle projects to an area; -1 if it has no area."""
     for axis in range(3):
         if orient2d(drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis)) != 0:
             return axis
@@ -161,7 +164,7 @@ def spread_axis(t):
 
 @kernel
 def touch_flat(a, b):
-    """Decide the overlap of two triangles that share a plane or have no area."""
+    """Return whether two triangles touch that are in one plane, or of which one has no area."""
     stay_outlined()
     i, j = spread_axis(a), spread_axis(b)
     if i >= 0 and j >= 0:
@@ -175,13 +178,13 @@ def touch_flat(a, b):
 
 @inlined
 def before(p, q):
-    """Return whether point p comes before q by x, then y, then z."""
+    """Return whether point p comes before q in lexicographic order: by x, then y, then z."""
     return p[0] < q[0] or (p[0] == q[0] and (p[1] < q[1] or (p[1] == q[1] and p[2] < q[2])))
 
 
 @inlined
 def _ends(t):
-    """Return the ends of a triangle without area, which is a segment or a point."""
+    """Return the ends, in order by `before`, of a triangle without area: a segment or point."""
     low = t[1] if before(t[1], t[0]) else t[0]
     low = t[2] if before(t[2], low) else low
     high = t[0] if before(t[1], t[0]) else t[1]
@@ -191,7 +194,7 @@ def _ends(t):
 
 @kernel
 def _pierces(ends, t, axis):
-    """Return whether a segment intersects a triangle that has an area, projected along `axis`."""
+    """Return whether a segment intersects a triangle, which `axis` projects to an area."""
     stay_outlined()
     p, q = ends
     s0 = orient3d(t[0], t[1], t[2], p)
@@ -208,7 +211,7 @@ def _pierces(ends, t, axis):
 
 @kernel
 def _parted(x, y, z, b0, b1, b2):
-    """Return whether the edge x, y of a flat triangle x, y, z separates it from another."""
+    """Return whether the line of x, y, in the plane, separates triangle x, y, z from b0, b1, b2."""
     stay_outlined()
     s0, s1, s2 = orient2d(x, y, b0), orient2d(x, y, b1), orient2d(x, y, b2)
     if s0 == 0 or s0 != s1 or s0 != s2:
@@ -218,8 +221,8 @@ def _parted(x, y, z, b0, b1, b2):
 
 @kernel
 def _areas_touch(a, b, axis):
-    """Decide the overlap of triangles in one plane, projected along `axis`; one has an area."""
-    # Normals of edges are the only separating axes: their Minkowski sum has no other edges.
+    """Return whether two triangles in one plane touch, which `axis` projects; one has an area."""
+    # They are apart if the line of an edge separates them: their Minkowski sum has no other edges.
     stay_outlined()
     a0, a1, a2 = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
     b0, b1, b2 = drop_axis(b[0], axis), drop_axis(b[1], axis), drop_axis(b[2], axis)
@@ -236,8 +239,9 @@ def _areas_touch(a, b, axis):
 @kernel
 def _segments_touch(first, second):
     """Return whether two segments in space, or points, have a point in common."""
-    # If they share a plane, one of its three projections is one-to-one, and the others cannot
-    # disagree; the same holds for a line.
+    # In a plane they are apart if the line of one has the other on one side. One of the projections
+    # along axes keeps that; the others never separate segments that touch. Of segments in one line,
+    # only their boxes tell.
     stay_outlined()
     (p, q), (r, s) = first, second
     for i in range(3):
@@ -255,10 +259,12 @@ def _segments_touch(first, second):
 
 @inlined
 def _edge_misses(a, b, side, low, high):
-    """Return whether a projected edge has a rectangle strictly on its outer side."""
-    # `side` is where the third corner is; if it is 0, both sides are outer ones.
+    """Return whether the edge a, b of a triangle has a rectangle strictly on its outer side.
 
-    # The corners that are farthest to the left and to the right of the line.
+    All is projected to a plane. `side` is 1 if the third corner is left of the edge, -1 if right,
+    and 0 if it is in line: then both sides are outer ones.
+    """
+    # The rectangle's corners that are farthest to the left and to the right of the line.
     left = (low[0] if b[1] > a[1] else high[0], high[1] if b[0] > a[0] else low[1])
     right = (high[0] if b[1] > a[1] else low[0], low[1] if b[0] > a[0] else high[1])
     return (side >= 0 and orient2d(a, b, left) < 0) or (side <= 0 and orient2d(a, b, right) > 0)

@@ -13,17 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.formats import text_lines
 from bvh.io.formats.file_meshes import FileMesh, OfCorners, Part
-from bvh.io.formats.text_lines import (
-    GAP,
-    Lines,
-    first_without_numbers,
-    line_number,
-    numbers,
-    pieces_of,
-    shown,
-    with_newlines,
-)
+from bvh.io.formats.text_lines import Lines
 from bvh.runtime.arguments import MAX_PRIMITIVES
 from bvh.runtime.caller_warnings import warn_caller
 
@@ -63,16 +55,16 @@ class _State:
 
 def read_obj(data: bytes, resolver: Any) -> FileMesh:
     """Return the polygons of an OBJ file; `resolver` has the files that it names."""
-    original = with_newlines(data)
+    original = text_lines.with_newlines(data)
     # Lines that end with a backslash go on in the next one. Comments may end so, too.
     text = _blanked(_blanked(original, rb"\\\r?\n"), rb"#[^\n]*")
     state = _State()
     try:
-        for lines in pieces_of(text):
+        for lines in text_lines.pieces_of(text):
             _read_piece(lines, state)
         mesh = _mesh_of(state, resolver)
     except _BadLine as error:
-        number = line_number(text, error.row, error.word + GAP, original)
+        number = text_lines.line_number(text, error.row, error.word + text_lines.GAP, original)
         raise ValueError(f"line {number}: {error}") from None
     for words, what in ((state.others, "elements"), (state.unknown, "lines of unknown kinds")):
         if words and len(mesh.offsets) > 1:
@@ -101,7 +93,7 @@ def _blanked(text: bytes, pattern: bytes) -> bytes:
         # In other lines, which are comments or names, a number sign or backslash is no mark.
         if re.match(rb"(v|vt|vn|f|l|p)(\s|$)", line):
             blanked[begin:end] = b"\v" * (end - begin)
-    return with_newlines(bytes(blanked))
+    return text_lines.with_newlines(bytes(blanked))
 
 
 def _read_piece(lines: Lines, state: _State) -> None:
@@ -129,7 +121,7 @@ def _read_piece(lines: Lines, state: _State) -> None:
         elif word in OTHERS:
             state.others.add(_decoded(word))
         elif word not in IGNORED and len(state.unknown) < 5:
-            state.unknown.add(shown(word))
+            state.unknown.add(text_lines.shown(word))
     if is_face.any():
         _read_faces(lines, is_face, state, {word: each[is_face] for word, each in counts.items()})
         state.counts[b"f"] = int(faces[-1])
@@ -176,11 +168,11 @@ def _numbers(
     """
     if word == b"f":
         text = text.replace(b"/", b" ")
-    values = numbers(text, kind, count)
+    values = text_lines.numbers(text, kind, count)
     if values is not None:
         return values
-    row, line = first_without_numbers(text, kind)
-    raise _BadLine(word, before + row, f"{shown(line)} are not numbers")
+    row, line = text_lines.first_without_numbers(text, kind)
+    raise _BadLine(word, before + row, f"{text_lines.shown(line)} are not numbers")
 
 
 def _read_faces(
@@ -233,8 +225,8 @@ def _slots(
     bad = is_slash[starts] | (per_corner > 2)
     if bad.any():
         first = int(bad.argmax())
-        word = data[starts[first] :].tobytes().split(None, 1)[0]
-        raise _BadLine(b"f", before + int(line_of[first]), f"{shown(word)} is no corner of a face")
+        word = text_lines.shown(data[starts[first] :].tobytes().split(None, 1)[0])
+        raise _BadLine(b"f", before + int(line_of[first]), f"{word} is no corner of a face")
     values = _numbers(b"f", before, text, np.int64, len(at))
     corner_of = np.searchsorted(starts, at, "right") - 1
     slot_of = slashes[at] - slashes[starts[corner_of]]

@@ -7,16 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from bvh.io.formats import text_lines
 from bvh.io.formats.file_meshes import FileMesh, Part
-from bvh.io.formats.text_lines import (
-    GAP,
-    MARK,
-    first_without_numbers,
-    line_number,
-    numbers,
-    pieces_of,
-    with_newlines,
-)
 from bvh.runtime.caller_warnings import warn_caller
 
 # Bytes before the triangles of a binary file, and the bytes of a triangle.
@@ -60,7 +52,8 @@ def count_of(data: bytes) -> int:
 
 def is_text(data: bytes) -> bool:
     """Return whether a file, of which these are the first bytes at least, is text."""
-    return data.removeprefix(MARK).lstrip()[:5].lower() == b"solid" and b"\0" not in data[:START]
+    begin = data.removeprefix(text_lines.MARK).lstrip()[:5]
+    return begin.lower() == b"solid" and b"\0" not in data[:START]
 
 
 def _mesh(points: Any, *parts: Any) -> FileMesh:
@@ -74,24 +67,25 @@ def _mesh(points: Any, *parts: Any) -> FileMesh:
 
 def _read_text(data: bytes) -> FileMesh:
     """Return the triangles of a text, whose solids are its parts."""
-    text = with_newlines(data)
+    text = text_lines.with_newlines(data)
     points, kinds = [np.empty((0, 3))], [np.empty(0, np.int8)]
     # Part 0 is what comes before the first solid.
     parts = [Part()]
-    for lines in pieces_of(text):
+    for lines in text_lines.pieces_of(text):
         # The kind of each line, -1 for unknown words.
         kind = np.full(len(lines.begins), -1, np.int8)
         for k, word in enumerate(WORDS):
             kind[lines.start_with(word, any_case=True)] = k
         is_vertex = kind == WORDS.index(b"vertex")
         content, counts = lines.text(is_vertex, len("vertex")), lines.counts[is_vertex] - 1
-        coordinates = numbers(content, np.float64, int(counts.sum()))
+        coordinates = text_lines.numbers(content, np.float64, int(counts.sum()))
         if coordinates is None or (counts != 3).any():
             if coordinates is None:
-                row, _ = first_without_numbers(content, np.float64)
+                row, _ = text_lines.first_without_numbers(content, np.float64)
             else:
                 row = int((counts != 3).argmax())
-            number = line_number(text, sum(map(len, points)) + row, rb"(?i:vertex)" + GAP)
+            row += sum(map(len, points))
+            number = text_lines.line_number(text, row, rb"(?i:vertex)" + text_lines.GAP)
             raise ValueError(f"line {number}: a vertex must have three coordinates")
         for row in np.flatnonzero(kind == SOLID).tolist():
             name = lines.data[lines.begins[row] + len("solid") : lines.ends[row]].tobytes()
@@ -109,7 +103,7 @@ def _read_text(data: bytes) -> FileMesh:
     bad |= (expected > 0) & (np.diff(np.searchsorted(borders, of_facets), prepend=0) > 0)
     if bad.any() or len(of_facets) % len(FACET):
         row = int(of_facets[bad.argmax()]) if bad.any() else len(kind) - 1
-        raise ValueError(f"line {line_number(text, row)}: it is no part of a facet")
+        raise ValueError(f"line {text_lines.line_number(text, row)}: it is no part of a facet")
     first_lines = of_facets[:: len(FACET)]
     part_ids = np.searchsorted(np.flatnonzero(kind == SOLID), first_lines, "right")
     return _mesh(np.concatenate(points), tuple(parts), part_ids)

@@ -30,10 +30,7 @@ ROUNDED = 1e-3
 
 
 def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) -> int:
-    """Return the integer `owner[name]`, which must be >= `least`; `usual` if it is missing.
-
-    It is required if `usual` is None.
-    """
+    """Return the integer `owner[name]`, at least `least`; `usual` if it is missing and not None."""
     value = owner.get(name, usual)
     if type(value) is not int or value < least:
         raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
@@ -49,10 +46,7 @@ def item(content: Json, kind: str, number: object) -> Any:
 
 
 class GltfFiles:
-    """A resolver of trimesh for the files that a glTF file refers to by URIs.
-
-    `resolver` reads them by name; `arrays`, by URI, take precedence.
-    """
+    """A resolver of trimesh: files that `resolver` reads by name, but first `arrays` by URI."""
 
     def __init__(self, resolver: Any) -> None:
         self._resolver = resolver

@@ -189,10 +189,7 @@ def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
 
 
 def numbered(names: list[str | None], given: set[str]) -> list[str | None]:
-    """Return unique names in the same order: "a", "a_1", "a_2" for three times "a"; None stays.
-
-    A number makes no name that is in `given`.
-    """
+    """Return unique names: "a", "a_1", "a_2" for three times "a", none of `given`; None stays."""
     used: set[str | None] = set()
     numbers: dict[str, itertools.count[int]] = {}
     unique: list[str | None] = []

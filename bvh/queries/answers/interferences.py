@@ -16,7 +16,7 @@ Reals = NDArray[np.float64]
 # Relations of solids whose interiors meet.
 OVERLAPPING = ("overlapping", "inside", "contains", "equal")
 UNKNOWN = "unknown"
-# Titles of the columns of a table that are numbers.
+# Columns of the table that are numbers.
 NUMBERS = ("volume", "depth", "distance")
 
 
@@ -152,10 +152,10 @@ class Interferences(PerQuery):
 
 
 def _number(value: float) -> str:
-    """Return a number as text; a dash for NaN."""
+    """Return a number as text of six digits; a dash for NaN."""
     return "-" if np.isnan(value) else f"{value:.6g}"
 
 
 def _plain(text: str) -> str:
-    """Return text without control characters."""
+    """Return text with a replacement for each control character."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

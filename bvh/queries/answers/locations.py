@@ -29,43 +29,47 @@ from bvh.tree.shapes import HOLLOW, shape_of
 
 Floats = NDArray[np.float64]
 
-# The object that was searched; its count of moves; and the rays (six numbers, or origins and
+# What was searched; its count of moves, 0 of trees; and the rays (six numbers, or origins and
 # directions), None, or in a mesh in parts a column (..., 1) of part numbers. A plain tuple, for
 # speed. For Dask arrays: a function that returns lazy positions or normals, given that name.
 Source = tuple[Any, int, Any]
 LazySource = Callable[[str], Any]
 
+# Primitives of a tree other than triangles, the map (3, 4) of its leaf in a scene or None, and the
+# rows of the hits on them.
+Shapes = tuple[Any, Floats | None, NDArray[np.int64]]
+
 # Hits that a thread takes at a time, and shapes that are in memory at a time.
 AT_ONCE = 1 << 15
 NAMES, NO_LEAVES = ("position", "normal"), np.empty(0, np.int32)
-# Entries that are not pickled: the source, and the one of the two that has not been accessed.
+# Entries that are not pickled: the source; and the position or normal not yet accessed.
 UNPICKLED = ("_source", "_unread")
 
 
-def taken(source: Source | LazySource, index: Any) -> Source | LazySource:
-    """Return the source of the hits that an index selects, with their rays, if it has rays."""
+def _selected_source(source: Source | LazySource, index: Any) -> Source | LazySource:
+    """Return the source of the hits that an index selects: with their rays, if it has rays."""
     if callable(source):
         return lambda name: selected(source(name), index, 1)
-    of, moves, rays = source
+    searched, moves, rays = source
     if rays is None or not isinstance(rays[0], np.ndarray):
         return source
     parts = tuple(in_numpy(part) for part in (index if isinstance(index, tuple) else (index,)))
-    return of, moves, tuple(selected(column, parts, 1) for column in rays)
+    return searched, moves, tuple(selected(column, parts, 1) for column in rays)
 
 
 class Sourced:
     """Base of results that refer to what was searched, which pickles leave out."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # A tree may be much larger than its hits.
+        # Without the source: a tree may be much larger than its hits.
         return {name: value for name, value in vars(self).items() if name not in UNPICKLED}
 
     def __copy__(self, memo: dict[int, Any] | None = None) -> Self:
-        found = object.__new__(type(self))
-        vars(found).update(vars(self) if memo is None else deepcopy(self.__getstate__(), memo))
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self) if memo is None else deepcopy(self.__getstate__(), memo))
         # Shared: the copy locates its hits in the same arrays.
-        vars(found)["_source"] = vars(self).get("_source")
-        return found
+        vars(copy)["_source"] = vars(self).get("_source")
+        return copy
 
     __deepcopy__ = __copy__
 
@@ -134,7 +138,7 @@ class SourcedPerQuery(Sourced, PerQuery):
         """Select entries as from an array of the batch's shape."""
         some = super().__getitem__(index)
         if vars(self).get("_source") is not None:
-            vars(some)["_source"] = taken(vars(self)["_source"], index)
+            vars(some)["_source"] = _selected_source(vars(self)["_source"], index)
         return some
 
 
@@ -173,15 +177,15 @@ class LocatedPerQuery(Located, SourcedPerQuery):
                     if is_lazy(array)
                     else given_like(np.asarray(in_numpy(array)).astype(kind)[()], array)
                 )
-        found = type(self)(**columns)
+        rounded = type(self)(**columns)
         if "_source" in vars(self):
-            vars(found)["_source"] = vars(self)["_source"]
-        return found
+            vars(rounded)["_source"] = vars(self)["_source"]
+        return rounded
 
 
 def located(hits: Any, name: str) -> Any:
-    """Return `position` or `normal` of hits, (..., 3), in the library of their arrays."""
-    # Where both are computed together, the other one waits here to be read.
+    """Return the `position` or `normal` of hits, (..., 3), in the library of their arrays."""
+    # Where both are computed together, the other one is stored here until it is read.
     unread = vars(hits).pop("_unread", None)
     if unread is not None:
         return unread
@@ -195,15 +199,21 @@ def located(hits: Any, name: str) -> Any:
     if callable(source):
         return source(name).astype(hits.t.dtype)
     if type(hits.t) is float:
-        both = of_one_ray(source, vars(hits).get("leaf", -1), hits.prim_id, hits.u, hits.v)
+        both = _of_one_hit(source, vars(hits).get("leaf", -1), hits.prim_id, hits.u, hits.v)
         if both is not None:
             which = NAMES.index(name)
             vars(hits)["_unread"] = both[1 - which]
             return both[which]
     prim_id, t, u, v = (np.asarray(in_numpy(c)) for c in (hits.prim_id, hits.t, hits.u, hits.v))
-    both, complete = _of_columns(source, hits, name, prim_id.ravel(), *map(np.ravel, (t, u, v)))
+    both, shapes = _on_faces_and_shapes(source, hits, prim_id.ravel(), u.ravel(), v.ravel())
+    if shapes:
+        rays: Any = np.reshape(source[2], (2, -1, 3))
+        if isinstance(hits, Ragged):
+            rays = rays[:, in_numpy(hits._queries())]
+        _add_shapes(both, shapes, name == "normal", prim_id.ravel(), t.ravel(), rays)
     for each, points in zip(NAMES, both, strict=True):
-        if complete or each == name:
+        # Of shapes, normals are computed only if they are read.
+        if each == name or not shapes:
             shaped = points.reshape(*prim_id.shape, 3)
             # Hits that `astype` has rounded have positions of their type.
             array: NDArray[Any] = shaped if t.dtype == np.float64 else shaped.astype(t.dtype)
@@ -222,91 +232,81 @@ def face_normals(near: Any) -> Any:
         )
     if callable(source):
         return source("normal")
-    view, moves, rest = source
     prim_id, u, v = (np.asarray(in_numpy(column)) for column in (near.prim_id, near.u, near.v))
-    ids, shapes = prim_id.ravel(), []
-    rows, found = np.flatnonzero(ids >= 0), np.full((ids.size, 3), np.nan)
-    if hasattr(view, "leaves_of"):
-        # A mesh in parts: `rest` are the part numbers of points, `own` the ids of faces in a part.
-        for triangles, _, some, own in view.leaves_of(rest, ids, rows):
-            found[some] = on_faces(triangles, NO_LEAVES, own, u.ravel()[some], v.ravel()[some])[1]
-    elif isinstance(view, Primitives) and not isinstance(view, Triangles):
-        shapes = [(view, None, rows)]
-    else:
-        # Triangles, or a scene, where normals on shapes replace the NaN of `on_faces` below.
-        primitives, leaf = view, NO_LEAVES
-        if not isinstance(view, Triangles):
-            primitives, leaf = view.arrays.primitives, np.ravel(in_numpy(near.leaf))
-            _must_not_have_moved(view, moves, leaf, ids)
-            shapes = [] if view.plain else _shapes_of(view, leaf, rows)
-        found = on_faces(primitives, leaf, ids, u.ravel(), v.ravel())[1]
-    for tree, transform, some in shapes:
-        at = np.reshape(in_numpy(near.position), (-1, 3))[some]
-        found[some] = shape_normals(tree, ids[some], at, transform)
-    found = found.reshape(*prim_id.shape, 3)
-    found.flags.writeable = False
-    return given_like(found, near.prim_id)
+    (_, normal), shapes = _on_faces_and_shapes(source, near, prim_id.ravel(), u.ravel(), v.ravel())
+    for primitives, transform, rows in shapes:
+        at = np.reshape(in_numpy(near.position), (-1, 3))[rows]
+        normal[rows] = shape_normals(primitives, prim_id.ravel()[rows], at, transform)
+    normal = normal.reshape(*prim_id.shape, 3)
+    normal.flags.writeable = False
+    return given_like(normal, near.prim_id)
 
 
-def _of_columns(
-    source: Source, hits: Any, name: str, ids: Any, t: Floats, u: Floats, v: Floats
-) -> tuple[tuple[Floats, Floats], bool]:
-    """Return positions and normals of hits, and whether both are computed, not `name` alone."""
-    view, moves, given_rays = source
-    if isinstance(view, Triangles):
-        return on_faces(view, NO_LEAVES, ids, u, v), True
+def _on_faces_and_shapes(
+    source: Source, result: Any, ids: Any, u: Any, v: Any
+) -> tuple[tuple[Floats, Floats], list[Shapes]]:
+    """Return positions and unit normals, (n, 3), of hits or points on faces; NaN for others.
+
+    The others that are no misses are listed: the rows of `result` on shapes of each tree.
+    """
+    searched, moves, rest = source
     rows = np.flatnonzero(ids >= 0)
-    if not (isinstance(view, Primitives) or hasattr(view, "leaves_of")):
-        # In a scene.
-        leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)
-        _must_not_have_moved(view, moves, leaf, ids)
-        both = on_faces(view.arrays.primitives, leaf, ids, u, v)
-        if view.plain:
-            return both, True
-        shapes = _shapes_of(view, leaf, rows)
-    else:
+    if isinstance(searched, Triangles):
+        return on_faces(searched, NO_LEAVES, ids, u, v), []
+    if isinstance(searched, Primitives) or hasattr(searched, "leaves_of"):
         both = np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)
-        shapes = [(view, None, rows)]
-    if hasattr(view, "leaves_of"):
-        for triangles, _, some, own in view.leaves_of(given_rays, ids, rows):
-            both[0][some], both[1][some] = on_faces(triangles, NO_LEAVES, own, u[some], v[some])
-        return both, True
-    rays: Any = np.reshape(given_rays, (2, -1, 3))
-    if isinstance(hits, Ragged):
-        rays = rays[:, in_numpy(hits._queries())]
-    for tree, transform, chosen in shapes:
-        for some in np.array_split(chosen, len(chosen) // AT_ONCE + 1):
-            with np.errstate(all="ignore"):
-                at = rays[0, some] + t[some, None] * rays[1, some]
-            both[0][some] = at
-            if name == "normal":
-                if isinstance(tree, Custom):
-                    raise AttributeError("custom primitives have no normals")
-                both[1][some] = shape_normals(tree, ids[some], at, transform)
-    return both, False
-
-
-def _shapes_of(view: Any, leaf: Any, rows: Any) -> list[tuple[Any, Any, Any]]:
-    """Return the shapes of the leaves of a scene that are hit, their maps, and the hits of each."""
-    trees = {k: view.trees[view.tree_of[k]].primitives for k in np.unique(leaf[rows])}
-    return [
-        (tree, view.maps[k], np.flatnonzero(leaf == k))
-        for k, tree in trees.items() if not isinstance(tree, Triangles)
+        if isinstance(searched, Primitives):
+            return both, [(searched, None, rows)]
+        # A mesh in parts: `rest` are part numbers, and `ids_in_part` number the faces of a part.
+        for triangles, _, some, ids_in_part in searched.leaves_of(rest, ids, rows):
+            found = on_faces(triangles, NO_LEAVES, ids_in_part, u[some], v[some])
+            both[0][some], both[1][some] = found
+        return both, []
+    # A scene.
+    leaf = np.asarray(in_numpy(result.leaf)).reshape(-1)
+    _must_not_have_moved(searched, moves, leaf, ids)
+    both = on_faces(searched.arrays.primitives, leaf, ids, u, v)
+    if searched.plain:
+        return both, []
+    trees = {k: searched.trees[searched.tree_of[k]].primitives for k in np.unique(leaf[rows])}
+    return both, [
+        (primitives, searched.maps[k], np.flatnonzero(leaf == k))
+        for k, primitives in trees.items() if not isinstance(primitives, Triangles)
     ]  # fmt: skip
 
 
-def of_one_ray(
+def _add_shapes(
+    both: tuple[Floats, Floats], shapes: list[Shapes], with_normals: bool, ids: Any, t: Any,
+    rays: Any,
+) -> None:  # fmt: skip
+    """Write the positions of hits on shapes, `with_normals` also normals, to arrays (n, 3).
+
+    `rays` are the origins and directions of all hits, (2, n, 3).
+    """
+    position, normal = both
+    for primitives, transform, rows in shapes:
+        if with_normals and isinstance(primitives, Custom):
+            raise AttributeError("custom primitives have no normals")
+        for some in np.array_split(rows, len(rows) // AT_ONCE + 1):
+            with np.errstate(all="ignore"):
+                position[some] = rays[0, some] + t[some, None] * rays[1, some]
+            if with_normals:
+                at = position[some]
+                normal[some] = shape_normals(primitives, ids[some], at, transform)
+
+
+def _of_one_hit(
     source: Source, leaf: int, prim_id: int, u: float, v: float
 ) -> tuple[Floats, Floats] | None:
     """Return the position and normal of one hit on a triangle; None for other primitives."""
-    view, moves, _ = source
-    primitives: Any = view
-    if type(view) is not Triangles:
-        if not getattr(view, "plain", False):
+    searched, moves, _ = source
+    primitives: Any = searched
+    if type(searched) is not Triangles:
+        if not getattr(searched, "plain", False):
             return None
-        primitives = view.arrays.primitives
-        if view.moves > moves:
-            _must_not_have_moved(view, moves, np.array([leaf]), prim_id)
+        primitives = searched.arrays.primitives
+        if searched.moves > moves:
+            _must_not_have_moved(searched, moves, np.array([leaf]), prim_id)
     position, normal = np.empty(3), np.empty(3)
     ids, weights = np.array((leaf, prim_id), np.int32), np.array((u, v))
     columns = HitColumns(ids[:1], ids[1:], weights[:1], weights[1:])
@@ -329,7 +329,10 @@ def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
 def on_faces(
     primitives: Triangles | Instanced, leaf: Any, prim_id: Any, u: Any, v: Any
 ) -> tuple[Floats, Floats]:
-    """Return positions and unit normals of hits on triangles, (n, 3) each; NaN elsewhere."""
+    """Return positions and unit normals of hits, (n, 3) each; NaN for misses and shapes.
+
+    `leaf` has the leaf of each hit in a scene, and no items for a tree.
+    """
     n = len(prim_id)
     ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))
     weights = (kernel_input(np.asarray(column, np.float64)) for column in (u, v))
@@ -344,11 +347,11 @@ def on_faces(
 
 
 def positions_on(corners: Floats, u: Any, v: Any) -> Floats:
-    """Return the points (n, 3) of triangles (n, 3, 3) with weights u and v."""
-    first, second = np.reshape(u, (-1, 1)), np.reshape(v, (-1, 1))
+    """Return the points (..., 3) of triangles (..., 3, 3) with weights u and v."""
+    a, b, c = np.moveaxis(corners, -2, 0)
+    first, second = np.asarray(u)[..., None], np.asarray(v)[..., None]
     with np.errstate(all="ignore"):
-        rest = 1.0 - first - second
-        return np.asarray(rest * corners[:, 0] + first * corners[:, 1] + second * corners[:, 2])
+        return np.asarray((1.0 - first - second) * a + first * b + second * c)
 
 
 def normals_of(corners: Floats) -> Floats:
@@ -361,15 +364,18 @@ def normals_of(corners: Floats) -> Floats:
 def shape_normals(
     shapes: Primitives, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
-    """Return the unit normals of shapes at points (n, 3), under affine maps (..., 3, 4)."""
-    rows = np.eye(3, 4)
+    """Return the unit normals (n, 3), in the world, of shapes `prim_id` (n,) at `position` (n, 3).
+
+    `transform` is the affine map from the tree to the world, (3, 4) or (n, 3, 4); None for none.
+    """
+    to_local = np.eye(3, 4)
     if transform is not None:
-        rows = inverses(np.ascontiguousarray(transform).reshape(-1, 3, 4))[0]
+        to_local = inverses(np.ascontiguousarray(transform).reshape(-1, 3, 4))[0]
     points = shapes.points[prim_id]
     if transform is not None and isinstance(shapes, HOLLOW):
         points = shape_of(shapes).instances(points, transform)
-    every = np.broadcast_to(rows, (len(points), 3, 4))
-    return unit(shape_of(shapes).normals(points, position, every))
+    to_local = np.broadcast_to(to_local, (len(points), 3, 4))
+    return unit(shape_of(shapes).normals(points, position, to_local))
 
 
 def unit(vectors: Floats) -> Floats:

@@ -15,47 +15,53 @@ from bvh.runtime.registry import extra
 
 
 class Library(NamedTuple):
-    """A library of arrays, by its namespace of the array API, and the device of its arrays."""
+    """A library of arrays, such as PyTorch, and the device on which its arrays are."""
 
-    namespace: Any
+    namespace: Any  # of the array API, as array-api-compat returns it
     device: Any
 
     @classmethod
     def of(cls, arrays: dict[str, object]) -> Library | None:
-        """Return the library of arrays by name, all of one; None if no library is known."""
+        """Return the library of arguments, which are given by name; None if it is unknown.
+
+        Arguments of two libraries raise a TypeError. None: all are objects that are no arrays
+        themselves but can be converted, for which results are numpy's.
+        """
         name = next(iter(arrays))
         other = f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's"
         with extra("arrays", f"{other} need array-api-compat"):
             import array_api_compat as compat
-        # For objects that are only convertible to arrays, results are numpy's.
-        convertible = {name: a for name, a in arrays.items() if compat.is_array_api_obj(a)}
-        spaces = {name: compat.array_namespace(array) for name, array in convertible.items()}
-        if not convertible:
+        known = {name: a for name, a in arrays.items() if compat.is_array_api_obj(a)}
+        spaces = {name: compat.array_namespace(array) for name, array in known.items()}
+        if not known:
             return None
         first, *rest = spaces
         for name in rest:
             if spaces[name] is not spaces[first]:
                 raise TypeError(
                     f"{first} and {name} must be arrays of one library, got "
-                    f"{kind_of(convertible[first])} and {kind_of(convertible[name])}"
+                    f"{kind_of(known[first])} and {kind_of(known[name])}"
                 )
-        return cls(spaces[first], compat.device(convertible[first]))
+        return cls(spaces[first], compat.device(known[first]))
 
-    def array(self, found: NDArray[Any]) -> Any:
-        """Return an array of numpy as one of the library, of the same memory if that can be."""
+    def array(self, array: NDArray[Any]) -> Any:
+        """Return an array of numpy as one of the library, of the same memory if that is possible.
+
+        A TypeError is raised if the library lacks its type, such as JAX that of 64 bits.
+        """
         import array_api_compat as compat
 
-        if not (found.flags.c_contiguous and found.flags.writeable):
+        if not (array.flags.c_contiguous and array.flags.writeable):
             # Some libraries support neither: they would write to it, or end the process.
-            found = found.copy()
+            array = array.copy()
         try:
-            given = self.namespace.from_dlpack(found)
+            given = self.namespace.from_dlpack(array)
         except (BufferError, RuntimeError, TypeError, ValueError):
-            given = self.namespace.asarray(found)
-        dtype = getattr(self.namespace, "bool" if found.dtype == np.bool_ else found.dtype.name)
+            given = self.namespace.asarray(array)
+        dtype = getattr(self.namespace, "bool" if array.dtype == np.bool_ else array.dtype.name)
         if given.dtype != dtype:
             raise TypeError(
-                f"results of {found.dtype} would be rounded to {given.dtype} in "
+                f"results of {array.dtype} would be rounded to {given.dtype} in "
                 f"{self.namespace.__name__}: pass numpy arrays, or allow types of 64 bits, in JAX "
                 "by jax.config.update('jax_enable_x64', True)"
             )
@@ -66,8 +72,11 @@ class Library(NamedTuple):
     def result(
         self, found: Any, ids: type[np.generic] = np.int32, integer: type[np.generic] = np.int64
     ) -> Any:
-        """Return the result of a query with its arrays in the library, numbers as arrays, too."""
-        # Types of Python integers: `ids` of a `prim_id`, `integer` of a result that is just one.
+        """Return the result `found` of a query with its arrays and numbers in the library.
+
+        A `prim_id` that is a Python integer becomes an array of type `ids`; a result that is itself
+        an integer, one of type `integer`.
+        """
         if is_dataclass(found) and not isinstance(found, type):
             columns = {field.name: getattr(found, field.name) for field in fields(found)}
             for name in columns.keys() - {"shape"}:
@@ -76,7 +85,7 @@ class Library(NamedTuple):
                     columns[name] = self.result(columns[name], integer=kind)
             made = type(found)(**columns)
             if "_source" in vars(found):
-                # From it hits compute their positions and normals.
+                # Hits compute their positions and normals from it.
                 vars(made)["_source"] = vars(found)["_source"]
             return made
         if isinstance(found, tuple):
@@ -86,7 +95,10 @@ class Library(NamedTuple):
 
 
 def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
-    """Return the result of a query, a function or a method, in the library of its arrays."""
+    """Return the result of a query, a function or method, in the library of its array arguments.
+
+    `arguments` are all of them by name, some of them arrays of another library than numpy.
+    """
     given = {name: value for name, value in arguments.items() if value is not None}
     others = {name: value for name, value in given.items() if is_other(value)}
     plain = {name: as_numpy(name, value) for name, value in others.items()}
@@ -96,7 +108,7 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     verb = verb_of(query)
     single = np.int64 if verb is None else verb.returns
     if single is not np.bool_:
-        # All libraries have booleans; some may lack numbers of 64 bits: raise before the query.
+        # All libraries have booleans; if this one lacks numbers of 64 bits, raise before the query.
         library.array(np.empty(0))
     # Ids of primitives are int32, except those of meshes in parts.
     ids = getattr(getattr(query, "__self__", None), "_id_type", np.int32)
@@ -110,7 +122,7 @@ def in_numpy(value: Any) -> Any:
 
 
 def given_like(found: Any, like: Any) -> Any:
-    """Return an array of numpy, or a number, in the library of another array."""
+    """Return an array of numpy, or a number, in the library of the array `like`."""
     if not is_other(like):
         return found
     library = Library.of({"array": like})

@@ -17,17 +17,18 @@ Result = TypeVar("Result")
 
 def columns_of(result: Any) -> dict[str, Any]:
     """Return the fields of a result by name, without those that are None."""
-    given = ((field.name, getattr(result, field.name)) for field in fields(result))
-    return {name: value for name, value in given if value is not None}
+    values = ((field.name, getattr(result, field.name)) for field in fields(result))
+    return {name: value for name, value in values if value is not None}
 
 
 def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
-    """Return a function (values, source) that makes a result from its fields, in their order.
+    """Return a function (values, source=None) that makes a result of a class `kind`.
 
-    Those in `without` are None.
+    `values` are its fields in their order, but for those in `without`, which are None; `source` is
+    for positions of hits (see `locations`).
     """
-    # `source` is for positions of hits (see `locations`). As fast as an assignment for each
-    # field; the `__init__` of a frozen class takes longer than a ray.
+    # Generated code is as fast as one assignment for each field; the `__init__` of a frozen class
+    # takes longer than a ray.
     names = [f.name for f in fields(kind) if f.name not in without]  # type: ignore[arg-type]
     targets = ", ".join(f"entries[{name!r}]" for name in names)
     scope: dict[str, Any] = {"kind": kind, "new": object.__new__}
@@ -46,21 +47,24 @@ def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
 
 
 def selected(array: Any, index: Any, axes: int = 0) -> Any:
-    """Return entries of an array with `axes` more axes than the batch that an index is for."""
+    """Return `array[index]` for an array with `axes` more axes than the batch to be indexed."""
     if axes == 0:
         return array[index]
     parts = index if isinstance(index, tuple) else (index,)
-    # An ellipsis would take in the other axes, too.
-    full = any(part is Ellipsis for part in parts)
-    return array[(*parts, *([slice(None)] * axes if full else [Ellipsis]))]
+    # An ellipsis in the index would otherwise include the additional axes.
+    has_ellipsis = any(part is Ellipsis for part in parts)
+    return array[(*parts, *([slice(None)] * axes if has_ellipsis else [Ellipsis]))]
 
 
-def truth_of(result: object, found: Any, axes: int, instead: str) -> bool:
-    """Return `found` of a single query as a bool; raise for a batch, as numpy does."""
+def truth_of(result: object, truth: Any, axes: int, instead: str) -> bool:
+    """Return the truth of a single query's result as a bool; raise for a batch, as numpy does.
+
+    `axes` is the number of axes of the batch, 0 for a single query; errors recommend `instead`.
+    """
     if axes:
         kind = type(result).__name__
         raise ValueError(f"the truth value of {kind} of a batch is ambiguous: use {instead}")
-    return bool(found)
+    return bool(truth)
 
 
 # Names that users look for in results, and what these have instead.
@@ -74,7 +78,7 @@ MEANT = {
 
 
 class Record:
-    """Base of results, which do not store fields that are None: their class has that default."""
+    """Base of results. Fields that are None are not stored, as the class has that default."""
 
     def __getattr__(self, name: str) -> Any:
         """Raise an AttributeError that suggests the name of an attribute for an unknown one."""
@@ -138,8 +142,8 @@ class PerQuery(Table):
     """Base of results with one entry a query: all fields have the leading shape of the batch."""
 
     prim_id: IdResult
-    _noun = "found"  # The noun of entries in a repr.
-    # By name, the number of axes of a field after those of the batch.
+    _noun = "found"  # in a repr: "5 of 9 found"
+    # By name, the number of axes of a field after those of the batch; 0 for others.
     _more_axes: ClassVar[dict[str, int]] = {}
 
     def __bool__(self) -> bool:
@@ -183,11 +187,11 @@ class PerQuery(Table):
         return f"{type(self).__name__}({inner})"
 
     def _owners(self, mask: NDArray[np.bool_]) -> str:
-        """Return the number of instances that are hit, for a repr."""
+        """Return the number of instances that are hit as a text for a repr; empty for none."""
         return ""
 
     def _costs(self) -> str:
-        """Return the average cost of a ray, for a repr."""
+        """Return the average cost of a ray as a text for a repr; empty without counters."""
         return ""
 
     def _columns(self) -> dict[str, Any]:
@@ -195,7 +199,7 @@ class PerQuery(Table):
 
 
 class Ragged(Record):
-    """Base of results with any number of entries a query, which begin at `offsets`."""
+    """Base of results with any number of entries a query, i's at offsets[i] : offsets[i + 1]."""
 
     offsets: NDArray[np.int64]
     shape: tuple[int, ...]
@@ -207,16 +211,15 @@ class Ragged(Record):
     def counts(self) -> CountResult:
         """Entries of each query, with the batch's leading shape; an int for a single query."""
         counts = np.diff(in_numpy(self.offsets))
-        found = counts.reshape(self.shape) if self.shape else int(counts[0])
-        return given_like(found, self.offsets)
+        shaped = counts.reshape(self.shape) if self.shape else int(counts[0])
+        return given_like(shaped, self.offsets)
 
     def _entries(self) -> dict[str, Any]:
         """Return the fields that have a row for each entry."""
         return {k: a for k, a in columns_of(self).items() if k not in ("offsets", "shape")}
 
     def _queries(self) -> NDArray[np.int64]:
-        """Return the query that each entry belongs to."""
+        """Return the query of each entry, counted flat, shape (m,)."""
         counts = np.diff(in_numpy(self.offsets))
-        rows = np.arange(len(counts), dtype=np.int64)
-        found: NDArray[np.int64] = given_like(np.repeat(rows, counts), self.offsets)
-        return found
+        queries = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+        return given_like(queries, self.offsets)  # type: ignore[no-any-return]

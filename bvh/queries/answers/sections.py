@@ -15,7 +15,7 @@ from bvh.queries.answers.result_bases import Ragged
 from bvh.queries.answers.solids import Ids, Intersections, Reals
 from bvh.runtime.arguments import IdResult, number_of, reals
 
-# The most points of a loop that are tested against another one, in which it is or is not.
+# The most points of a loop that are tested to decide whether another loop contains it.
 TESTED = 63
 
 
@@ -56,25 +56,24 @@ class Section(Intersections):
         """Two axes of length 1 in the plane, shape (2, 3): ``loop @ axes.T`` are coordinates."""
         n = self.plane[:3] / np.abs(self.plane[:3]).max()
         first = np.array([-n[1], n[0], 0.0]) if n[:2].any() else np.array([1.0, 0.0, 0.0])
-        both = np.stack([first, np.cross(n, first)])
-        found: Reals = both / np.linalg.norm(both, axis=1, keepdims=True)
-        return found
+        axes = np.stack([first, np.cross(n, first)])
+        return np.asarray(axes / np.linalg.norm(axes, axis=1, keepdims=True))
 
     @cached_property
     def _nesting(self) -> tuple[Ids, Reals]:
-        """The parent of each loop, -1 if there is none, and the signed areas."""
+        """The parent of each loop, -1 if there is none, and the signed areas of loops."""
         loops = [loop @ self.axes.T for loop in self.loops]
         # Shifts to a vertex keep digits of loops that are far from the origin.
         sizes = np.array([abs(_area(loop - loop[0])) for loop in loops])
         parents, depth = np.full(len(loops), -1, np.int32), np.zeros(len(loops), np.int64)
-        if loops:
-            low, high = (np.array([f(loop, axis=0) for loop in loops]) for f in (np.min, np.max))
-        # A loop is only in larger ones; of equal ones, the first is taken for the larger.
+        low = np.array([loop.min(axis=0) for loop in loops])
+        high = np.array([loop.max(axis=0) for loop in loops])
+        # Only larger loops contain a loop; of loops of equal area, the first counts as larger.
         order = np.argsort(-sizes, kind="stable")
         for rank, i in enumerate(order.tolist()):
             larger = order[:rank]
-            near = ((low[larger] <= low[i]) & (high[larger] >= high[i])).all(axis=1)
-            around = [int(j) for j in larger[near] if _is_within(loops[i], loops[j])]
+            boxed = ((low[larger] <= low[i]) & (high[larger] >= high[i])).all(axis=1)
+            around = [int(j) for j in larger[boxed] if _is_within(loops[i], loops[j])]
             depth[i] = len(around)
             parents[i] = around[-1] if around else -1
         return parents, np.where(depth % 2 == 0, sizes, -sizes)
@@ -111,19 +110,21 @@ class Section(Intersections):
         low, size = np.zeros(2), np.ones(2)
         if len(points):
             low, size = points.min(axis=0), np.ptp(points, axis=0)
-        room = 0.02 * (float(size.max()) or 1.0)
-        box = " ".join(f"{x!r}" for x in [*(low - room).tolist(), *(size + 2 * room).tolist()])
-        drawn = []
+        margin = 0.02 * (float(size.max()) or 1.0)
+        box = " ".join(f"{x!r}" for x in [*(low - margin).tolist(), *(size + 2 * margin).tolist()])
+        elements = []
+        # One path for all closed polylines, so that holes are left free, and one for all others.
         for closed, fill in ((True, "#d9d9d9"), (False, "none")):
             some = [line for line, ends in zip(lines, self.closed, strict=True) if ends == closed]
             texts = [" ".join(f"{x!r},{y!r}" for x, y in line.tolist()) for line in some]
             steps = " ".join(f"M {text}{' Z' if closed else ''}" for text in texts)
             if steps:
-                drawn.append(
+                elements.append(
                     f'<path d="{steps}" fill="{fill}" fill-rule="evenodd" stroke="black" '
-                    f'stroke-width="{room / 10!r}"/>\n'
+                    f'stroke-width="{margin / 10!r}"/>\n'
                 )
-        text = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n{"".join(drawn)}</svg>\n'
+        content = "".join(elements)
+        text = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n{content}</svg>\n'
         return _written(path, text)
 
     def to_dxf(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -141,18 +142,18 @@ class Section(Intersections):
         from trimesh.path import Path2D
         from trimesh.path.entities import Line
 
-        make: Any = Line
+        new_line: Any = Line
         layers = iter(["outer" if area >= 0.0 else "holes" for area in self.areas])
         lines, entities, first = [np.zeros((0, 2))], [], 0
         for line, closed in zip(self.polylines, self.closed, strict=True):
             ids = np.arange(first, first + len(line))
             if closed:
                 ids[-1] = first
-            entities.append(make(ids, layer=next(layers) if closed else "open"))
+            entities.append(new_line(ids, layer=next(layers) if closed else "open"))
             lines.append(line @ self.axes.T)
             first += len(line)
         drawing: Any = Path2D(entities=entities, vertices=np.concatenate(lines), process=False)
-        # trimesh sets NumPy's print options for the whole process.
+        # Restores NumPy's print options, which trimesh sets for the whole process.
         with np.printoptions():
             return _written(path, drawing.export(file_type="dxf"))
 
@@ -192,6 +193,7 @@ class Sections(Ragged):
 
     @classmethod
     def _of(cls, each: list[Section], planes: Reals, shape: tuple[int, ...]) -> Sections:
+        """Return sections by planes (n, 4), of the leading shape `shape`, as one result."""
         offsets = np.cumsum([0, *map(len, each)]).astype(np.int64)
         ids = [cut.instance_id for cut in each]
         return cls(
@@ -219,9 +221,10 @@ class Sections(Ragged):
 def sections_by(
     vertices: Reals, faces: Ids, planes: ArrayLike, owners: Callable[[Ids], tuple[Ids, Ids]] | None
 ) -> Section | Sections:
-    """Return the section of a mesh by a plane, or those by many; planes are checked.
+    """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4).
 
-    Of a scene, `owners` returns the prim_id and the instances of faces.
+    Planes are checked. Of a scene, whose leaves are one mesh here, `owners` returns the prim_id and
+    the instances of its faces.
     """
     from bvh.surfaces.sections import sections_of
 
@@ -237,31 +240,36 @@ def sections_by(
     rows = rows.reshape(-1, 4)
     each = []
     for plane, curves in zip(rows, sections_of(vertices, faces, rows), strict=True):
-        segments, met, edges, ends, polygons, none = curves
+        segments, cut_faces, edges, ends, polygons, polygon_faces = curves
         instances: Any = None
         if owners is not None:
-            prim_id, instances = owners(met[:, 0])
-            met = prim_id.reshape(-1, 1)
-        each.append(
-            Section(segments, met, edges, none, polygons, ends, plane[:3], plane, instances)
-        )
+            prim_id, instances = owners(cut_faces[:, 0])
+            cut_faces = prim_id.reshape(-1, 1)
+        given = segments, cut_faces, edges, polygon_faces, polygons, ends
+        each.append(Section(*given, plane[:3], plane, instances))
     return Sections._of(each, rows, shape) if shape else each[0]
 
 
 def _area(loop: Reals) -> float:
+    """Return the signed area of a closed polygon (k, 2), whose last point is its first."""
     x, y = loop.T
     return 0.5 * float((x[:-1] * y[1:] - x[1:] * y[:-1]).sum())
 
 
 def _is_within(inner: Reals, outer: Reals) -> bool:
-    """Return whether most of the middles of a loop's segments are inside another loop."""
+    """Return whether most of the middles of a loop's segments are inside another loop.
+
+    Most: loops may touch, and coordinates are rounded.
+    """
     middles = 0.5 * (inner[:-1] + inner[1:])
+    # Columns (tested, 1), which broadcast against the edges of the outer loop.
     x, y = middles[:: len(middles) // TESTED + 1, :, None].transpose(1, 0, 2)
     (px, py), (qx, qy) = outer[:-1].T, outer[1:].T
     spans = (py > y) != (qy > y)
     with np.errstate(divide="ignore", invalid="ignore"):
-        left = x < px + (y - py) / (qy - py) * (qx - px)
-    inside = np.count_nonzero(spans & left, axis=1) % 2
+        is_left = x < px + (y - py) / (qy - py) * (qx - px)
+    # A point is inside if a ray from it along x crosses an odd number of edges.
+    inside = np.count_nonzero(spans & is_left, axis=1) % 2
     return bool(2 * inside.sum() > len(inside))
 
 

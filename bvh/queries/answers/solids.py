@@ -53,15 +53,16 @@ class Intersections:
     edges: Ids
     polygon_faces: Ids
     _polygons: Polygons
-    # Numbers of the ends of each segment, equal where segments share an end.
+    # Numbers of the ends of each segment, (n, 2), equal where segments share an end.
     _ends: NDArray[np.int64]
     # For sections: the normal of the plane.
     _normal: Reals | None = None
 
     @classmethod
-    def _of(cls, curves: Curves, normal: Reals | None = None) -> Intersections:
+    def _of(cls, curves: Curves) -> Intersections:
+        """Return the result for curves, whose columns have another order."""
         segments, faces, edges, ends, polygons, polygon_faces = curves
-        return cls(segments, faces, edges, polygon_faces, polygons, ends, normal)
+        return cls(segments, faces, edges, polygon_faces, polygons, ends)
 
     @cached_property
     def polygons(self) -> list[Reals]:
@@ -154,13 +155,14 @@ class Penetrations(PerQuery):
 
     @classmethod
     def _of(cls, places: list[Deepest], shape: tuple[int, ...]) -> Penetrations:
-        columns: Any = zip(*places, strict=True) if places else ((),) * 7
-        depth, point, way, ids, *more = columns
-        depth, error, length = (np.array(column, np.float64) for column in (depth, *more[1:]))
-        depth, own, error, length = shaped(shape, depth, np.array(more[0], np.bool_), error, length)
-        point, way = (np.array(column, np.float64).reshape(*shape, 3) for column in (point, way))
-        ids = np.array(ids, np.int32).reshape(*shape, 2)
-        return cls(depth, point, way, ids, own, error, length)
+        """Return the result for the deepest place of each transform, of the leading `shape`."""
+        columns = zip(*places, strict=True) if places else ((),) * 7
+        types = np.float64, np.float64, np.float64, np.int32, np.bool_, np.float64, np.float64
+        arrays: Any = map(np.array, columns, types)
+        depth, point, direction, prim_id, own, error, length = arrays
+        depth, own, error, length = shaped(shape, depth, own, error, length)
+        point, direction = point.reshape(*shape, 3), direction.reshape(*shape, 3)
+        return cls(depth, point, direction, prim_id.reshape(*shape, 2), own, error, length)
 
     def __len__(self) -> int:
         return len(self.depth)

@@ -1,8 +1,9 @@
 """Inside or outside of a closed mesh, by the parity of crossings.
 
 A ray from a point crosses a closed surface an odd number of times if the point is inside, whatever
-its direction, because every crossing has one owner (see `edge_rule`). So each point takes the
-direction that leaves the box of the mesh soonest, a little off the axis: many edges run along axes.
+its direction, because every crossing has one owner (see `RayQueries.all_hits`, `edges="once"`). So
+each point gets the direction, its *way out*, that leaves the box of the mesh soonest, a little off
+the axis: many edges run along axes.
 
 In a scene, each leaf is a surface of its own, and a point is inside if it is inside one of them.
 """
@@ -32,16 +33,16 @@ POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 3 << 10
 # balance threads and to notice Ctrl-C immediately.
 MIN_POINTS, MAX_POINTS = 128, 4096
 
-# Crossings of a scene that are in memory at a time, if they are not of a single point.
+# Most crossings of a scene that are in memory at a time, unless those of a single point are more.
 MAX_CROSSINGS = 1 << 22
 
-# Directions next to the axes, in no plane that meshes are likely to have faces in: down each axis,
+# Directions next to the axes, in no plane in which meshes are likely to have faces: down each axis,
 # then up, in the order of `parity.write_ways_out` and of depths in `way_out`.
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
 DIRECTIONS = np.vstack([-UP, UP])
 WAYS, NEAREST = [tuple(row) for row in DIRECTIONS.tolist()], float(SMALLEST)
-# Where crossings begin, beyond the point itself; and the range of rays that end at the point.
+# t_min of crossings, beyond the point itself; t_min and t_max of rays that end at the point.
 LOW, NOTHING = np.array([NEAREST]), np.zeros(1)
 # Permutations of a direction's coordinates, which give three directions that are in no plane.
 TURNS = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
@@ -67,42 +68,46 @@ def inside(
 def _inside_chunk(
     search: RaySearch, masks: NDArray[np.int32], points: NDArray[np.float64], surface: bool
 ) -> NDArray[np.bool_]:
-    """Return the result of `inside`, for points that one thread takes."""
+    """Return the result of `inside` for the points of one chunk; `masks` has one item."""
     arrays, options, n = search.arrays, RayOptions(sort=False), len(points)
     points, ways = kernel_input(points), kernel_input(ways_out(arrays, points))
     batch = RayBatch(Rays(points, ways, LOW, INFINITY, masks), (n,))
     crossings = search.count_hits(batch, options, once=True)
-    found, near = np.empty(n, np.bool_), np.empty(n if surface else 0, np.int64)
-    count = decide_parity(arrays.row, points, crossings, surface, found.view(np.uint8), near)
+    # The kernel lists the points outside that may be on the surface.
+    result, near = np.empty(n, np.bool_), np.empty(n if surface else 0, np.int64)
+    count = decide_parity(arrays.row, points, crossings, surface, result.view(np.uint8), near)
     if isinstance(arrays.primitives, Instanced):
-        _add_inside_leaves(search, batch, crossings, options, found)
+        _add_inside_leaves(search, batch, crossings, options, result)
     if count:
         near = near[:count]
-        found[near] |= _on_surface(search, _some(batch, near), options)
-    return found
+        result[near] |= _on_surface(search, _some(batch, near), options)
+    return result
 
 
 def _add_inside_leaves(
     search: RaySearch, batch: RayBatch, crossings: NDArray[np.int64], options: RayOptions,
-    found: NDArray[np.bool_],
+    result: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """Mark in `found` the points that are inside an even number of a scene's leaves, too."""
-    # If the sum is odd, a leaf is crossed an odd number of times, and the point is marked already.
-    open_ones = np.flatnonzero(~found & (crossings > 0))
-    ends = np.cumsum(crossings[open_ones])
+    """Mark in `result` the points with an even number of crossings that are inside some leaves.
+
+    `crossings` are those of all leaves of a scene together.
+    """
+    # Where their sum is odd, a leaf is crossed an odd number of times: the point is marked already.
+    undecided = np.flatnonzero(~result & (crossings > 0))
+    ends = np.cumsum(crossings[undecided])
     begin = 0
-    while begin < len(open_ones):
+    while begin < len(undecided):
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
-        some = open_ones[begin:end]
+        some = undecided[begin:end]
         hits = search.all_hits(_some(batch, some), options, once=True)
         pairs, times = np.unique(hits.ray_id << 32 | hits.leaf, return_counts=True)
-        found[some[pairs[times & 1 == 1] >> 32]] = True
+        result[some[pairs[times & 1 == 1] >> 32]] = True
         begin = end
 
 
 def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
-    """Return the rays `chosen`, by their numbers; the range and the mask are the same for all."""
+    """Return the rays with the numbers `chosen`; all rays have the same range and mask."""
     rays = batch.rays
     # `take` lets other threads run meanwhile; an index does not.
     origins, directions = (
@@ -112,7 +117,7 @@ def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
 
 
 def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each point the direction, of six, that leaves the box of the mesh soonest."""
+    """Return the direction, of DIRECTIONS, in which each point leaves the box of a tree soonest."""
     if len(points) == 1 and np.isfinite(points).all():
         return np.array([way_out(arrays, points[0].tolist())])
     ways = np.empty((len(points), 3))
@@ -121,7 +126,7 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
-    """Return the direction that `ways_out` has for one finite point."""
+    """Return the direction that `ways_out` returns for one finite point (x, y, z)."""
     (a, b, c, d, e, f), (x, y, z) = _corners(arrays), point
     depths = (x - a, y - b, z - c, d - x, e - y, f - z)
     return WAYS[depths.index(min(depths))]
@@ -145,8 +150,9 @@ def _corners(arrays: TreeArrays) -> list[float]:
 
 
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
-    """Return which of the rays begin on a face."""
-    # A ray misses a face in whose plane it lies, so three directions that are in no plane are used.
+    """Return which of the rays begin on a face with an area, shape (n,)."""
+    # A ray misses a face in whose plane it lies, but not with all of three directions that are in
+    # no plane.
     rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
     # For few points all three are one query, as a query takes longer than so few rays.
     for turns in TURNS[None] if 3 * n < HALF else TURNS[:, None]:
@@ -160,13 +166,13 @@ def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDAr
 
 
 def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
-    """Return for one point what `inside` does; None if only that can decide it."""
+    """Return the result of `inside` for one point; None where `inside` itself must be called."""
     x, y, z = point
-    # If a coordinate is not finite, its product is NaN.
+    # The product of 0 and a coordinate that is not finite is NaN.
     if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:
         return None
     way = a, b, c = way_out(searched.arrays, point)
-    crossings = quick_calls.counted(searched, (x, y, z, a, b, c), NEAREST, inf, True)
+    crossings = quick_calls.count_hits(searched, (x, y, z, a, b, c), NEAREST, inf, True)
     # In a scene, an even number may be the sum of odd numbers of several leaves.
     if crossings is None or (crossings and crossings & 1 == 0 and searched.kind is Instanced):
         return None

@@ -35,32 +35,38 @@ NODES_A_QUERY = 16
 
 
 class OneDistance:
-    """Scratch memory of a thread for one query: tables of addresses, as the kernel takes them."""
+    """Memory of a thread for a single query, with tables of its addresses as the kernel takes them.
+
+    The tables are `search`, `motions` and `found`; the arrays `limit` and `hint` are arguments.
+    """
 
     def __init__(self) -> None:
-        self.kept, self.search = layout.new_search_memory()
+        self.memory, self.search = layout.new_search_memory()
         matrix, self.limit, self.hint = np.zeros(16), np.zeros(1), np.zeros(1, np.int64)
         self.matrix, self.motions = matrix.reshape(4, 4), addresses(None, None, None, matrix)
         distance, self.position = np.zeros(1), np.zeros((2, 3))
         self.prim_id = np.zeros(2, np.int32)
         self.found = addresses(distance, self.position, self.prim_id)
         # Memoryviews: their items are read and written faster than those of arrays.
-        self.state: Any = self.kept.state.data
+        self.state: Any = self.memory.state.data
         self.numbers: Any = self.limit.data
         self.code: Any = self.hint.data
         self.distance: Any = distance.data
 
 
-# The table of motions for trees that are not moved, and scratch for single queries.
+# The table of motions for trees that are not moved, and memory for single queries.
 STILL, ONE_SHELF = addresses(None, None, None, None), Shelf(OneDistance)
-AFFINE = [0.0, 0.0, 0.0, 1.0]
+AFFINE = [0.0, 0.0, 0.0, 1.0]  # the last row of affine matrices
 clearances_of = filler(Clearances, *OF_SCENES)
 
 
 def quick_distance(
     arrays: TreeArrays, others: TreeArrays, transform: Any, limit: Any, hint: Any
 ) -> Clearances | None:
-    """Return the distance for one transform; None if arguments must be checked or converted."""
+    """Return the result of `BVH.distance_to` for arguments of one query that need no conversion.
+
+    None if they must be checked or converted.
+    """
     if type(limit) is not float or not limit >= 0.0:
         return None
     if transform is not None:
@@ -89,9 +95,12 @@ def find_closest_pair(
     transform: Reals | None = None, max_distance: float = np.inf, code: int = -1,
     cancel: NDArray[np.int32] | None = None,
 ) -> Clearances:  # fmt: skip
-    """Return the result of `find_closest_pairs` for one transform, or for the maps of instances."""
-    # Maps (3, 4) are rounded correctly, as those of `Scene.flattened` are (see `transforms`). Once
-    # `cancel` is not 0, the search ends with meaningless results. `code` is a hint, as below.
+    """Return the closest pair of faces of two trees over triangles.
+
+    Each tree is moved by one of `maps` (3, 4), as instances are, or the other tree by `transform`
+    (4, 4), every operation rounded. `code` is a hint, as in `find_closest_pairs`. Once `cancel` is
+    not 0, the search ends with meaningless results.
+    """
     one, motions, flat = ONE_SHELF.take(), STILL, None
     if transform is not None:
         one.matrix[...] = transform
@@ -102,12 +111,12 @@ def find_closest_pair(
     one.numbers[0], one.code[0] = max_distance, code
     one.state[layout.QUERY], one.state[layout.HEIGHT] = 0, -1
     # These, and `flat`, keep alive the arrays whose addresses the kernel gets.
-    own, other, status = table_of(arrays, 1), table_of(others, 1), LATER
-    given = own[0], other[0], motions, one.limit, one.hint
+    first, second, status = table_of(arrays, 1), table_of(others, 1), LATER
+    given = first[0], second[0], motions, one.limit, one.hint
     while status != DONE and (cancel is None or not cancel[0]):
         status = closest_pairs(*given, one.search, 1, STEPS, one.found)
         if status == UNDECIDED:
-            decide(one.kept)
+            decide(one.memory)
     near = clearances_of((one.distance[0], one.position.copy(), one.prim_id.copy()))
     ONE_SHELF.give_back(one)
     return near
@@ -117,15 +126,17 @@ def find_closest_pairs(
     arrays: TreeArrays, others: TreeArrays, matrices: Reals | None, limits: Reals,
     hints: NDArray[np.int64], count: int, threads: int, progress: Progress | None,
 ) -> Closest:  # fmt: skip
-    """Return the closest pair of faces of two trees over triangles, for each of some transforms."""
-    # Vertices are moved only where the search needs them: those of the other side by `matrices`
-    # (count, 4, 4), every operation rounded. Beyond `limits` nothing is searched; `hints` are pairs
-    # whose distance is a first bound, as first << 32 | second, -1 for none.
+    """Return the closest pair of faces of two trees over triangles, for each of `count` queries.
+
+    `matrices` (count, 4, 4) move the other tree, every operation rounded. Pairs farther apart than
+    `limits` are misses. `hints` are pairs of faces whose distance is a first bound, as
+    ``first << 32 | second``; -1 for none. Limits and hints are one for all queries, or one each.
+    """
     found = Closest(np.empty(count), np.empty((count, 2, 3)), np.empty((count, 2), np.int32))
     moves = None if matrices is None else kernel_input(matrices.reshape(-1))
     limits, hints = kernel_input(limits), kernel_input(hints)
-    own, other = table_of(arrays, count), table_of(others, count)
-    arguments = own[0], other[0], addresses(None, None, None, moves), limits, hints
+    first, second = table_of(arrays, count), table_of(others, count)
+    arguments = first[0], second[0], addresses(None, None, None, moves), limits, hints
     out, ended = addresses(*found), np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
@@ -141,7 +152,7 @@ def find_closest_pairs(
     return found
 
 
-class KnownTree:
+class DistanceTables:
     """Tables for searches of distances, cached with the arrays of a tree (see `table_of`)."""
 
     def __init__(self, arrays: TreeArrays) -> None:
@@ -149,43 +160,44 @@ class KnownTree:
         # axis-aligned boxes are used instead.
         self.until_fitted = arrays.nodes.size // NODES_A_QUERY
         self.lowest = lowest_ids(arrays.nodes)
-        self.put(arrays, plain_boxes(arrays))
+        self.use(arrays, plain_boxes(arrays))
 
-    def put(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
-        """Store boxes, and a row of the tree with the addresses of `lowest` and of the boxes."""
-        self.kept = kernel_input(arrays.words(self.lowest, boxes)), boxes
+    def use(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
+        """Use boxes: set `row`, the tree's row with the addresses of `lowest` and of `boxes`."""
+        self.row, self.boxes = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
 
 def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return a tree's row for `count` queries, and boxes, which the caller must keep alive."""
-    known: KnownTree | None = vars(arrays).get("_distances")
-    if known is None:
-        known = vars(arrays).setdefault("_distances", KnownTree(arrays))
-    if known.until_fitted >= 0:
-        known.until_fitted -= count
-        if known.until_fitted < 0:
-            known.put(arrays, oriented_boxes(arrays))
-    return known.kept
+    tables: DistanceTables | None = vars(arrays).get("_distances")
+    if tables is None:
+        tables = vars(arrays).setdefault("_distances", DistanceTables(arrays))
+    if tables.until_fitted >= 0:
+        tables.until_fitted -= count
+        if tables.until_fitted < 0:
+            tables.use(arrays, oriented_boxes(arrays))
+    return tables.row, tables.boxes
 
 
 def kept_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
-    """Return the tables that are cached with a tree by its first distance."""
-    known: KnownTree | None = vars(arrays).get("_distances")
-    return () if known is None else (known.lowest, *known.kept)
+    """Return the arrays that the first distance has cached with a tree; none before it."""
+    tables: DistanceTables | None = vars(arrays).get("_distances")
+    return () if tables is None else (tables.lowest, tables.row, tables.boxes)
 
 
 def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
-    """Return the lowest primitive below each child of each node, flat."""
-    # First of children that are leaves; then inner nodes get the minimum of their children.
+    """Return the lowest prim_id below each child of each node, flat; MAX_ID for unused children."""
     lanes = lanes_of(nodes.data)
     found = np.full(lanes.codes.shape, layout.MAX_ID, np.int32)
+    # Of children that are leaves: the minimum over their rows of primitives.
     rows = np.where(nodes.ids < 0, layout.MAX_ID, nodes.ids).min(axis=1, initial=layout.MAX_ID)
-    first, many = rows_of(lanes.codes[lanes.leaf])
+    first, row_count = rows_of(lanes.codes[lanes.leaf])
     lowest = np.full(len(first), layout.MAX_ID, np.int32)
-    for k in range(int(many.max(initial=0))):
-        there = many > k
-        lowest[there] = np.minimum(lowest[there], rows[first[there] + k])
+    for k in range(int(row_count.max(initial=0))):
+        has_row = row_count > k
+        lowest[has_row] = np.minimum(lowest[has_row], rows[first[has_row] + k])
     found[lanes.leaf] = lowest
+    # Of inner nodes: the minimum over their children, level by level, from below.
     while True:
         below = found.min(axis=1, initial=layout.MAX_ID)[lanes.codes[lanes.inner]]
         if np.array_equal(found[lanes.inner], below):
@@ -195,15 +207,16 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
 
 
 def decide(search: ClosestSearch) -> None:
-    """Leave only the best candidate, by rational numbers; none if it is beyond the limit.
+    """Reduce the candidates of a search to the best, by rational numbers; none beyond the limit.
 
-    Of equal distances the lowest code is the best.
+    The best has the least distance; of equal ones, the lowest code.
     """
     count, best = int(search.state[layout.COUNT]), (np.inf, -1)
     for i in range(count):
         distance = float(search.lows[i])
         if distance > best[0]:
             continue
+        # Where its bounds differ, the distance is computed exactly and rounded.
         if distance != search.highs[i]:
             rows = search.corners[i].tolist()
             distance = rational.triangle_distance(rows[:3], rows[3:])

@@ -34,9 +34,11 @@ Keys = NDArray[np.int64]
 # Numbers of primitives in kernels: in a scene the leaf in the high bits (see `instanced`).
 Codes = NDArray[np.int64]
 
-# Results are sorted by keys: the query's number in its chunk, the leaf, the primitive.
+# Results are sorted by keys of 64 bits: the query's number in its chunk, the leaf, the primitive.
 LEAF_BITS, PRIM_BITS = 24, MAX_PRIMITIVES.bit_length() - 1
 QUERY_SHIFT = LEAF_BITS + PRIM_BITS
+
+NO_KEYS = np.empty(0, np.int64)
 
 # Queries that a thread takes at a time, and the capacity for their results; a search that finds
 # more continues in a larger buffer.
@@ -55,8 +57,8 @@ class RegionSearch(NamedTuple):
     bounds: NDArray[np.float64]
     # The instance of each leaf of a scene; None of a tree, whose codes are ids.
     owners: Ids | None
-    # Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box, 2 and the radius
-    # in a list of 1 of a round shape.
+    # corners(code) returns the corners of a primitive as lists: 3 of a triangle, 2 of a box; of a
+    # round shape both ends of its axis, and a list of its radius.
     corners: Callable[[int], Any]
     # Selects the overlaps that a mask allows; None for all.
     select: Callable[[Any], Overlaps] | None = None
@@ -65,13 +67,16 @@ class RegionSearch(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the primitives that overlap each region, if `select` keeps them."""
+        """Return the primitives that overlap each region and that `select` selects.
+
+        `shape` is the leading shape of the regions.
+        """
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
                 thread_count(threads)
-            # A copy, because `code` is a view of a buffer that may be filled again.
-            codes = _search(self, regions, 0, 1, lambda _, code: code.copy())
+            # A copy, because `codes` is a view of a buffer that may be filled again.
+            codes = _search(self, regions, 0, 1, lambda _, codes: codes.copy())
             offsets = np.array([0, len(codes)])
         else:
             count, workers = math.prod(shape), thread_count(threads)
@@ -102,25 +107,27 @@ def search_of(
 
 
 def axis_of(row: NDArray[np.float64]) -> Any:
-    """Return both ends of the axis of a round shape, and its radius, as lists."""
+    """Return both ends of the axis of a round shape, (3,) each, and its radius, (1,), as lists."""
     return [row[6:9].tolist(), row[-4:-1].tolist(), row[-1:].tolist()]
 
 
 def find_regions(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
 ) -> tuple[NDArray[np.int64], Codes]:
-    """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``."""
-    # `regions` are `count` regions in arrays as kernels take them.
+    """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``.
+
+    `regions` are `count` regions in arrays as kernels take them.
+    """
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
-        def key(query: NDArray[np.int64], code: Codes) -> Keys:
+        def keys_of(queries: NDArray[np.int64], codes: Codes) -> Keys:
             """Return keys, which sort by query, leaf and primitive."""
             if search.owners is not None:
-                code = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
-            return (query - begin) << QUERY_SHIFT | code
+                codes = (codes >> CODE_BITS) << PRIM_BITS | codes & PRIM_MASK
+            return (queries - begin) << QUERY_SHIFT | codes
 
-        keys = _search(search, regions, begin, end, key)
+        keys = _search(search, regions, begin, end, keys_of)
         parts[begin] = np.bincount(keys >> QUERY_SHIFT, minlength=end - begin), _codes(search, keys)
 
     if count and len(search.arrays.nodes.data):
@@ -132,28 +139,29 @@ def find_regions(
     ordered = [parts[begin] for begin in sorted(parts)]
     if ordered:
         np.cumsum(np.concatenate([sizes for sizes, _ in ordered]), out=offsets[1:])
-    return offsets, joined([codes for _, codes in ordered])
+    return offsets, np.concatenate([NO_KEYS, *(codes for _, codes in ordered)])
 
 
 def _search(
     search: RegionSearch, regions: Regions, begin: int, end: int,
-    key: Callable[[NDArray[np.int64], Codes], Keys],
+    keys_of: Callable[[NDArray[np.int64], Codes], Keys],
 ) -> Keys:  # fmt: skip
-    """Return the keys of the primitives that queries begin..end find, ascending.
+    """Return the keys of the primitives that regions begin..end-1 overlap, ascending.
 
-    `key` computes them from the numbers of queries and the codes of primitives.
+    `keys_of(queries, codes)` computes keys from the numbers of regions and codes of primitives.
     """
     if len(search.arrays.nodes.data) == 0:
-        return np.empty(0, np.int64)
+        return NO_KEYS
     state, capacity, done = region_search.new_search(regions, begin), CAPACITY, False
-    found, parts = region_search.new_found(capacity), []
+    found, parts = region_search.new_found(capacity), [NO_KEYS]
     while not done:
         done = region_search.search_regions(search.arrays.row, regions, end, state, found)
-        parts.append(key(*_decided(search, regions, found, int(state.state[region_search.COUNT]))))
+        count = int(state.state[region_search.COUNT])
+        parts.append(keys_of(*_decided(search, regions, found, count)))
         if not done and capacity < LARGEST_CAPACITY:
             capacity *= 4
             found = region_search.new_found(capacity)
-    return ascending(joined(parts))
+    return ascending(np.concatenate(parts))
 
 
 def _codes(search: RegionSearch, keys: Keys) -> Codes:
@@ -167,64 +175,63 @@ def _codes(search: RegionSearch, keys: Keys) -> Codes:
 def _decided(
     search: RegionSearch, regions: Regions, found: region_search.Found, count: int
 ) -> tuple[NDArray[np.int64], Codes]:
-    """Return queries and codes; those that the kernel has left undecided are decided here."""
-    # Undecided primitives have the complements of their codes, which are negative.
-    query, code = found.query[:count], found.prim[:count]
-    undecided = (code < 0).nonzero()[0]
+    """Return the queries and codes of `count` pairs found, but for undecided ones that are apart.
+
+    Undecided pairs, which are decided here, have the complements of codes, which are negative.
+    """
+    queries, codes = found.query[:count], found.prim[:count]
+    undecided = (codes < 0).nonzero()[0]
     if len(undecided):
-        code = code.copy()
-        code[undecided] = ~code[undecided]
-        kept = np.ones(count, np.bool_)
-        kept[undecided] = [
-            _overlaps(search.corners(int(code[i])), regions, int(query[i])) for i in undecided
+        codes = codes.copy()
+        codes[undecided] = ~codes[undecided]
+        overlaps = np.ones(count, np.bool_)
+        overlaps[undecided] = [
+            _overlaps(search.corners(int(codes[i])), regions, int(queries[i])) for i in undecided
         ]
-        query, code = query[kept], code[kept]
-    return query, code
+        queries, codes = queries[overlaps], codes[overlaps]
+    return queries, codes
 
 
 def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
-    """Decide in rational numbers whether a region overlaps a primitive."""
-    if len(corners[-1]) == 1:
-        axis, (radius,) = corners[:2], corners[2]
-        if isinstance(regions, SphereRegions):
-            given = regions.center[query].tolist(), float(regions.radius[query])
-            return rational_surfaces.surface_meets_sphere(axis, radius, *given)
-        if isinstance(regions, PlaneRegions):
-            return rational_surfaces.surface_meets_planes(
-                axis, radius, regions.planes[query].tolist()
-            )
-        return rational_surfaces.surface_meets_planes(axis, radius, _sides(regions, query))
+    """Return whether region `query` overlaps a primitive, in rational numbers.
+
+    `corners` are those of `RegionSearch`. Kernels decide all pairs of boxes with flat primitives.
+    """
+    is_round, is_box = len(corners[-1]) == 1, len(corners) == 2
     if isinstance(regions, SphereRegions):
-        solid = len(corners) == 2
-        test = rational.box_meets_sphere if solid else rational.triangle_meets_sphere
-        return test(corners, regions.center[query].tolist(), float(regions.radius[query]))
-    assert isinstance(regions, PlaneRegions)
-    return rational.triangle_meets_planes(corners, regions.planes[query].tolist())
+        center, radius = regions.center[query].tolist(), float(regions.radius[query])
+        if is_round:
+            return rational_surfaces.surface_meets_sphere(
+                corners[:2], corners[2][0], center, radius
+            )
+        test = rational.box_meets_sphere if is_box else rational.triangle_meets_sphere
+        return test(corners, center, radius)
+    if isinstance(regions, PlaneRegions):
+        planes = regions.planes[query].tolist()
+    else:
+        planes = _sides(regions, query)
+    if is_round:
+        return rational_surfaces.surface_meets_planes(corners[:2], corners[2][0], planes)
+    return rational.triangle_meets_planes(corners, planes)
 
 
 def _sides(box: BoxRegions, query: int) -> list[list[float]]:
-    """Return the planes of a box."""
-    faces = np.vstack([np.eye(3), -np.eye(3)])
-    heights = np.concatenate([-box.lower[query], box.upper[query]])
-    planes: list[list[float]] = np.column_stack([faces, heights]).tolist()
+    """Return the planes (nx, ny, nz, offset) of box `query`, whose normals point inward."""
+    normals = np.vstack([np.eye(3), -np.eye(3)])
+    offsets = np.concatenate([-box.lower[query], box.upper[query]])
+    planes: list[list[float]] = np.column_stack([normals, offsets]).tolist()
     return planes
-
-
-def joined(parts: list[Keys]) -> Keys:
-    """Return the parts of a result as one."""
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def ascending(keys: Keys) -> Keys:
     """Return keys in order, each once: a search may find a face in several leaves of a tree."""
+    # Faster than `np.unique`, by a factor of 30 for many keys.
     if len(keys) > 1:
         keys = np.sort(keys)
-        first = np.ones(len(keys), np.bool_)
-        np.not_equal(keys[1:], keys[:-1], out=first[1:])
-        if not first.all():
-            keys = keys[first]
+        is_first = np.ones(len(keys), np.bool_)
+        np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+        if not is_first.all():
+            keys = keys[is_first]
     return keys
 
 
@@ -248,7 +255,7 @@ def find_pairs(
     `transform` moves the second tree. If `itself`, both are one tree, and shared vertices and edges
     do not count as contacts.
     """
-    parts: list[Keys] = []
+    parts = [NO_KEYS]
     matrix = None if transform is None else kernel_input(transform)
     motions, shared = addresses(None, None, None, matrix), ONE_TREE if itself else TWO_MESHES
     pair = TreePair(arrays.row, others.row, motions, 0, 0, shared)
@@ -262,19 +269,19 @@ def find_pairs(
         with shelf.scratch() as search:
             meeting_pairs.begin_with(search, tasks[begin:end])
             found = pairs_that_meet(pair, search, cancel)
-        parts.append(joined([rows[:, 0] << 32 | rows[:, 1] for rows in found]))
+        parts.extend(rows[:, 0] << 32 | rows[:, 1] for rows in found)
 
     size = max(1, len(tasks) // (8 * threads))
     share_long(len(tasks), size, work, threads, cancel, progress)
-    keys = ascending(joined(parts))
+    keys = ascending(np.concatenate(parts))
     return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
-def split_pair(pair: TreePair, wanted: int) -> NDArray[np.int64]:
-    """Return pairs of subtrees, about `wanted`, that make up a pair of trees."""
-    search = meeting_pairs.new_pair_search(wanted)
+def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
+    """Return about `count` pairs of subtrees that make up a pair of trees, as rows of a stack."""
+    search = meeting_pairs.new_pair_search(count)
     meeting_pairs.begin_with(search, np.zeros((1, ENTRY), np.int64))
-    meeting_pairs.split(*pair, search, wanted)
+    meeting_pairs.split(*pair, search, count)
     first, height = search.state[meeting_pairs.FIRST], search.state[meeting_pairs.HEIGHT]
     return search.stack[first:height].reshape(-1, ENTRY)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.queries.answers.locations import Source
 from bvh.queries.batches.containment import MAX_POINTS, MIN_POINTS, inside
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.batches.winding import Wound
@@ -32,7 +33,37 @@ SHELVES: tuple[Shelf[PointScratch], ...] = tuple(
 )
 
 
-class PointSearch(NamedTuple):
+class NearestSearch:
+    """Base of targets of points: distances and closest points, by the `run` of a subclass."""
+
+    # run(batch, count, with_positions, threads, progress) returns the nearest primitive of each
+    # point, or `count` rows for each.
+    run: Callable[[PointBatch, int | None, bool, int, Progress | None], Nearest]
+    # Returns the source of the normals of closest points (see `locations`).
+    source: Callable[[], Source]
+
+    def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
+        """Return the distance of each point, flat; inf beyond its limit."""
+        return self.run(batch, None, False, threads, progress).distance
+
+    def closest_points(
+        self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
+    ) -> ClosestPoints:
+        """Return the closest point for each point, or `count` of them on one more axis."""
+        found = self.run(batch, count, True, threads, progress)
+        shape = batch.shape if count is None else (*batch.shape, count)
+        position, weights, source = found.position.reshape(*shape, 3), found.weights, self.source()
+        u, v = weights[:, 0], weights[:, 1]
+        if not hasattr(source[0], "owners"):
+            d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
+            return points_of((d, position, *rest), source)
+        owner, leaf, prim_id = named_codes(found.names, source[0].owners, threads)
+        d, *rest = shaped(shape, found.distance, prim_id, u, v, owner, leaf)
+        return scene_points_of((d, position, *rest), source)
+
+
+@dataclass(eq=False)
+class PointSearch(NearestSearch):
     """Target of points: faces of a tree, or of a scene's leaves, within a mask."""
 
     # The target of rays, which also keeps the arrays alive.
@@ -45,24 +76,13 @@ class PointSearch(NamedTuple):
     # Of a scene: how much its leaves scale distances (see `world_metric`); None of a tree.
     metrics: Callable[[], Floats] | None = None
 
-    def closest_points(
-        self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
-    ) -> ClosestPoints:
-        """Return the closest point for each point, or `count` of them on one more axis."""
-        return _closest_points(self, batch, count, threads, progress)
-
-    def source(self) -> Any:
-        """Return what normals of closest points follow from."""
+    def source(self) -> Source:
+        """Return the triangles of a tree, or the view of a scene and its count of moves."""
         target = self.rays()
-        primitives = target.arrays.primitives
-        owner: Any = target.owner
+        primitives, owner = target.arrays.primitives, cast(Any, target.owner)
         if isinstance(primitives, Triangles):
             return primitives, 0, None
         return owner, owner.moves, None
-
-    def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
-        """Return the distance of each point, flat."""
-        return self.run(batch, None, False, threads, progress).distance
 
     def inside(
         self, points: Floats, threads: int, progress: Progress | None = None, *,
@@ -84,22 +104,23 @@ class PointSearch(NamedTuple):
         return self.wound(True).inside(points, threads, progress)
 
     def run(
-        self, batch: PointBatch, count: int | None, places: bool, threads: int,
+        self, batch: PointBatch, count: int | None, with_positions: bool, threads: int,
         progress: Progress | None,
     ) -> Nearest:  # fmt: skip
-        """Find the closest triangle of each point, or `count`; with `places`, also its position."""
+        """Find the closest triangle of each point, or `count` of them."""
         row, metrics = self.rays().arrays.row, self.metrics
         target: Any = TreeTarget(row, self.mask)
         if metrics is not None:
             target = SceneTarget(row, metrics(), self.mask)
         if count is None:
-            found = _room(batch.size, places)
+            found = _new_nearest(batch.size, with_positions)
             return _fill(closest_points, target, batch, (), found, threads, progress)
-        found = _room(batch.size * count, True)
+        found = _new_nearest(batch.size * count, True)
         return _fill(nearest_points, target, batch, (count,), found, threads, progress)
 
 
-class ShapeSearch(NamedTuple):
+@dataclass(eq=False)
+class ShapeSearch(NearestSearch):
     """Target of points: spheres and capsules of a tree; or of a scene, with its faces."""
 
     target: TreeTarget | SceneTarget
@@ -108,21 +129,11 @@ class ShapeSearch(NamedTuple):
     # The selected faces of a scene, if there are any.
     faces: PointSearch | None = None
 
-    def closest_points(
-        self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
-    ) -> ClosestPoints:
-        """Return the closest point for each point, or `count` of them on one more axis."""
-        return _closest_points(self, batch, count, threads, progress)
-
-    def source(self) -> Any:
-        """Return what normals of closest points follow from."""
+    def source(self) -> Source:
+        """Return the shapes of a tree, or the view of a scene and its count of moves."""
         owner = self.owner
-        tree = isinstance(self.target, TreeTarget)
-        return (owner.primitives, 0, None) if tree else (owner, owner.moves, None)
-
-    def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
-        """Return the distance of each point, flat."""
-        return self.run(batch, None, False, threads, progress).distance
+        in_tree = isinstance(self.target, TreeTarget)
+        return (owner.primitives, 0, None) if in_tree else (owner, owner.moves, None)
 
     def inside(
         self, points: Floats, threads: int, progress: Progress | None = None, *,
@@ -133,56 +144,38 @@ class ShapeSearch(NamedTuple):
             found = np.zeros(len(points), np.bool_)
         else:
             found = self.faces.inside(points, threads, progress, surface=surface)
-        marks, given, target = found.view(np.uint8), kernel_input(points), self.target
+        marks, rows, target = found.view(np.uint8), kernel_input(points), self.target
 
         def work(begin: int, end: int) -> None:
-            with _scratch_for(target) as scratch:
-                mark_around(target, given, scratch, begin, end, surface, marks)
+            with _shelf_of(target).scratch() as scratch:
+                mark_around(target, rows, scratch, begin, end, surface, marks)
 
         share(len(points), MAX_POINTS, work, threads, progress, MIN_POINTS)
         return found
 
     def run(
-        self, batch: PointBatch, count: int | None, places: bool, threads: int,
+        self, batch: PointBatch, count: int | None, with_positions: bool, threads: int,
         progress: Progress | None,
     ) -> Nearest:  # fmt: skip
-        """Find the nearest shape or face of each point, or `count`; with `places`, positions."""
-        found = None if self.faces is None else self.faces.run(batch, count, places, threads, None)
+        """Find the nearest shape or face of each point, or `count` of them."""
         k = 1 if count is None else count
-        if found is None:
-            found = _room(batch.size * k, places)
+        if self.faces is not None:
+            # The shapes replace faces that are farther away.
+            found = self.faces.run(batch, count, with_positions, threads, None)
+        else:
+            found = _new_nearest(batch.size * k, with_positions)
             found.names.fill(-1)
         return _fill(nearest_shapes, self.target, batch, (k,), found, threads, progress)
 
 
-def _closest_points(
-    search: PointSearch | ShapeSearch, batch: PointBatch, count: int | None, threads: int,
-    progress: Progress | None,
-) -> ClosestPoints:  # fmt: skip
-    found = search.run(batch, count, True, threads, progress)
-    shape = batch.shape if count is None else (*batch.shape, count)
-    position, weights = found.position.reshape(*shape, 3), found.weights
-    u, v, source = weights[:, 0], weights[:, 1], search.source()
-    if not hasattr(source[0], "owners"):
-        d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
-        return points_of((d, position, *rest), source)
-    owner, leaf, prim = named_codes(found.names, source[0].owners, threads)
-    d, *rest = shaped(shape, found.distance, prim, u, v, owner, leaf)
-    return scene_points_of((d, position, *rest), source)
+def _shelf_of(target: TreeTarget | SceneTarget) -> Shelf[PointScratch]:
+    """Return the shelf with scratch memory for searches of a tree or a scene."""
+    return SHELVES[isinstance(target, SceneTarget)]
 
 
-@contextmanager
-def _scratch_for(target: Any) -> Iterator[PointScratch]:
-    """Take scratch from a shelf; after an exception it is not given back."""
-    shelf = SHELVES[type(target) is SceneTarget]
-    scratch = shelf.take()
-    yield scratch
-    shelf.give_back(scratch)
-
-
-def _room(size: int, places: bool) -> Nearest:
-    """Return memory for rows of the nearest primitives, with `places` also for positions."""
-    m = size if places else 0
+def _new_nearest(size: int, with_positions: bool) -> Nearest:
+    """Return memory for the nearest primitives of `size` queries, and for positions and weights."""
+    m = size if with_positions else 0
     return Nearest(np.empty(size), np.empty(size, np.int64), np.empty((m, 2)), np.empty((m, 3)))
 
 
@@ -196,7 +189,7 @@ def _fill(
     """
 
     def work(begin: int, end: int) -> None:
-        with _scratch_for(target) as scratch:
+        with _shelf_of(target).scratch() as scratch:
             kernel(target, batch.points, batch.limits, scratch, begin, end, *extra, found)
 
     share(batch.size, MAX_POINTS, work, threads, progress, MIN_POINTS)

@@ -3,8 +3,8 @@
 Checking and converting arguments takes as long as a hundred rays. So arguments that are already as
 kernels take them are not checked, and the memory of a thread is reused (`scratch.py`).
 
-Kernels and answers are those of batches. Each query here returns None if a batch is needed: to
-check arguments, or for more hits than there is memory for.
+Kernels and answers are those of batches. Each query here returns None where the query of batches
+must answer: to check arguments, or for more hits than there is memory for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
 from bvh.queries.query_arguments import RayBatch, plain_ray, plain_rays
 from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import shaped, thread_count
-from bvh.runtime.calls.invocation import First
+from bvh.runtime.calls.prepared_calls import PreparedKernel
 from bvh.runtime.cpus import settings
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
@@ -41,8 +41,10 @@ from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, named_codes
 from bvh.tree.primitives import Custom, Triangles
 from bvh.tree.shapes import HOLLOW
 
-# Most rays of a batch that one thread takes, as they come; most faces for a single point.
-MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
+# Batches of at most this many rays are traced by one thread, in their order.
+MOST = MIN_BLOCKS * BLOCK
+# Most closest faces of a single point.
+MOST_FACES = 64
 
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
@@ -52,23 +54,23 @@ new = tuple.__new__
 
 
 class Searched:
-    """Arrays of a tree or scene for single calls, and kernels' arguments prepared in memory."""
+    """Arrays of a tree or scene for single calls, and functions and arguments that are stored."""
 
     __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "rounded", "split")
 
-    # Those of a scene may be replaced (see `adopt`).
+    # Of a scene, those of its top level, which may be replaced (see `adopt`).
     arrays: TreeArrays
     # The class of their primitives.
     kind: type
     # Whether a primitive may be in several leaves of a tree; whether some may be round.
     split: bool
     rounded: bool
-    # Casts a single ray (see `cast_function`), for trees over triangles also with hits as objects;
-    # None before the first.
+    # Casts a single ray (see `cast_function`), for trees over triangles also with `Hits` as result;
+    # None before the first call.
     cast: Callable[..., Any] | None
-    # The kernels of rays and of points with their first argument; None before the first call.
-    _rays: First | None
-    _near: First | None
+    # Kernels of rays and of points with their first argument, the tree; None before the first call.
+    _rays: PreparedKernel | None
+    _near: PreparedKernel | None
 
     def __init__(self, arrays: TreeArrays, split: bool) -> None:
         self.kind, self.split = type(arrays.primitives), split
@@ -82,9 +84,9 @@ class Searched:
 
     def first_cast(self) -> Callable[..., Any]:
         """Set `cast` for the present arrays and return it; the first of a kind of tree compiles."""
+        forms = HIT if self.kind is Triangles else BLOCKED
         while True:
             arrays = self.arrays
-            forms = HIT if self.kind is Triangles else BLOCKED
             source = arrays.primitives, 0, None
             cast = cast_function(arrays, forms=forms, kind=Hits, last=source)
             self.cast = cast
@@ -92,26 +94,26 @@ class Searched:
             if self.arrays is arrays:
                 return cast
 
-    def for_rays(self, one: scratch.OneRay) -> First:
-        """Return the kernel of a ray with the tree's row; `one` has its other arguments."""
-        known, arrays = self._rays, self.arrays
+    def for_rays(self, one: scratch.OneRay) -> PreparedKernel:
+        """Return `gather_hits` with the tree's row; `one` has its other arguments."""
+        first, arrays = self._rays, self.arrays
         # Two threads may both make it.
-        if known is None or known.owner is not arrays:
-            kernel: Any = gather_hits.specialised((arrays.row, *one.kept[0].arguments))
-            known = self._rays = First(kernel, arrays.row, arrays)
-        return known
+        if first is None or first.owner is not arrays:
+            kernel: Any = gather_hits.specialised((arrays.row, *one.others[0].arguments))
+            first = self._rays = PreparedKernel(kernel, arrays.row, arrays)
+        return first
 
-    def for_points(self) -> First | None:
-        """Return the kernel of a point with its target; None if primitives are not triangles."""
-        near, arrays = self._near, self.arrays
-        if near is None or near.owner is not arrays:
+    def for_points(self) -> PreparedKernel | None:
+        """Return `closest_points` with its target; None if primitives are not triangles."""
+        first, arrays = self._near, self.arrays
+        if first is None or first.owner is not arrays:
             target = self.point_target(arrays)
             if target is None:
                 return None
             with POINT_SHELVES[self.kind].scratch() as one:
                 kernel: Any = one.closest.specialised((target, *one.given, one.found))
-            near = self._near = First(kernel, target, arrays)
-        return near
+            first = self._near = PreparedKernel(kernel, target, arrays)
+        return first
 
     def point_target(self, arrays: TreeArrays) -> Any:
         """Return the target of points; None if primitives are not triangles."""
@@ -125,7 +127,7 @@ class Searched:
 
 
 def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
-    """Return the hit of one ray as the kernel has it: (t, prim_id, u, v, front[, leaf])."""
+    """Return the hit of one ray (ox, ..., dz): (t, prim_id, u, v, front), in a scene also leaf."""
     return (searched.cast or searched.first_cast())(*ray, t_min, t_max)
 
 
@@ -140,12 +142,12 @@ def closest_hit(
         batch = plain_rays(origins, directions, t_min, t_max)
         return None if batch is None else _closest_hits(searched, batch, threads)
     _threads_for(1, threads)
-    found = cast_ray(searched, ray, t_min, t_max)
+    hit = cast_ray(searched, ray, t_min, t_max)
     if searched.kind is not Instanced:
-        given = None if searched.kind is Triangles else ray
-        return results.hits_of(found, (searched.arrays.primitives, 0, given))
+        needed_ray = None if searched.kind is Triangles else ray
+        return results.hits_of(hit, (searched.arrays.primitives, 0, needed_ray))
     view: Any = searched
-    t, prim_id, u, v, front, leaf = found
+    t, prim_id, u, v, front, leaf = hit
     owner = view.owners.item(leaf) if leaf >= 0 else -1
     return results.scene_hits_of((t, prim_id, u, v, front, owner, leaf), (view, view.moves, ray))
 
@@ -168,23 +170,23 @@ def any_hit(
     primitives: object = arrays.primitives
     ids = NO_CODES if type(primitives) is Instanced else NO_IDS
     out = NOTHING, ids, NOTHING, NOTHING, hits.view(BYTE)
-    found = _run(arrays, batch, n, ANY, out, _threads_for(n, threads))
-    return shaped(batch.shape, hits)[0] if found else None
+    has_run = _run(arrays, batch, n, ANY, out, _threads_for(n, threads))
+    return shaped(batch.shape, hits)[0] if has_run else None
 
 
 def _threads_for(n: int, threads: int | None) -> int:
-    """Return the number of threads for n rays."""
+    """Return the number of threads for n rays; check the argument `threads`."""
     if n <= MOST and threads is None:
-        # A wrong BVH_NUM_THREADS is an error all the same.
+        # Raises an error for a wrong BVH_NUM_THREADS.
         settings()
         return 1
     return thread_count(threads)
 
 
 def _closest_hits(searched: Searched, batch: RayBatch, threads: int | None) -> Any:
-    """Return the closest hit of each ray of a batch."""
+    """Return the closest hit of each ray of a batch; None if `_run` does not."""
     n, rays, shape = batch.size, batch.rays, batch.shape
-    arrays, whole = searched.for_batch(n, threads)
+    arrays, merged = searched.for_batch(n, threads)
     workers = _threads_for(n, threads)
     primitives: Any = arrays.primitives
     t, prim_id, u, v, front = result_columns(n, ids_of(primitives))
@@ -192,21 +194,24 @@ def _closest_hits(searched: Searched, batch: RayBatch, threads: int | None) -> A
         return None
     if type(primitives) is Instanced:
         owner, leaf, prim_id = named_codes(prim_id, primitives.owners, workers)
-        named = shaped(shape, t, prim_id, u, v, front, owner, leaf)
-        return results.scene_hits_of(named, source_of(arrays, searched, rays, shape))
-    found = shaped(shape, t, prim_id, u, v, front)
-    if whole is None:
-        return results.hits_of(found, source_of(arrays, None, rays, shape))
+        columns = shaped(shape, t, prim_id, u, v, front, owner, leaf)
+        return results.scene_hits_of(columns, source_of(arrays, searched, rays, shape))
+    columns = shaped(shape, t, prim_id, u, v, front)
+    if merged is None:
+        return results.hits_of(columns, source_of(arrays, None, rays, shape))
     # A merged tree is over triangles: positions of hits follow without the rays.
     view: Any = searched
-    return whole.named(results.hits_of(found, (view, view.moves, None)), workers)
+    return merged.named(results.hits_of(columns, (view, view.moves, None)), workers)
 
 
 def _run(
     arrays: TreeArrays, batch: RayBatch, n: int, goal: ClosestGoal, out: tuple[Any, ...],
     threads: int,
 ) -> bool:  # fmt: skip
-    """Call the kernel; return False for trees over users' primitives, or that are empty."""
+    """Write the hits of n rays to the columns `out`, and return True.
+
+    Return False for trees over custom primitives and empty ones, which are left to batches.
+    """
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
     if n <= MOST and len(batch.shape) == 1:
@@ -222,7 +227,7 @@ def all_hits(
     """Return the hits of a ray; if `once`, one for each crossing (see `RayQueries.all_hits`)."""
     view: Any = searched
     given = plain_ray(origin, direction)
-    gathered = _gathered(searched, given, t_min, t_max, scratch.KEPT + once)
+    gathered = _gathered(searched, given, t_min, t_max, scratch.STORED + once)
     if gathered is None:
         return None
     memory, one, arrays = gathered
@@ -241,19 +246,12 @@ def all_hits(
 
 
 def count_hits(
-    searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
-) -> int | None:
-    """Return how many hits a ray has."""
-    return counted(searched, plain_ray(origin, direction), t_min, t_max, once)
-
-
-def counted(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
-    """Return how many hits a ray of numbers has."""
+    """Return how many hits a ray (ox, ..., dz) has, which may be None, as of `plain_ray`."""
     # In a split tree hits are listed, so that a primitive in several leaves counts once.
-    way = (scratch.LISTED if searched.split else scratch.COUNTED) + once
-    gathered = _gathered(searched, ray, t_min, t_max, way)
+    mode = (scratch.LISTED if searched.split else scratch.COUNTED) + once
+    gathered = _gathered(searched, ray, t_min, t_max, mode)
     if gathered is None:
         return None
     memory, one, _ = gathered
@@ -263,11 +261,12 @@ def counted(
 
 
 def _gathered(
-    searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, way: int
+    searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, mode: int
 ) -> tuple[scratch.HitMemory, scratch.OneRay, Any] | None:
-    """Call the kernel for one ray in a mode, an index of `scratch.WAYS`.
+    """Find the hits of one ray, in a mode of `scratch.MODES`, in memory from HIT_SHELVES.
 
-    Returns the memory with its hits, that of the ray, and the arrays searched; or None (see above).
+    Returns this memory, its part for a single ray, and the arrays that were searched; None where
+    the query of batches must answer.
     """
     if ray is None or not type(t_min) is type(t_max) is float:
         return None
@@ -278,33 +277,33 @@ def _gathered(
     one = memory.single
     if one is None:
         one = memory.single = scratch.OneRay(memory)
-    kept = searched.for_rays(one)
-    kept.call(kept.address, one.addresses[way], *ray, t_min, t_max)
+    first = searched.for_rays(one)
+    first.call(first.address, one.addresses[mode], *ray, t_min, t_max)
     # Otherwise the memory does not suffice for the hits, and is not used again.
-    return (memory, one, kept.owner) if one.state[NEXT] == 1 else None
+    return (memory, one, first.owner) if one.state[NEXT] == 1 else None
 
 
 def closest_point(
     searched: Searched, point: Sequence[float], limit: float, count: int | None
 ) -> Any:
-    """Return the closest point, or those in `count` faces."""
+    """Return the closest point within the distance `limit`, or those in `count` faces."""
     if count is not None:
         return _nearest(searched, point, limit, count)
     one = _measured(searched, point, limit, True)
     if one is None:
         return None
+    # `name` is the face, in a scene its code, as of `named_codes`; -1 for a miss.
     numbers, name = one.numbers, one.name[0]
     distance, u, v, position = numbers[4], numbers[5], numbers[6], one.position.copy()
     POINT_SHELVES[searched.kind].give_back(one)
     if searched.kind is Triangles:
-        found = distance, position, name, u, v
-        return results.points_of(found, (searched.arrays.primitives, 0, None))
-    # For a miss, whose name is -1, both are -1.
+        source = searched.arrays.primitives, 0, None
+        return results.points_of((distance, position, name, u, v), source)
     leaf, prim_id = name >> CODE_BITS, name & PRIM_MASK if name >= 0 else -1
     view: Any = searched
     owner = view.owners.item(leaf) if leaf >= 0 else -1
-    row = distance, position, prim_id, u, v, owner, leaf
-    return results.scene_points_of(row, (view, view.moves, None))
+    columns = distance, position, prim_id, u, v, owner, leaf
+    return results.scene_points_of(columns, (view, view.moves, None))
 
 
 def distance(searched: Searched, point: Sequence[float], limit: float) -> float | None:
@@ -318,36 +317,36 @@ def distance(searched: Searched, point: Sequence[float], limit: float) -> float 
 
 
 def _measured(
-    searched: Searched, point: Sequence[float], limit: float, places: bool
+    searched: Searched, point: Sequence[float], limit: float, with_position: bool
 ) -> scratch.OnePoint | None:
-    """Call the kernel for one point; return the memory with its results (see `OnePoint`).
+    """Find the closest face of one point; return the memory with the answer (see `OnePoint`).
 
-    Without `places` the distance alone is computed.
+    Without `with_position` the distance alone is computed.
     """
-    near = searched.for_points()
-    if near is None:
+    first = searched.for_points()
+    if first is None:
         return None
     one = POINT_SHELVES[searched.kind].take()
-    near.call(near.address, one.addresses[not places], *point, limit)
+    first.call(first.address, one.addresses[0 if with_position else 1], *point, limit)
     return one
 
 
 def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
     """Return the closest points in `count` faces."""
-    near, kind = searched.for_points(), searched.kind
-    if near is None or type(count) is not int or not 1 <= count <= MOST_FACES:
+    first, kind = searched.for_points(), searched.kind
+    if first is None or type(count) is not int or not 1 <= count <= MOST_FACES:
         return None
     one = POINT_SHELVES[kind].take()
     one.numbers[0], one.numbers[1], one.numbers[2], one.numbers[3] = *point, limit
     d, names = np.empty(count), np.empty(count, np.int64)
     weights, position = np.empty((count, 2)), np.empty((count, 3))
-    one.nearest(*near.arguments, *one.given, count, type(one.found)(d, names, weights, position))
+    one.nearest(*first.arguments, *one.given, count, type(one.found)(d, names, weights, position))
     POINT_SHELVES[kind].give_back(one)
     u, v = weights[:, 0], weights[:, 1]
     if kind is Triangles:
-        found = d, position, names.astype(np.int32), u, v
-        return results.points_of(found, (searched.arrays.primitives, 0, None))
+        source = searched.arrays.primitives, 0, None
+        return results.points_of((d, position, names.astype(np.int32), u, v), source)
     view: Any = searched
     owner, leaf, prim_id = named_codes(names, view.owners)
-    row = d, position, prim_id, u, v, owner, leaf
-    return results.scene_points_of(row, (view, view.moves, None))
+    columns = d, position, prim_id, u, v, owner, leaf
+    return results.scene_points_of(columns, (view, view.moves, None))

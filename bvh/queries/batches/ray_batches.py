@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,14 @@ from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, named_codes
 from bvh.tree.primitives import Custom, Triangles
 
-# Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
-# enough to balance threads, to notice Ctrl-C immediately, and to report progress often.
+# Ray blocks that a thread takes at a time, at least and at most: enough to hide the cost of the
+# call (some 20 us), few enough to balance threads and to notice Ctrl-C immediately. The last chunks
+# are smaller; at most REPORTED_BLOCKS where progress is reported.
 SMALLEST_CHUNK, MIN_BLOCKS, MAX_BLOCKS, REPORTED_BLOCKS = 4, 16, 512, 128
-# Rays of a batch from which on it is tested for the rows of an image.
+# Batches of more rays than this are tested for the rows of an image.
 SMALLEST_IMAGE = 1 << 12
 
-# Rays of a batch from which on its results share one piece of memory, which large pages can hold.
+# Results of at least LARGE rays share one piece of memory, which pages of LARGE_PAGE bytes hold.
 LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 # Types of columns, which numpy takes faster than the names of types.
 NUMBERS, IDS, CODES, TRUTHS, BYTES = map(np.dtype, ("f8", "i4", "i8", "?", "u1"))
@@ -47,21 +48,16 @@ MAX_RANKED = 64
 # The argument `sort`, as orders have it.
 SORTS = {None: ray_batch.TRIAL, False: ray_batch.NEVER, True: ray_batch.ALWAYS}
 
+# work(order, begin, end) traces the blocks begin..end-1 of an order.
 Work = Callable[[Order, int, int], None]
 Goal = ClosestGoal | FirstGoal | CountGoal
 
 
-class MergedTree(Protocol):
-    """One tree that has the same hits as a scene."""
-
-    @property
-    def arrays(self) -> TreeArrays: ...
-
-    def named(self, hits: Any, threads: int = 1) -> Any: ...
-
-
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
-    """Return the source of hits in arrays, or in a scene, their owner; rays it needs are copied."""
+    """Return the source of hits (see `locations`), with copies of rays if it needs them.
+
+    `owner` is the view of a scene; `shape` is the leading shape of the rays.
+    """
     primitives = arrays.primitives
     if type(primitives) is Instanced:
         return owner, owner.moves, None if owner.plain else _copied(rays, shape)
@@ -84,13 +80,12 @@ class RaySearch(NamedTuple):
     arrays: TreeArrays
     # Whether a primitive may be in several leaves of a tree.
     split: bool = True
-    # Keeps alive, while kernels run, arrays that they know by their addresses only.
+    # A tree or the view of a scene: keeps alive the arrays whose addresses alone kernels have.
     owner: object = None
     # Of a tree: returns its arrays with the bits of faces, if these have any.
     masked: Callable[[], TreeArrays] | None = None
-    # Of a scene: returns for a number of rays, and threads, a merged tree, or None if that does not
-    # pay.
-    merged: Callable[[int, int], MergedTree | None] | None = None
+    # Of a scene: merged(number of rays, threads) returns the merged tree to search, or None.
+    merged: Callable[[int, int], Any] | None = None
 
     def side_to_cull(self, cull: Cull | None) -> int:
         """Return the code of a side to cull; raise a ValueError if primitives have no winding."""
@@ -101,13 +96,13 @@ class RaySearch(NamedTuple):
         return code
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Return a filter with its data, as kernels take them."""
+        """Return a user's filter with its data, as kernels take them."""
         in_scene = isinstance(self.arrays.primitives, Instanced)
         return user_filter(function, data, SCENE_FILTER if in_scene else FILTER)
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool = False) -> Any:
         """Return the closest hit of each ray; with `counters`, also its cost."""
-        arrays, batch, whole = self._chosen(batch, options, mergeable=not counters)
+        arrays, batch, merged = self._chosen(batch, options, mergeable=not counters)
         if counters:
             costs = np.zeros((2, batch.size), np.int32)
             goal, options = CountGoal(False, options.cull, *costs), options._replace(sort=False)
@@ -116,13 +111,12 @@ class RaySearch(NamedTuple):
         else:
             hits = _closest(arrays, batch, _goals(False, options, arrays), options)
         vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
-        return hits if whole is None else whole.named(hits, options.threads)
+        return hits if merged is None else merged.named(hits, options.threads)
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
         """Return for each ray whether it hits anything."""
         arrays, batch, _ = self._chosen(batch, options, mergeable=True)
         hit, none = np.zeros(batch.size, np.bool_), np.empty(0)
-        # The kernel only writes whether a ray hits.
         no_ids = np.empty(0, ids_of(arrays.primitives))
         out = Columns(none, no_ids, none, none, hit.view(np.uint8))
         _trace(arrays, batch, _goals(True, options, arrays), options, out)
@@ -142,15 +136,16 @@ class RaySearch(NamedTuple):
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has; if `once`, one for each crossing."""
         arrays, batch, _ = self._chosen(batch, options)
-        # Hits are listed, not only counted, if some may be repeated, or for a filter.
-        whole = self.split or options.accept is not None
-        return shaped(batch.shape, _gather(arrays, batch, options, once, None, whole, None))[0]
+        # Counting alone would count repeated hits twice, and ignore a filter.
+        listed = self.split or options.accept is not None
+        return shaped(batch.shape, _gather(arrays, batch, options, once, None, listed, None))[0]
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
-        """Return how many more faces each ray crosses from their back than from their front."""
+        """Return the signed number of crossings of each ray: +1 at a back side, -1 at a front."""
         arrays, batch, _ = self._chosen(batch, options)
         if not self.split:
             return _gather(arrays, batch, options, True, None, False, None, sided=True)
+        # Listed, each once, as a split tree repeats primitives.
         parts: dict[int, list[Columns]] = {}
         counts = _gather(arrays, batch, options, True, None, True, parts, sided=True)
         hits = _listed(arrays, batch, counts, parts, options.threads)
@@ -159,10 +154,10 @@ class RaySearch(NamedTuple):
 
     def _chosen(
         self, batch: RayBatch, options: RayOptions, mergeable: bool = False
-    ) -> tuple[TreeArrays, RayBatch, MergedTree | None]:
-        """Return the arrays to search, the rays, and the merged tree if the arrays are those of it.
+    ) -> tuple[TreeArrays, RayBatch, Any]:
+        """Return the arrays to search, the rays, and the merged tree if the arrays are its own.
 
-        For a tree whose faces have no bits, the rays lose their masks (see `unmasked`).
+        That may be if `mergeable`. Masks are removed if faces have no bits (see `unmasked`).
         """
         arrays = self.arrays
         if batch.masked:
@@ -170,16 +165,16 @@ class RaySearch(NamedTuple):
                 arrays = self.masked()
                 batch = batch if len(arrays.face_bits) else unmasked(batch)
         elif mergeable and self.merged is not None and options.accept is None:
-            whole = self.merged(batch.size, options.threads)
-            if whole is not None:
-                return whole.arrays, batch, whole
+            merged = self.merged(batch.size, options.threads)
+            if merged is not None:
+                return merged.arrays, batch, merged
         return arrays, batch, None
 
 
 def _closest(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions
 ) -> Hits:
-    """Return the closest hits; `goal` returns the goal of one thread (see `_goals`)."""
+    """Return the closest hit of each ray; `goal()` makes the goal of one thread (see `_goals`)."""
     out = result_columns(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         # The kernel writes no results; progress is reported all the same.
@@ -193,18 +188,18 @@ def _closest(
 
 
 def result_columns(n: int, ids: Any) -> Columns:
-    """Return columns for the hits of n rays."""
+    """Return new columns for the hits of n rays, with ids of the type `ids`."""
     if n < LARGE:
         front = np.empty(n, np.bool_)
         return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), front)
-    # One block from a large page on is filled with few large pages: with small ones, the page
-    # faults of the first writes take as long as the search. The rest is never touched.
+    # One piece of memory that begins at a large page is filled with few large pages: with small
+    # ones, page faults take as long as the search. A row takes 3 x 8 bytes, its id and a boolean.
     rows, kind = -(-n // 64) * 64, CODES if ids is np.int64 else IDS
     memory = np.empty(rows * (25 + kind.itemsize) + LARGE_PAGE, BYTES)
-    at = -memory.__array_interface__["data"][0] % LARGE_PAGE
-    t, u, v = (np.ndarray(n, NUMBERS, memory, at + 8 * rows * i) for i in range(3))
-    prim_id = np.ndarray(n, kind, memory, at + 24 * rows)
-    front = np.ndarray(n, TRUTHS, memory, at + (24 + kind.itemsize) * rows)
+    begin = -memory.__array_interface__["data"][0] % LARGE_PAGE
+    t, u, v = (np.ndarray(n, NUMBERS, memory, begin + 8 * rows * i) for i in range(3))
+    prim_id = np.ndarray(n, kind, memory, begin + 24 * rows)
+    front = np.ndarray(n, TRUTHS, memory, begin + (24 + kind.itemsize) * rows)
     return Columns(t, prim_id, u, v, front)
 
 
@@ -214,7 +209,7 @@ def ids_of(primitives: object) -> Any:
 
 
 def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[], Goal]:
-    """Return a function that makes the goal of one thread."""
+    """Return a function that makes the goal of one thread: a closest or any hit, with a filter."""
     accept = options.accept
     if accept is None:
         goal = ClosestGoal(any_hit, options.cull)
@@ -226,9 +221,8 @@ def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[
 def _trace(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions, out: Columns
 ) -> None:
-    """Trace all rays of a batch, sorted where that is faster or requested."""
-    users = isinstance(arrays.primitives, Custom)
-    arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
+    """Trace all rays of a batch, sorted where that is faster or requested; write hits to `out`."""
+    arrays, _alive = _for_kernels(arrays)
     n, rays, row = batch.size, batch.rays, arrays.row
     if 0 < n < HALF and options.progress is None:
         # So few rays are not worth sorting.
@@ -240,8 +234,13 @@ def _trace(
         _share(order, n, work, options)
 
 
+def _for_kernels(arrays: TreeArrays) -> tuple[TreeArrays, object]:
+    """Return arrays as kernels take them, and a user's data, to keep alive while they run."""
+    return kernel_arrays(arrays) if isinstance(arrays.primitives, Custom) else (arrays, None)
+
+
 def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, threads: int) -> None:
-    """Trace rays, sorted where that is faster, on threads."""
+    """Trace n rays, sorted where that is faster, on threads; write hits to `out`."""
     order = _order(batch, n, ray_batch.TRIAL)
     _claimed(order, _tracer(row, batch.rays, lambda: goal, out), threads)
 
@@ -251,12 +250,12 @@ def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> W
     measured = UNMEASURED.copy()
 
     def work(order: Order, begin: int, end: int) -> None:
-        kept = SHELF.take()
+        memory = SHELF.take()
         # Times of `trials`, copied: threads that write to one cache line wait for each other.
-        kept.measured[:] = measured
-        closest_hits(row, rays, order, kept, goal(), begin, end, out)
-        measured[:] = kept.measured
-        SHELF.give_back(kept)
+        memory.measured[:] = measured
+        closest_hits(row, rays, order, memory, goal(), begin, end, out)
+        measured[:] = memory.measured
+        SHELF.give_back(memory)
 
     return work
 
@@ -275,15 +274,15 @@ def _claimed(order: Order, work: Work, threads: int) -> None:
 
 
 def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
-    """Trace rays of a few blocks on this thread, in the order that they have."""
-    kept = SHELF.take()
-    kept.measured[:] = UNMEASURED
-    closest_hits(row, rays, Order(n, 0, AUTO), kept, goal, 0, -(-n // BLOCK), out)
-    SHELF.give_back(kept)
+    """Trace n rays of a few blocks on this thread, in their order; write hits to `out`."""
+    memory = SHELF.take()
+    memory.measured[:] = UNMEASURED
+    closest_hits(row, rays, Order(n, 0, AUTO), memory, goal, 0, -(-n // BLOCK), out)
+    SHELF.give_back(memory)
 
 
 def _share(order: Order, total: int, work: Work, options: RayOptions) -> None:
-    """Call work on chunks of blocks; report progress in rays."""
+    """Call work on chunks of the blocks of an order; report progress in rays, `total` of them."""
     count, progress = _blocks_of(order), options.progress
 
     def report(finished: int, of: int) -> None:
@@ -297,7 +296,7 @@ def _share(order: Order, total: int, work: Work, options: RayOptions) -> None:
 
 
 def _blocks_of(order: Order) -> int:
-    """Return the number of blocks."""
+    """Return the number of blocks of an order: of BLOCK rays, or tiles of an image."""
     if order.row:
         rows = order.size // order.row
         return -(-rows // ray_batch.TILE_HEIGHT) * -(-order.row // ray_batch.TILE_WIDTH)
@@ -305,7 +304,7 @@ def _blocks_of(order: Order) -> int:
 
 
 def _order(batch: RayBatch, n: int, sort: int) -> Order:
-    """Choose the order in which the rays of a batch are taken: in tiles if it is an image."""
+    """Return the order in which n rays are traced: in tiles if they are the rays of an image."""
     directions = batch.rays.directions
     row = batch.shape[-1] if len(batch.shape) > 1 else 0
     if row == 0 and len(directions) == n > SMALLEST_IMAGE:
@@ -318,7 +317,10 @@ def _listed(
     arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64],
     parts: dict[int, list[Columns]], threads: int,
 ) -> AllHits:  # fmt: skip
-    """Return the hits in `parts` as one list; `parts` are cleared, to free their memory."""
+    """Return the hits in `parts` (see `_gather`) as one result; `parts` are cleared.
+
+    `counts` are the numbers of hits of the rays. Clearing frees memory for the result.
+    """
     offsets = np.zeros(batch.size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     pieces = [piece for begin in sorted(parts) for piece in parts[begin]]
@@ -340,49 +342,47 @@ def _listed(
 
 def _gather(
     arrays: TreeArrays, batch: RayBatch, options: RayOptions, once: bool, limit: int | None,
-    whole: bool, parts: dict[int, list[Columns]] | None, sided: bool = False,
+    listed: bool, parts: dict[int, list[Columns]] | None, sided: bool = False,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return how many hits each ray has; collect them in `parts`, by the first block of a chunk."""
-    # `whole`: hits are listed, not only counted. Without `parts` they are not stored.
-    users = isinstance(arrays.primitives, Custom)
-    arrays, _kept = kernel_arrays(arrays) if users else (arrays, None)
+    """Return how many hits each ray has, at most `limit`; store hits in `parts`, unless None.
+
+    `parts` has the hits of each chunk by its first block. If `sided`, counts are signed. Without
+    `listed`, hits are only counted, also repeated ones, which `parts` and filters do not allow.
+    """
+    arrays, _alive = _for_kernels(arrays)
     ranked = limit if limit is not None and limit <= MAX_RANKED else 0
     filtered, keep, cull = options.accept or NO_CALL, parts is not None, options.cull
     counts = np.zeros(batch.size, np.int64)
     # A goal that ranks the hits of a ray calls the filter itself.
     accept = NO_CALL if ranked else filtered
     wanted = all_hits.Wanted(
-        accept.function, accept.data, min(limit or scratch.ALL, scratch.ALL), whole,
+        accept.function, accept.data, min(limit or scratch.ALL, scratch.ALL), listed,
         keep or accept is not NO_CALL, keep,
     )  # fmt: skip
     ids = ids_of(arrays.primitives)
     shelf = Shelf(partial(scratch.HitMemory, ranked, ids) if ranked else HIT_SHELVES[ids].take)
 
     def work(order: Order, begin: int, end: int) -> None:
-        """Gather the hits of the rays in the blocks begin..end of an order."""
+        """Gather the hits of the rays in the blocks begin..end-1 of an order."""
         first, pieces = begin, []
-        with SHELF.scratch() as kept, shelf.scratch() as memory:
+        with SHELF.scratch() as ray_memory, shelf.scratch() as memory:
             while begin < end:
                 goal: FirstGoal | AllGoal = AllGoal(
-                    cull, once, sided, whole, memory.found, memory.visits
+                    cull, once, sided, listed, memory.found, memory.visits
                 )
                 if ranked:
                     given = filtered.function, filtered.data, memory.nearest
                     goal = FirstGoal(False, cull, once, ranked, *given)
                 gathered = all_hits.Gathered(memory.pairs, memory.out, counts, memory.state)
                 all_hits.gather_hits(
-                    arrays.row, batch.rays, order, kept, goal, wanted, gathered, begin, end
+                    arrays.row, batch.rays, order, ray_memory, goal, wanted, gathered, begin, end
                 )
                 begin, filled = int(memory.state[all_hits.NEXT]), int(memory.state[all_hits.FILLED])
                 if keep and filled:
                     pieces.append(Columns(*(column[:filled].copy() for column in memory.out)))
                 # Blocks are left if the memory did not suffice for the next one.
                 if begin < end:
-                    needed = int(memory.state[all_hits.SIZE])
-                    if needed > memory.found.capacity:
-                        memory.reserve(needed + needed // 4)
-                    if needed > len(memory.out.t) - HALF:
-                        memory.enlarge_out(needed + needed // 4)
+                    memory.make_room(int(memory.state[all_hits.SIZE]))
         if parts is not None:
             parts[first] = pieces
 

@@ -16,7 +16,7 @@ from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits
 from bvh.runtime.arguments import CountResult, Cull, cull_code, kernel_input, shaped
-from bvh.traversal.rays.every_hit.far_ends import find_far_ends
+from bvh.traversal.rays.hit_points import find_far_ends
 from bvh.tree.instanced import CODE_BITS, Instanced
 
 
@@ -24,19 +24,22 @@ class RoundSearch(RaySearch):
     """Target of rays that may hit spheres and capsules."""
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the side to ignore: rays enter a shape at its front, and leave it at its back."""
+        """Return the code of the side to ignore; the front is where a ray enters a shape."""
         return cull_code(cull)
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None
     ) -> Any:
-        """Return all hits of each ray, or the `limit` closest; with a filter one a shape."""
+        """Return all hits of each ray, or the `limit` closest.
+
+        With a filter, or where sides are culled, each shape has its first hit alone.
+        """
         hits = super().all_hits(batch, options, once, limit)
         if options.accept is not None or options.cull != 0:
             return hits
-        found = self._with_ends(hits, batch, limit)
-        vars(found)["_source"] = vars(hits)["_source"]
-        return found
+        with_ends = self._with_ends(hits, batch, limit)
+        vars(with_ends)["_source"] = vars(hits)["_source"]
+        return with_ends
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has."""
@@ -46,37 +49,39 @@ class RoundSearch(RaySearch):
 
     def _with_ends(self, hits: Any, batch: RayBatch, limit: int | None) -> AllHits:
         """Return hits with those where rays leave shapes that they enter in the range."""
-        rays = np.repeat(np.arange(batch.size), np.diff(hits.offsets))
-        prims, rows = hits.prim_id, hits.front
+        ray_of = np.repeat(np.arange(batch.size), np.diff(hits.offsets))
+        codes, enters = hits.prim_id, hits.front
         in_scene = isinstance(self.arrays.primitives, Instanced)
         if in_scene:
             view: Any = self.owner
-            rows = rows & view.round_trees[view.tree_of[hits.leaf]]
-            prims = hits.leaf.astype(np.int64) << CODE_BITS | prims
-        rows = np.flatnonzero(rows)
+            enters = enters & view.round_trees[view.tree_of[hits.leaf]]
+            codes = hits.leaf.astype(np.int64) << CODE_BITS | codes
+        # NaN where a ray leaves beyond its range.
+        rows = np.flatnonzero(enters)
         far = np.empty(len(rows))
-        names = kernel_input(prims[rows].astype(np.int64))
-        find_far_ends(self.arrays.row, batch.rays, kernel_input(rays[rows]), names, far)
+        codes_of_rows = kernel_input(codes[rows].astype(np.int64))
+        find_far_ends(self.arrays.row, batch.rays, kernel_input(ray_of[rows]), codes_of_rows, far)
         rows, far = rows[~np.isnan(far)], far[~np.isnan(far)]
-        none = np.full(len(rows), np.nan)
-        t, front = np.append(hits.t, far), np.append(hits.front, np.zeros(len(rows), np.bool_))
-        which, prims = np.append(rays, rays[rows]), np.append(prims, prims[rows])
+        # All hits: those given, then the far ends of `rows`. `origin` is the hit that each of them
+        # is, or whose far end it is.
+        origin = np.append(np.arange(len(ray_of)), rows)
+        t, ray_of, codes = np.append(hits.t, far), ray_of[origin], codes[origin]
         # Of equal distances, where a ray enters comes first: the order is stable.
-        order = np.lexsort((prims, t, which))
-        counts = np.bincount(which, minlength=batch.size)
+        order = np.lexsort((codes, t, ray_of))
+        counts = np.bincount(ray_of, minlength=batch.size)
         begins = np.concatenate([[0], np.cumsum(counts)])
         if limit is not None:
-            order = order[np.arange(len(order)) - begins[which[order]] < limit]
+            order = order[np.arange(len(order)) - begins[ray_of[order]] < limit]
             begins = np.concatenate([[0], np.cumsum(np.minimum(counts, limit))])
-        # The hit that each is, or whose other end it is.
-        of = np.append(np.arange(len(rays)), rows)[order]
-        u, v = np.append(hits.u, none)[order], np.append(hits.v, none)[order]
-        columns = hits.prim_id[of], t[order], u, v, front[order], begins, batch.shape
+        is_far, origin = order >= len(hits.t), origin[order]
+        u, v = (np.where(is_far, np.nan, column[origin]) for column in (hits.u, hits.v))
+        front = hits.front[origin] & ~is_far
+        columns = hits.prim_id[origin], t[order], u, v, front, begins, batch.shape
         if not in_scene:
             return results.all_hits_of(columns)
-        return results.scene_all_hits_of((*columns, hits.instance_id[of], hits.leaf[of]))
+        return results.scene_all_hits_of((*columns, hits.instance_id[origin], hits.leaf[origin]))
 
 
 def rays_of(searched: Searched, *given: Any, **more: Any) -> RaySearch:
-    """Return the target of rays, which may hit round shapes, with the fields of `RaySearch`."""
+    """Return a `RaySearch` of the given fields, for round shapes the subclass `RoundSearch`."""
     return (RoundSearch if searched.rounded else RaySearch)(*given, **more)

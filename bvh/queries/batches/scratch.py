@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.calls.invocation import Others
+from bvh.runtime.calls.prepared_calls import PreparedArguments
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import NO_CALL
-from bvh.traversal.rays.blocks import BLOCK
+from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch
 from bvh.traversal.rays.every_hit.all_hits import Gathered, Pairs, Wanted, new_columns, new_pairs
 from bvh.traversal.rays.every_hit.visits import new_visits
@@ -23,23 +23,23 @@ from bvh.tree.primitives import Triangles
 BOOL = np.dtype(np.bool_)
 # More hits than any ray has.
 ALL = 2**62
-# Hits of a ray block that there is memory for at first.
+# Hits of a ray block for which there is memory at first.
 FIRST_CAPACITY = 16 * BLOCK
 # For lists of at most this many hits, views of the memory to copy from are made beforehand.
 FEW = 8
 
-# Modes of `all_hits`: count hits, list them to count them, or return them; plus one where each
-# crossing is one hit.
-COUNTED, LISTED, KEPT = 0, 2, 4
-# Whether each crossing is one hit, hits are listed, and they are kept: by mode.
-WAYS = [(way % 2 == 1, way >= LISTED, way >= KEPT) for way in range(KEPT + 2)]
+# Modes of `all_hits` for a single ray: count hits; list them to count them, as in trees that repeat
+# primitives; or store them. A mode plus 1: each crossing is one hit.
+COUNTED, LISTED, STORED = 0, 2, 4
+# By mode: whether each crossing is one hit, hits are listed, and they are stored.
+MODES = [(mode % 2 == 1, mode >= LISTED, mode >= STORED) for mode in range(STORED + 2)]
 
-# Reused from batch to batch; measured times are shared by the threads of one batch alone.
+# Memory of rays, reused from batch to batch.
 SHELF: Shelf[Scratch] = Shelf(new_scratch)
 
 
 def joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
-    """Return arrays as one; threads copy them."""
+    """Return the concatenation of arrays, which threads copy."""
     ends = np.cumsum([len(piece) for piece in pieces])
     joined = np.empty(int(ends[-1]), pieces[0].dtype)
 
@@ -52,7 +52,11 @@ def joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
 
 
 class HitMemory:
-    """Memory of one thread: the hits of a ray block, and those of a chunk."""
+    """Memory of one thread: the hits of a ray block, and `out`, those of a chunk.
+
+    `ids` is the type of ids, in a scene of codes. `ranked` is the number of nearest hits of a ray
+    that are stored; 0 if all are.
+    """
 
     def __init__(self, ranked: int, ids: Any) -> None:
         self.ids = ids
@@ -71,10 +75,14 @@ class HitMemory:
         self.pairs: Pairs = new_pairs(capacity, self.ids)
         self.grown = True
 
-    def enlarge_out(self, capacity: int) -> None:
-        """Reserve memory for the hits of a chunk."""
-        self.out = new_columns(capacity, self.ids)
-        self.grown = True
+    def make_room(self, needed: int) -> None:
+        """Reserve memory for a block of `needed` hits, and a quarter more for later ones."""
+        capacity = needed + needed // 4
+        if needed > self.found.capacity:
+            self.reserve(capacity)
+        # Kernels write HALF hits at a time.
+        if needed > len(self.out.t) - HALF:
+            self.out, self.grown = new_columns(capacity, self.ids), True
 
 
 # Reused from batch to batch, by the type of ids, unless it has grown.
@@ -84,7 +92,7 @@ HIT_SHELVES: dict[Any, Shelf[HitMemory]] = {
 
 
 class OneRay:
-    """One ray, and the memory of its hits, as the kernel takes them."""
+    """A single ray and the memory of its hits: the arguments of `gather_hits`, stored for calls."""
 
     def __init__(self, memory: HitMemory) -> None:
         # The origin, the direction, t_min and t_max.
@@ -93,13 +101,14 @@ class OneRay:
         rays, scratch = Rays(o, d, numbers[6:7], numbers[7:]), SHELF.take()
         order = Order(1, 0, SINGLES, NEVER)
         gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
-        # All arguments but the first, the row of a tree, for each mode.
-        self.kept = []
-        for once, listed, kept in WAYS:
+        # For each mode, all arguments but the first, the row of a tree.
+        self.others = []
+        for once, listed, stored in MODES:
             goal = AllGoal(0, once, False, listed, memory.found, memory.visits)
-            wanted = Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, kept, kept)
-            self.kept.append(Others(numbers, 1, rays, order, scratch, goal, wanted, gathered, 0, 1))
-        self.addresses = [kept.address for kept in self.kept]
+            wanted = Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, stored, stored)
+            given = rays, order, scratch, goal, wanted, gathered, 0, 1
+            self.others.append(PreparedArguments(numbers, 1, *given))
+        self.addresses = [others.address for others in self.others]
         # Memoryviews: their items are read faster than those of arrays.
         self.numbers: Any = numbers.data
         self.counts: Any = counts.data
@@ -120,16 +129,16 @@ class OneRay:
 
 
 class OnePoint:
-    """One point, and the memory of its answer, as the kernels take them."""
+    """A single point and the memory of its answer: arguments of point kernels, stored for calls."""
 
     def __init__(self, scene: bool) -> None:
         from bvh.traversal.points.closest_point import Nearest, closest_points, nearest_points
         from bvh.traversal.points.scratch import new_scratch as new_point_scratch
 
-        # The point, the largest distance; the distance found, u, v and the position.
+        # The point, the largest distance; then the answer: the distance, u, v and the position.
         numbers, name, none = np.zeros(10), np.zeros(1, np.int64), np.empty(0)
         self.position = numbers[7:]
-        # The point, the largest distance and scratch memory.
+        # The point, the largest distance, scratch memory, and the range of points.
         self.given = numbers[:3].reshape(1, 3), numbers[3:4], new_point_scratch(scene), 0, 1
         weights, position = numbers[5:7].reshape(1, 2), self.position.reshape(1, 3)
         self.found = Nearest(numbers[4:5], name, weights, position)
@@ -137,8 +146,11 @@ class OnePoint:
         self.closest, self.nearest = closest_points, nearest_points
         # Words of the target: the row, in a scene the address and length of metrics, and the mask.
         first = 4 if scene else 2
-        self.kept = [Others(numbers, first, *self.given, x) for x in (self.found, distance)]
-        self.addresses = [kept.address for kept in self.kept]
+        # Of the kernel's two forms: with positions, or with the distance alone.
+        self.others = [
+            PreparedArguments(numbers, first, *self.given, x) for x in (self.found, distance)
+        ]
+        self.addresses = [others.address for others in self.others]
         # Memoryviews: their items are read faster than those of arrays.
         self.numbers: Any = numbers.data
         self.name: Any = name.data

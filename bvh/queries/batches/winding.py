@@ -28,21 +28,21 @@ from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.boundary import Loops, boundary_of, free_edges
 from bvh.tree.winding_moments import WindingTerms, winding_terms
 
-# Edges of the boundary, times points, that a thread takes at a time.
+# Edges of the boundary, times points, that a thread takes at a time; fewest points.
 PAIRS_AT_ONCE, FEWEST_AT_ONCE = 1 << 20, 16
-# Vertices of a boundary up to which nothing is gained by a series.
+# Points of a boundary up to which exact numbers are computed as fast as by a series.
 FEW = 64
-# The accuracy of numbers that are compared with a half, and the error that it may have.
+# The accuracy of numbers that are compared with a half, and a bound of their error.
 ACCURACY, ERROR = 2.0, 0.001
 
 
 class Wound(NamedTuple):
-    """An oriented surface: the target of its rays, the mask of its faces, and its boundary."""
+    """An oriented surface: the faces of a tree that a mask selects."""
 
     search: RaySearch
-    mask: int
-    loops: Loops
-    # Returns, for a number of threads, the multipole moments of the faces.
+    mask: int  # as int32
+    loops: Loops  # its boundary: edges that faces use more often in one direction than the other
+    # moments(threads) returns the multipole moments of the faces.
     moments: Callable[[int], WindingTerms]
 
     def numbers(
@@ -51,7 +51,8 @@ class Wound(NamedTuple):
     ) -> NDArray[np.float64]:  # fmt: skip
         """Return the winding number of each of the points (n, 3).
 
-        They are exact but for rounding if `accuracy` is infinite, or the boundary short.
+        They are exact but for rounding if `accuracy` is infinite, or the boundary short; otherwise
+        those of a series (see `BVH.winding_number`).
         """
         if accuracy < np.inf and self.loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
@@ -78,7 +79,7 @@ class Wound(NamedTuple):
         self, points: NDArray[np.float64], accuracy: float, threads: int,
         progress: Progress | None,
     ) -> NDArray[np.float64]:  # fmt: skip
-        """Return winding numbers by a series."""
+        """Return winding numbers by a series of multipole moments."""
         terms, found = self.moments(threads), np.empty(len(points))
 
         def work(begin: int, end: int) -> None:
@@ -89,12 +90,12 @@ class Wound(NamedTuple):
 
 
 def wound(of: Any, search: RaySearch, mask: int) -> Wound:
-    """Return the surface of the faces of a tree that count for a mask, an int32."""
+    """Return the surface of the faces of a tree that a mask, an int32, selects."""
     return Wound(search, mask, boundary_for(of, mask), partial(of._by_mask, winding_terms, mask))
 
 
 def boundary_for(of: Any, mask: int) -> Loops:
-    """Return the boundary of the faces of a tree that count for a mask, an int32."""
+    """Return the boundary of the faces of a tree that a mask, an int32, selects."""
     loops: Loops = of._by_mask(boundary_of, mask)
     return loops
 
@@ -109,7 +110,11 @@ def above_half(
     numbers: Callable[..., NDArray[np.float64]], loops: Loops, points: NDArray[np.float64],
     threads: int, progress: Progress | None,
 ) -> NDArray[np.bool_]:  # fmt: skip
-    """Return which points have a winding number above a half; `numbers` computes these."""
+    """Return which points have a winding number above a half.
+
+    numbers(points, accuracy, threads, progress) computes winding numbers, by a series if `loops` is
+    long; those that are then too near to a half are computed again, exactly.
+    """
     found = numbers(points, ACCURACY, threads, progress)
     if loops.size > FEW:
         near = np.flatnonzero(np.abs(found - 0.5) <= ERROR)
@@ -121,7 +126,10 @@ def add_angles(
     loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
     found: NDArray[np.float64], threads: int,
 ) -> None:  # fmt: skip
-    """Turn signed crossings of rays along `ways`, in `found`, into winding numbers, in place."""
+    """Add the angles of a boundary to `found`, the signed crossings of rays from points.
+
+    The sums are winding numbers. `ways` (n, 3) are the directions of the rays.
+    """
 
     def work(begin: int, end: int) -> None:
         add_boundary(loops, points, ways, begin, end, found)
@@ -133,7 +141,7 @@ def _share(
     loops: Loops, count: int, work: Callable[[int, int], object], threads: int,
     progress: Progress | None,
 ) -> None:  # fmt: skip
-    """Call work(begin, end) on chunks of points, smaller ones with a longer boundary."""
+    """Call work(begin, end) on chunks of points, smaller ones for a longer boundary."""
     most = max(min(PAIRS_AT_ONCE // (loops.size + 1), POINTS_AT_ONCE), FEWEST_AT_ONCE)
     share(count, most, work, threads, progress, min(FEWEST_POINTS, most))
 
@@ -141,7 +149,7 @@ def _share(
 def ways_of(
     points: NDArray[np.float64], loops: Loops, box: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the directions of the rays of points; `box` has the corners of all faces."""
+    """Return the directions (n, 3) of the rays of points; `box` (6,) are corners of all faces."""
     # Rays that leave the box of all faces soonest are fastest. With a boundary, the last bits of
     # results depend on the direction, so that depends on the boundary alone.
     ways = np.empty((len(points), 3))

@@ -97,13 +97,10 @@ class DistanceQueries(TreeBase):
         other = self._other_tree("distance_to", other)
         arrays = self._shown_arrays()
         others = arrays if other is self else other._shown_arrays()
-        hidden = len(self._arrays.face_bits) + len(other._arrays.face_bits)
+        has_hidden = len(self._arrays.face_bits) or len(other._arrays.face_bits)
+        valid_threads = threads is None or (type(threads) is int and threads > 0)
         # The quick call does not check whether hints are hidden faces.
-        if (
-            progress is None
-            and not hidden
-            and (threads is None or (type(threads) is int and threads > 0))
-        ):
+        if progress is None and valid_threads and not has_hidden:
             near = quick_distance(arrays, others, transform, max_distance, hint)
             if near is not None:
                 return near
@@ -120,8 +117,8 @@ class DistanceQueries(TreeBase):
         if moves is not None and moves.shape[:-2] != shape:
             moves = np.broadcast_to(moves, (*shape, 4, 4))
         limits, pairs = flat_rows(limits, shape), flat_rows(pairs, shape)
-        given = arrays, others, moves, limits, pairs, count, workers
-        found = reported(find_closest_pairs, progress, *given)
+        search = find_closest_pairs, progress, arrays, others, moves, limits, pairs, count, workers
+        found = reported(*search)
         position, prim_id = found.position.reshape(*shape, 2, 3), found.prim_id.reshape(*shape, 2)
         return Clearances(shaped(shape, found.distance)[0], position, prim_id)
 
@@ -135,16 +132,16 @@ class DistanceQueries(TreeBase):
             raise TypeError(f"other must be a BVH, a Scene or a mesh: {error}") from None
 
     def _two_states(self, query: str, other: Any) -> tuple[Self, Self]:
-        """Return this tree and the other as they are now: twice the same one if they are one.
+        """Return snapshots of this tree and of `other`, which are one object if both trees are.
 
-        The other, if it is a mesh, is built into a tree. Errors name the `query`.
+        A mesh is built into a tree. Errors name the `query`.
         """
         tree: Any = self._other_tree(query, self._tree_of(other))
         now = self._snapshot()
         return now, now if tree is self else tree._snapshot()
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return pairs, coded as by `hint_pairs`; -1 where a face is hidden, as it has no bits."""
+        """Return pairs of `hint_pairs`, -1 in place of those with a face whose bits are 0."""
         for tree, ids in ((self, pairs >> 32), (other, pairs & 0xFFFFFFFF)):
             groups = tree._groups
             if groups is not None and len(tree._arrays.face_bits):
@@ -154,7 +151,10 @@ class DistanceQueries(TreeBase):
 
 
 def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
-    """Return whether both are trees, one over round shapes; then refuse all but these and faces."""
+    """Return whether both are trees, and at least one over spheres or capsules.
+
+    Then a TypeError that names the query is raised if the other is over boxes or custom primitives.
+    """
     trees = [each for each in (tree, other) if isinstance(each, TreeBase)]
     if not any(isinstance(each._arrays.primitives, HOLLOW) for each in trees):
         return False
@@ -166,7 +166,10 @@ def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
 def hint_pairs(
     hint: Clearances | ArrayLike | None, arrays: TreeArrays, others: TreeArrays
 ) -> NDArray[np.int64]:
-    """Return checked hints as codes, ``first << 32 | second``; -1 for none."""
+    """Return the argument `hint` as codes of pairs, ``first << 32 | second``, checked; -1: none.
+
+    `arrays` and `others` are those of the two trees.
+    """
     if hint is None:
         return np.full((), -1, np.int64)
     pairs = integers("hint", hint.prim_id if isinstance(hint, Clearances) else hint)

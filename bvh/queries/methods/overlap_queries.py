@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 Pairs = TypeVar("Pairs")
 
-# A search for pairs: run(transform, itself, threads, progress), see `find_pairs`.
+# A search for pairs of faces that meet, as `find_pairs` of two trees: (transform, itself, threads,
+# progress).
 FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], Pairs]
 
 
@@ -207,11 +208,11 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         """
         if is_other(transform):
             return foreign_answer(self.overlap_tree, locals())
-        run = self._pair_search("overlap_tree", other)
+        search = self._pair_search("overlap_tree", other)
         matrix = None if transform is None else affine_matrices(transform)
         if matrix is not None and matrix.ndim > 2:
             raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
-        pairs = reported(run, progress, matrix, False, thread_count(threads))
+        pairs = reported(search, progress, matrix, False, thread_count(threads))
         return self._selected_pairs(pairs, mask, other, other_mask)
 
     def self_overlaps(
@@ -248,16 +249,14 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         >>> bvh.BVH.from_triangles(vertices, [[0, 1, 2], [0, 1, 3], [0, 1, 4]]).self_overlaps()
         array([[0, 1]], dtype=int32)
         """
-        run = self._pair_search("self_overlaps", self)
-        pairs = reported(run, progress, None, True, thread_count(threads))
+        search = self._pair_search("self_overlaps", self)
+        pairs = reported(search, progress, None, True, thread_count(threads))
         return self._selected_pairs(pairs, mask, self, mask)
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:
-    """Return an array (..., width), broadcast to a leading shape, as rows."""
-    if shape != array.shape[:-1]:
-        array = np.broadcast_to(array, (*shape, width))
-    return array.reshape(-1, width)
+    """Return an array (..., width), broadcast to (*shape, width), as rows (n, width)."""
+    return np.broadcast_to(array, (*shape, width)).reshape(-1, width)
 
 
 def box_regions(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
-from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.query_arguments import check_method, is_foreign, plain_point, point_batch, reported
 from bvh.queries.results import ClosestPoints
 from bvh.queries.targets import PointTarget
@@ -30,15 +30,12 @@ class PointQueries:
 
     __slots__ = ()
 
-    # Returns the target for the name of a query, and its mask.
+    # Returns the target for the name of a query, used in errors, and a mask.
     _point_target: Callable[[str, int | None], PointTarget]
     # Returns, for a mask, a description of a surface with open edges to warn about, or None.
     _open_surface: Callable[[int | None], str | None]
-
-    @property
-    def _quick(self) -> Searched | None:
-        """Data for the fast path of single calls; None if there is none."""
-        return None
+    # A `Searched`, for single calls; None where there are only batches, as of meshes in parts.
+    _quick: Any = None
 
     @verb({"points": (3,), "max_distance": ()}, ClosestPoints, Merge.LEAST)
     def closest_point(
@@ -100,7 +97,7 @@ class PointQueries:
             mask is None and threads is None and progress is None
             and type(max_distance) is float and max_distance >= 0.0
         ):  # fmt: skip
-            # A single point is finished sooner than a batch is prepared.
+            # A single point takes less time than the preparation of a batch.
             searched, point = self._quick, plain_point(points)
             if searched is not None and point is not None:
                 one = quick_calls.closest_point(searched, point, max_distance, k)
@@ -338,7 +335,7 @@ class PointQueries:
 def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: str = PARITY) -> None:
     """Warn, once for each tree, if the faces that a mask selects have open edges.
 
-    `query` names what counts crossings, in the text `consequence`.
+    The text is `consequence`, with the name `query` of what counts crossings.
     """
     surface = of._open_surface(mask)
     if surface is not None:
@@ -346,15 +343,15 @@ def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: st
 
 
 def _of_method(query: str, method: InsideRule) -> str:
-    """Return what a query needs a target for; winding numbers are of faces alone."""
+    """Return the name of a query for errors: with its method where that supports faces alone."""
     return query if method == "parity" else f"{query} with method='winding'"
 
 
 def _accuracy(accuracy: float) -> float:
-    """Check an accuracy: at least 1, below which the far-field series diverges."""
+    """Return a checked accuracy, at least 1: below it the far-field series diverges."""
     if isinstance(accuracy, (bool, str)) or not isinstance(accuracy, (int, float, np.number)):
         raise TypeError(f"accuracy must be a number, got {accuracy!r}")
     if not accuracy >= 1.0:
         raise ValueError(f"accuracy must be at least 1, got {accuracy!r}")
-    # Nothing is further away than this in float32.
+    # In float32, no point is further away from a cluster than this many times its radius.
     return float(accuracy) if accuracy < 1e6 else np.inf

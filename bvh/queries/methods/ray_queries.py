@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
-from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import Filter, answer_rays, edge_rule, is_foreign, ray_batch
+from bvh.queries.query_arguments import (
+    Filter,
+    answer_rays,
+    edge_rule,
+    is_foreign,
+    plain_ray,
+    ray_batch,
+)
 from bvh.queries.results import AllHits, Hits
 from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAYS, Merge, verb
@@ -55,12 +61,10 @@ class RayQueries:
 
     __slots__ = ()
 
+    # Returns the target of rays as it is now.
     _ray_target: Callable[[], RayTarget]
-
-    @property
-    def _quick(self) -> Searched | None:
-        """Data for the fast path of single calls; None if there is none."""
-        return None
+    # A `Searched`, for single calls; None where there are only batches, as of meshes in parts.
+    _quick: Any = None
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
         """Return the target of rays that ignore some instances of a scene."""
@@ -150,11 +154,11 @@ class RayQueries:
             and sort is None and filter is None and data is None
             and validate_rays is False and counters is False
         ):  # fmt: skip
-            # Plain arguments skip batch preparation.
+            # Without options, no batch is prepared for a single ray or a few of them.
             searched = self._quick
             if searched is not None:
+                # `cast` is None before the first single ray, for which `quick_calls` compiles it.
                 cast = searched.cast
-                # Avoid compiling the batch kernel for one ray.
                 hits: Hits | None = None
                 if cast is not None and threads is None:
                     hits = cast(origins, directions, t_min, t_max)
@@ -327,7 +331,8 @@ class RayQueries:
         plain = exclude is cull is mask is threads is progress is filter is data is None
         searched = self._quick if plain and validate_rays is False else None
         if searched is not None:
-            one = quick_calls.count_hits(searched, origins, directions, t_min, t_max, once)
+            ray = plain_ray(origins, directions)
+            one = quick_calls.count_hits(searched, ray, t_min, t_max, once)
             if one is not None:
                 return one
         if is_foreign(origins, directions, t_min, t_max, mask):

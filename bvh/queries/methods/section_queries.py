@@ -64,20 +64,18 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
             matrix = None if transform is None else affine_matrices(transform)
             pairs = first.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else moved_vertices(tree.vertices, matrix)
-        # Keep only the faces in `pairs`, and number them anew. Adding 0.0 turns -0.0 into 0.0.
-        sides, used = [], []
-        for side, (places, faces) in enumerate(
-            ((first.vertices, first.faces), (vertices, tree.faces))
-        ):
+        # Keep only the faces in `pairs`, and number them anew.
+        meshes, used = ((first.vertices, first.faces), (vertices, tree.faces)), []
+        for side in (0, 1):
             ids, rows = np.unique(pairs[:, side], return_inverse=True)
             pairs[:, side] = rows.reshape(-1)
             used.append(ids)
-            sides.append((places[faces[ids]] + 0.0, faces[ids]))
-        corners = np.concatenate([sides[0][0], sides[1][0]]).reshape(-1, 3)
-        names = names_of(corners).reshape(-1, 3)
-        count = len(used[0])
-        meshes = Mesh(*sides[0], names[:count]), Mesh(*sides[1], names[count:])
-        return Intersections._of(curves_of(*meshes, pairs, used, other is None))
+        faces = [mesh[1][ids] for mesh, ids in zip(meshes, used, strict=True)]
+        # Adding 0.0 turns -0.0 into 0.0, so that equal corners get equal names.
+        corners = [mesh[0][rows] + 0.0 for mesh, rows in zip(meshes, faces, strict=True)]
+        names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(-1, 3)
+        own, others = map(Mesh, corners, faces, np.split(names, [len(used[0])]))
+        return Intersections._of(curves_of(own, others, pairs, used, other is None))
 
     def section(self, planes: ArrayLike) -> Any:
         """Cut this mesh by a plane, or by many.

@@ -83,7 +83,7 @@ class SightQueries:
             mask is None and cull is None and threads is None and progress is None and sort is None
             and filter is None and data is None
         ):  # fmt: skip
-            # A single pair is seen sooner than a batch is prepared.
+            # A single pair takes less time than the preparation of a batch.
             seen = _seen(self, p, q, margin)
             if seen is not None:
                 return seen
@@ -104,18 +104,21 @@ class SightQueries:
 def segments(
     p: ArrayLike, q: ArrayLike, margin: float, threads: int | None = None
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
-    """Return the rays from p to q, checked, with ranges without the ends; and which are finite."""
+    """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite.
+
+    Arguments are checked. Ranges of t leave out both ends, by the margin.
+    """
     start, end, workers = points("p", p), points("q", q), thread_count(threads)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
-    share_of_size = lengths("margin", margin, finite=True)
-    if share_of_size.ndim:
+    relative_margin = lengths("margin", margin, finite=True)
+    if relative_margin.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
     p_rows, q_rows = (real_rows(rows, shape, workers, 3) for rows in (start, end))
     n = math.prod(shape)
     lines = Lines(np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n, np.uint8))
 
     def work(first: int, last: int) -> None:
-        write_lines(p_rows, q_rows, float(share_of_size), first, last, lines)
+        write_lines(p_rows, q_rows, float(relative_margin), first, last, lines)
 
     share(n, ROWS_AT_ONCE, work, workers, None, FEWEST_ROWS)
     along, low, high, finite = lines
@@ -126,19 +129,22 @@ def segments(
 
 
 def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
-    """Return whether two points see each other, computed as by `segments`; None if not quick."""
+    """Return the result of `visible` for two points; None where a batch must answer.
+
+    The range of t is computed as by `segments`, so that answers are the same.
+    """
     start, end = plain_point(p), plain_point(q)
     if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
         return None
     (px, py, pz), (qx, qy, qz) = start, end
     x, y, z = qx - px, qy - py, qz - pz
     size = max(abs(x), abs(y), abs(z))
-    # Equal points, and differences that are not finite (0.0 times these is NaN), need a batch.
+    # A batch answers for equal points, and if a difference is not finite: 0.0 times it is NaN.
     if x * 0.0 + y * 0.0 + z * 0.0 != 0.0 or size == 0.0:
         return None
     a, b, c = x / size, y / size, z / size
-    reach = max(abs(px), abs(py), abs(pz), abs(qx), abs(qy), abs(qz))
-    gap = margin * reach / (size * sqrt(a * a + b * b + c * c))
+    largest = max(abs(px), abs(py), abs(pz), abs(qx), abs(qy), abs(qz))
+    gap = margin * largest / (size * sqrt(a * a + b * b + c * c))
     low, high = max(gap, float(SMALLEST)), min(1.0 - gap, BELOW_ONE)
     searched: Searched = target._quick
     blocked = (searched.cast or searched.first_cast())(start, (x, y, z), low, high, 0)

@@ -18,6 +18,7 @@ from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene import instance_pairs
 from bvh.scene.scene_view import SceneView
+from bvh.scene.table import IDENTITY
 from bvh.traversal.pairs import meeting_pairs
 from bvh.tree.arrays import TreeArrays
 
@@ -82,7 +83,10 @@ def candidates(
 
 
 def _rounds_of(view: SceneView, content: SceneView, job: instance_pairs.PairJob) -> Any:
-    """Return (flags of pairs of leaves with round shapes, `RoundInstances`); None without flags."""
+    """Return which pairs of leaves have spheres or capsules, (n,), and their `RoundInstances`.
+
+    None if no pair has any.
+    """
     if view.plain and content.plain:
         return None
     rounds = view.round_trees[job.first.tree_of[job.rows]]
@@ -94,17 +98,17 @@ def _rounds_of(view: SceneView, content: SceneView, job: instance_pairs.PairJob)
     return rounds, RoundInstances(view, content)
 
 
-def _without(found: NearbyLeaves, left_out: NDArray[np.bool_]) -> NearbyLeaves:
-    """Return the pairs of leaves that are not flagged; pairs of instances may keep none."""
+def _without(nearby: NearbyLeaves, left_out: NDArray[np.bool_]) -> NearbyLeaves:
+    """Return the pairs of leaves that are not in `left_out`; pairs of instances may have none."""
     rows = np.flatnonzero(~left_out)
-    sizes = np.bincount(found.instances[rows], minlength=len(found.begins) - 1)
-    job = found.job._replace(rows=found.job.rows[rows], rows2=found.job.rows2[rows])
+    sizes = np.bincount(nearby.instances[rows], minlength=len(nearby.begins) - 1)
+    job = nearby.job._replace(rows=nearby.job.rows[rows], rows2=nearby.job.rows2[rows])
     begins = np.concatenate([[0], np.cumsum(sizes)])
-    return NearbyLeaves(job, found.owners[rows], begins, found.nearest[rows])
+    return NearbyLeaves(job, nearby.owners[rows], begins, nearby.nearest[rows])
 
 
 def _by_subtrees(
-    found: NearbyLeaves, which: Rows, entries: Rows, touching: NDArray[np.bool_], enough: Ids,
+    nearby: NearbyLeaves, which: Rows, entries: Rows, touching: NDArray[np.bool_], enough: Ids,
     cancel: Ids,
 ) -> Work:  # fmt: skip
     """Return a function for `share_long` that searches for contacts; a task is a pair of subtrees.
@@ -113,13 +117,13 @@ def _by_subtrees(
     `touching`, a flag for each pair of instances; it stops once ``enough[0]`` is not 0, and a
     contact sets that to ``enough[1]``.
     """
-    job, pairs_of, most = found.job, found.instances, int(np.bincount(which).max())
+    job, group_of, most = nearby.job, nearby.instances, int(np.bincount(which).max())
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
 
     def work(begin: int, end: int) -> None:
         with shelf.scratch() as search:
             for k in instance_pairs.begun(which, entries, begin, end, search):
-                pair, group, done = instance_pairs.pair_of(job, k), pairs_of[k], False
+                pair, group, done = instance_pairs.pair_of(job, k), group_of[k], False
                 while not (done or touching[group] or enough[0] or cancel[0]):
                     done = meeting_pairs.meet(*pair, search, meeting_pairs.STEPS)
                     if search.state[meeting_pairs.MET]:
@@ -129,14 +133,15 @@ def _by_subtrees(
     return work
 
 
-def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids) -> Work:
+def _by_leaves(nearby: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids) -> Work:
     """Return a function like that of `_by_subtrees`; a task is a pair of leaves."""
-    job = found.job
+    job = nearby.job
     trees, trees2 = job.first.tree_of[job.rows], job.second.tree_of[job.rows2]
     # `job` keeps the trees at these addresses alive.
     sides = _row_addresses(job.first.trees, trees), _row_addresses(job.second.trees, trees2)
     # A kernel's call works on many tasks: two trees, the pair of instances, and two leaves.
-    tasks = np.stack([trees, trees2, found.instances, job.rows, job.rows2], axis=1).astype(np.int64)
+    tasks = np.stack([trees, trees2, nearby.instances, job.rows, job.rows2], axis=1)
+    tasks = tasks.astype(np.int64)
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(1))
 
     def work(begin: int, end: int) -> None:
@@ -152,7 +157,7 @@ def _by_leaves(found: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, ca
 
 
 def _row_addresses(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
-    """Return the addresses of the rows of trees; 0 for unused ones."""
+    """Return the addresses of the rows of trees, (len(trees),); 0 for those not in `used`."""
     addresses = np.zeros(len(trees), np.int64)
     for number in np.unique(used).tolist():
         addresses[number] = trees[number].row.address
@@ -163,42 +168,44 @@ def find_touching(
     view: SceneView, content: SceneView, ignored: Rows, threads: int,
     progress: Progress | None = None, only_one: bool = False,
 ) -> Ids:  # fmt: skip
-    """Return the pairs of instances that touch, (m, 2), ascending; or any one, if `only_one`.
+    """Return the ids of pairs of instances that touch, (m, 2), ascending; any one if `only_one`.
 
     The other arguments are those of `candidates`.
     """
-    every = found = candidates(view, content, ignored, 0.0, threads)
-    touching = np.zeros(len(found.begins) - 1, np.bool_)
+    nearby = candidates(view, content, ignored, 0.0, threads)
+    pairs = nearby.owners[nearby.begins[:-1]].astype(np.int32)
+    touching = np.zeros(len(pairs), np.bool_)
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
-    rounds = _rounds_of(view, content, found.job)
+    rounds = _rounds_of(view, content, nearby.job)
     if rounds is not None:
-        _touch_rounds(found, rounds[0], rounds[1], touching, only_one)
+        _touch_rounds(nearby, rounds[0], rounds[1], touching, only_one)
         if only_one and touching.any():
-            return every.owners[every.begins[:-1][touching]].astype(np.int32)
-        found = _without(found, rounds[0])
-    which, entries = instance_pairs.tasks_of(found.job, threads)
-    # Pairs of leaves have been split into pairs of subtrees, or ruled out by these.
-    if len(which) and not np.array_equal(which, np.arange(len(found.job.rows))):
-        work = _by_subtrees(found, which, entries, touching, enough, cancel)
+            return pairs[touching]
+        nearby = _without(nearby, rounds[0])
+    which, entries = instance_pairs.tasks_of(nearby.job, threads)
+    # Whether pairs of leaves were split into pairs of subtrees, or ruled out by these.
+    if len(which) and not np.array_equal(which, np.arange(len(nearby.job.rows))):
+        work = _by_subtrees(nearby, which, entries, touching, enough, cancel)
     else:
-        work = _by_leaves(found, touching, enough, cancel)
+        work = _by_leaves(nearby, touching, enough, cancel)
     size = min(TASKS_AT_ONCE, max(1, len(which) // (8 * threads)))
     share_long(len(which), size, work, threads, cancel, progress)
-    return every.owners[every.begins[:-1][touching]].astype(np.int32)
+    return pairs[touching]
 
 
 def _touch_rounds(
-    found: NearbyLeaves, rounds: NDArray[np.bool_], instances: Any,
+    nearby: NearbyLeaves, rounds: NDArray[np.bool_], instances: Any,
     touching: NDArray[np.bool_], only_one: bool,
 ) -> None:  # fmt: skip
-    """Set the flags `touching` of pairs of instances that touch where a leaf is of round shapes.
+    """Flag in `touching` the pairs of instances that touch with a sphere or capsule.
 
     `rounds` and `instances` are those of `_rounds_of`. If `only_one`, stop at the first.
     """
-    job, groups = found.job, found.instances
+    job, group_of = nearby.job, nearby.instances
     for k in np.flatnonzero(rounds).tolist():
-        if not touching[groups[k]] and instances.nearest(int(job.rows[k]), int(job.rows2[k]), 0.0):
-            touching[groups[k]] = True
+        leaves = int(job.rows[k]), int(job.rows2[k])
+        if not touching[group_of[k]] and instances.nearest(*leaves, 0.0):
+            touching[group_of[k]] = True
             if only_one:
                 return
 
@@ -213,23 +220,23 @@ class _NearestFaces(NamedTuple):
 
 
 def _measure(
-    found: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float,
+    nearby: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float,
     cancel: Ids | None, rounds: Any,
 ) -> _NearestFaces | None:  # fmt: skip
     """Return the nearer of `nearest` and the nearest faces of pair `k` of leaves within `limit`.
 
-    Once the search is cancelled, `nearest` itself.
+    Once the search is cancelled, `nearest` itself. `rounds` is as from `_rounds_of`.
     """
     # Imported here, as collisions do not need its many kernels.
     from bvh.queries.batches.distance_batches import find_closest_pair
 
-    job = found.job
+    job = nearby.job
     leaf, leaf2 = int(job.rows[k]), int(job.rows2[k])
     if rounds is not None and rounds[0][k]:
-        nearby = rounds[1].nearest(leaf, leaf2, limit)
-        if nearby is None:
+        parts = rounds[1].nearest(leaf, leaf2, limit)
+        if parts is None:
             return nearest
-        distance, (prim, prim2), position = nearby
+        distance, (prim, prim2), position = parts
     else:
         maps = job.first.maps[leaf], job.second.maps[leaf2]
         near = find_closest_pair(*instance_pairs.trees_of(job, k), maps, None, limit, cancel=cancel)
@@ -244,46 +251,53 @@ def find_clearances(
     view: SceneView, content: SceneView, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
 ) -> Clearances:  # fmt: skip
-    """Return the clearances between the instances of two scenes, or within one scene."""
-    found = candidates(view, content, ignored, max_distance, threads)
-    count = len(found.begins) - 1
+    """Return the clearances between the instances of two scenes, or within one scene.
+
+    Arguments are those of `candidates`; pairs farther apart than `max_distance` are left out.
+    """
+    nearby = candidates(view, content, ignored, max_distance, threads)
+    count = len(nearby.begins) - 1
     results: list[_NearestFaces | None] = [None] * count
-    cancel, rounds = np.zeros(1, np.int32), _rounds_of(view, content, found.job)
+    cancel, rounds = np.zeros(1, np.int32), _rounds_of(view, content, nearby.job)
 
     def work(begin: int, end: int) -> None:
+        """Measure the pairs begin..end - 1 of instances."""
         for group in range(begin, end):
             nearest, limit = None, max_distance
-            for k in range(int(found.begins[group]), int(found.begins[group + 1])):
-                if found.nearest[k] > limit or cancel[0]:
+            for k in range(int(nearby.begins[group]), int(nearby.begins[group + 1])):
+                if nearby.nearest[k] > limit or cancel[0]:
                     break
-                nearest = _measure(found, k, nearest, limit, cancel, rounds)
+                nearest = _measure(nearby, k, nearest, limit, cancel, rounds)
                 limit = nearest.distance if nearest else limit
             results[group] = nearest
 
     size = min(PAIRS_AT_ONCE, max(1, count // (8 * threads)))
     share_long(count, size, work, threads, cancel, progress)
-    nonempty = [group for group, one in enumerate(results) if one]
-    return _clearances(found.owners[found.begins[nonempty]], [one for one in results if one])
+    within = [group for group, nearest in enumerate(results) if nearest]
+    nearest = [each for each in results if each]
+    return _clearances(nearby.owners[nearby.begins[within]], nearest)
 
 
 def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
-    """Return the clearance of the two nearest instances, if there are two."""
-    # The reach grows until there is a pair within it, so that few pairs are measured.
+    """Return the clearance of the two nearest instances, or none; arguments as of `candidates`.
+
+    Pairs within a reach are measured, which grows until there is one, so that they are few.
+    """
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
     with np.errstate(over="ignore"):
         size = float(np.ptp(bounds, axis=0).max())
     spacing = max(size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content)))), SMALLEST)
     reach = 0.0
     while True:
-        found = candidates(view, content, ignored, reach, threads)
+        nearby = candidates(view, content, ignored, reach, threads)
         nearest: _NearestFaces | None = None
-        limit, owners, rounds = np.inf, found.owners[:0], _rounds_of(view, content, found.job)
-        for k in np.argsort(found.nearest, kind="stable").tolist():
-            if found.nearest[k] > limit:
+        limit, owners, rounds = np.inf, nearby.owners[:0], _rounds_of(view, content, nearby.job)
+        for k in np.argsort(nearby.nearest, kind="stable").tolist():
+            if nearby.nearest[k] > limit:
                 break
-            before, nearest = nearest, _measure(found, k, nearest, limit, None, rounds)
+            before, nearest = nearest, _measure(nearby, k, nearest, limit, None, rounds)
             if nearest is not before:
-                owners = found.owners[k : k + 1]
+                owners = nearby.owners[k : k + 1]
             limit = nearest.distance if nearest else limit
         if limit <= reach or reach == np.inf:
             return _clearances(owners, [nearest] if nearest else [])
@@ -298,18 +312,18 @@ def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: in
 
 
 def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> Clearances:
-    """Return clearances as arrays."""
-    faces = np.array([one.faces for one in nearest], np.int32).reshape(-1, 2, 2)
+    """Return the clearances of pairs of instances `owners`, (n, 2), from their nearest faces."""
+    faces = np.array([each.faces for each in nearest], np.int32).reshape(-1, 2, 2)
     leaf, prim = (np.ascontiguousarray(faces[:, :, k]) for k in range(2))
-    distances = np.array([one.distance for one in nearest], np.float64)
-    at = np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3)
-    return Clearances(distances, at, prim, owners.astype(np.int32), leaf)
+    distance = np.array([each.distance for each in nearest], np.float64)
+    position = np.array([each.position for each in nearest], np.float64).reshape(-1, 2, 3)
+    return Clearances(distance, position, prim, owners.astype(np.int32), leaf)
 
 
 @warms("contacts in scenes")
 def _warm() -> None:
     """Compile the kernels of contacts that pairs of faces in scenes do not use."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
-    two, maps = np.arange(2, dtype=np.int32), np.tile(instance_pairs.STILL, (2, 1, 1))
+    two, maps = np.arange(2, dtype=np.int32), np.tile(IDENTITY, (2, 1, 1))
     view = SceneView([tree], 0 * two, maps, np.ones(2, np.uint32), two)
     find_touching(view, view, np.empty(0, np.int64), 1)

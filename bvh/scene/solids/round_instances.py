@@ -1,10 +1,11 @@
 """Distances between instances over spheres or capsules, and from these to instances over triangles.
 
-The nearest two axes, or axis and face, are found by the search for triangles, with axes as
-triangles without area. The gap of that pair is an upper bound of the distance. It is the distance
-where each instance has shapes of one radius, and the axes are farther apart than the sum of both
-radii. Otherwise all pairs are compared whose boxes are at most that far apart. Gaps are bounded in
-doubles (see `round_gaps`); those that may be the least are computed in rational arithmetic.
+A *part* of a leaf is a sphere, a capsule or a face. The nearest two axes, or axis and face, are
+found by the search for triangles, with axes as triangles without area. The gap between the surfaces
+of that pair is an upper bound of the distance. It is the distance where each instance has shapes of
+one radius, and the axes are farther apart than the sum of both radii. Otherwise all pairs are
+compared whose boxes are at most that far apart. Gaps are bounded in doubles (see `round_gaps`);
+those that may be the least are computed in rational arithmetic.
 """
 
 from __future__ import annotations
@@ -41,20 +42,20 @@ SLACK = 2.0**-45
 
 
 class Parts(NamedTuple):
-    """Axes and radii of the shapes of an instance, or faces, in the world."""
+    """Parts of a leaf in the world: shapes, with their axes as triangles, or faces."""
 
-    ids: Ids  # (n,)
-    corners: Reals  # (n, 3, 3)
-    radii: Reals  # (n,), 0 of faces
-    boxes: Reals  # (n, 6) around shapes; none of faces
+    ids: Ids  # (n,): prim_id of each
+    corners: Reals  # (n, 3, 3); of an axis the start, the end, and the end again
+    radii: Reals  # (n,); 0 of faces
+    boxes: Reals  # (n, 6) around shapes; not set for faces
 
     def chosen(self, rows: Any) -> Parts:
-        """Return some rows."""
+        """Return the parts in some rows."""
         return Parts(*(column[rows] for column in self))
 
 
 class PartPairs(NamedTuple):
-    """Pairs of parts, by rows of both."""
+    """Pairs of parts: pair k is the part rows[k] of `first` and rows2[k] of `second`."""
 
     first: Parts
     rows: Ids
@@ -63,23 +64,27 @@ class PartPairs(NamedTuple):
 
     @property
     def ids(self) -> tuple[Ids, Ids]:
-        """The ids of both parts of each pair."""
+        """The ids of the first part of each pair, and of the second."""
         return self.first.ids[self.rows], self.second.ids[self.rows2]
 
     def gaps(self, begin: int = 0, end: int | None = None) -> Reals:
-        """Return the results of `find_gaps` for a range of the pairs."""
+        """Return a row of SIZE numbers for each pair of a range: bounds of the gap, nearest points.
+
+        They are, in order: lower and upper bound; the points of the axes, or of axis and face, that
+        are nearest to each other; and the direction from the second to the first.
+        """
         sides: list[Any] = []
         for parts, rows in ((self.first, self.rows), (self.second, self.rows2)):
             sides += map(kernel_input, (parts.corners, parts.radii, rows[begin:end]))
-        found = np.empty((len(sides[2]), SIZE))
-        find_gaps(*sides, found)
-        return found
+        gaps = np.empty((len(sides[2]), SIZE))
+        find_gaps(*sides, gaps)
+        return gaps
 
     def exact_gap(self, k: int) -> float:
-        """Return the gap of a pair by rational arithmetic."""
+        """Return the gap of pair k by rational arithmetic, rounded."""
         i, j = self.rows[k], self.rows2[k]
-        one, other = self.first.corners[i].tolist(), self.second.corners[j].tolist()
-        return round_gap(one, float(self.first.radii[i]), other, float(self.second.radii[j]))
+        corners, corners2 = self.first.corners[i].tolist(), self.second.corners[j].tolist()
+        return round_gap(corners, float(self.first.radii[i]), corners2, float(self.second.radii[j]))
 
 
 class Nearest(NamedTuple):
@@ -91,40 +96,41 @@ class Nearest(NamedTuple):
 
 
 class RoundInstances:
-    """Pairs of leaves of two scenes, or of one, of which at least one is over round shapes."""
+    """Distances and contacts of leaves, of which at least one is over spheres or capsules.
+
+    The leaves of a pair are of two scenes, or of one: `side` 0 is the first scene, 1 the second.
+    """
 
     def __init__(self, view: SceneView, other: SceneView) -> None:
         self._views = view, other
-        # The shapes of leaves, by the side and the leaf.
+        # Caches by (side, leaf): of the shapes, and of the search among the boxes around them.
         self._shapes: dict[tuple[int, int], Parts] = {}
         self._boxes: dict[tuple[int, int], RegionSearch] = {}
 
     def nearest(self, leaf: int, leaf2: int, limit: float) -> Nearest | None:
-        """Return the nearest parts of two leaves, if their distance is at most a limit."""
+        """Return the nearest parts of two leaves; None if their distance is above a limit."""
         leaves = leaf, leaf2
         rounds = [self.is_round(side, leaves[side]) for side in (0, 1)]
         radii = [self._parts(k, leaves[k]).radii if rounds[k] else np.zeros(1) for k in (0, 1)]
+        # A bound of the sum of the radii of two parts.
         most = sum(float(each.max(initial=0.0)) for each in radii)
         trees = [self._axes_or_faces(side, leaves[side]) for side in (0, 1)]
         maps = [view.maps[k] for view, k in zip(self._views, leaves, strict=True)]
         reach = (limit + most) * (1.0 + SLACK)
         near = find_closest_pair(trees[0], trees[1], (maps[0], maps[1]), None, reach)
-        first = near.prim_id.tolist()
-        if first[0] < 0:
+        if near.prim_id[0] < 0:
             return None
-        one, only = np.zeros(1, np.int64), np.array(first)[:, None]
-        some = [self._some(side, leaves[side], only[side]) for side in (0, 1)]
-        pair = PartPairs(some[0], one, some[1], one)
+        pair = self.pairs_of(leaf, leaf2, near.prim_id[None].astype(np.int64))
         gaps = pair.gaps()
-        even = all((each == each[0]).all() for each in radii)
-        if not even or not near.distance * (1.0 - SLACK) > most:
+        same_radii = all((each == each[0]).all() for each in radii)
+        if not same_radii or not near.distance * (1.0 - SLACK) > most:
             within = min(limit, float(gaps[0, 1])) * (1.0 + SLACK)
             pair = self._within(leaves, 0 if rounds[0] else 1, within)
             gaps = pair.gaps()
         return _least(pair, gaps, limit)
 
     def touching(self, leaf: int, leaf2: int, itself: bool = False) -> NDArray[np.int32]:
-        """Return the pairs of parts of two leaves that touch, (m, 2), ascending.
+        """Return the ids of the pairs of parts of two leaves that touch, (m, 2), ascending.
 
         If `itself`, these are the same leaf, and each pair counts once, the lower part first.
         """
@@ -135,20 +141,20 @@ class RoundInstances:
             near = near._replace(rows=near.rows[once], rows2=near.rows2[once])
         touch = np.zeros(len(near.rows), np.bool_)
         for begin in range(0, len(touch), AT_ONCE):
-            gaps = near.gaps(begin, begin + AT_ONCE)
-            some = touch[begin : begin + AT_ONCE]
-            some[:] = gaps[:, 1] == 0.0
-            for k in np.flatnonzero((gaps[:, 0] == 0.0) & ~some).tolist():
-                some[k] = near.exact_gap(begin + k) == 0.0
+            low, high = near.gaps(begin, begin + AT_ONCE)[:, :2].T
+            touch[begin : begin + AT_ONCE] = high == 0.0
+            # Where the bounds do not decide.
+            for k in np.flatnonzero((low == 0.0) & (high > 0.0)).tolist():
+                touch[begin + k] = near.exact_gap(begin + k) == 0.0
         first, second = (ids[touch] for ids in near.ids)
         keys = np.sort(first << 32 | second)
         return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
     def pairs_of(self, leaf: int, leaf2: int, prims: Ids) -> PartPairs:
-        """Return pairs of parts of two leaves by their ids, (m, 2)."""
-        each = np.arange(len(prims))
+        """Return the pairs of parts of two leaves that have given ids, (m, 2)."""
+        rows = np.arange(len(prims))
         first, second = self._some(0, leaf, prims[:, 0]), self._some(1, leaf2, prims[:, 1])
-        return PartPairs(first, each, second, each)
+        return PartPairs(first, rows, second, rows)
 
     def is_round(self, side: int, leaf: int) -> bool:
         """Return whether a leaf is over spheres or capsules."""
@@ -162,7 +168,7 @@ class RoundInstances:
         return _axes_of(view.trees[k]) if view.round_trees[k] else view.shown_trees()[k]
 
     def _parts(self, side: int, leaf: int) -> Parts:
-        """Return the shapes of a leaf that are valid."""
+        """Return the valid shapes of a leaf that is over round ones."""
         key, view = (side, leaf), self._views[side]
         if key not in self._shapes:
             primitives = view.trees[view.tree_of[leaf]].primitives
@@ -187,7 +193,7 @@ class RoundInstances:
         return self._boxes[key]
 
     def _some(self, side: int, leaf: int, ids: Ids) -> Parts:
-        """Return some shapes or faces of a leaf."""
+        """Return the shapes or faces of a leaf that have the given ids."""
         if self.is_round(side, leaf):
             parts = self._parts(side, leaf)
             return parts.chosen(np.searchsorted(parts.ids, ids))
@@ -197,40 +203,41 @@ class RoundInstances:
         return Parts(ids, corners.reshape(-1, 3, 3), np.zeros(len(ids)), np.empty((len(ids), 6)))
 
     def _within(self, leaves: tuple[int, int], side: int, reach: float) -> PartPairs:
-        """Return the parts of both leaves, pair by pair, whose boxes are within a distance.
+        """Return all pairs of parts of two leaves whose boxes are within `reach`.
 
-        `side` is one with round shapes.
+        The boxes of the shapes on `side`, which has round ones, are searched for on the other side.
         """
-        own = self._parts(side, leaves[side])
+        shapes = self._parts(side, leaves[side])
         with np.errstate(over="ignore"):
-            low = np.nextafter(own.boxes[:, :3] - reach, -np.inf)
-            high = np.nextafter(own.boxes[:, 3:] + reach, np.inf)
+            low = np.nextafter(shapes.boxes[:, :3] - reach, -np.inf)
+            high = np.nextafter(shapes.boxes[:, 3:] + reach, np.inf)
         other, leaf = 1 - side, leaves[1 - side]
         search, view = self._search(other, leaf), self._views[other]
         # Nothing is outside the bounds; clipped to them, all corners are finite.
         low, high = np.maximum(low, search.bounds[0]), np.minimum(high, search.bounds[1])
         regions = BoxRegions(kernel_input(low), kernel_input(high))
         offsets, codes = find_regions(search, regions, len(low), 1, None)
-        found, which = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
+        prims, shape_rows = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
         if self.is_round(other, leaf):
-            parts, rows = self._parts(other, leaf), found
+            # Boxes were made of `_parts`, so their numbers are rows of these.
+            others, rows = self._parts(other, leaf), prims
         else:
-            shown = ~np.isin(found, _hidden(view.trees[view.tree_of[leaf]]))
-            faces, rows = np.unique(found[shown], return_inverse=True)
-            which, parts = which[shown], self._some(other, leaf, faces)
+            shown = ~np.isin(prims, _hidden(view.trees[view.tree_of[leaf]]))
+            faces, rows = np.unique(prims[shown], return_inverse=True)
+            shape_rows, others = shape_rows[shown], self._some(other, leaf, faces)
         if side == 0:
-            return PartPairs(own, which, parts, rows)
-        return PartPairs(parts, rows, own, which)
+            return PartPairs(shapes, shape_rows, others, rows)
+        return PartPairs(others, rows, shapes, shape_rows)
 
 
 def _axes(points: Reals) -> Reals:
-    """Return the axes of shapes as triangles without area."""
+    """Return the axes of shapes, rows of numbers, as triangles without area, (n, 3, 3)."""
     start, end = points[:, 6:9], points[:, -4:-1]
     return np.stack([start, end, end], axis=1)
 
 
 def _axes_of(arrays: TreeArrays) -> TreeArrays:
-    """Return the tree over the axes of a tree's shapes, cached."""
+    """Return a tree over the axes of a tree's shapes, NaN for those not valid; it is cached."""
     cached: TreeArrays | None = vars(arrays).get("_axes")
     if cached is None:
         shapes: Any = arrays.primitives
@@ -243,7 +250,7 @@ def _axes_of(arrays: TreeArrays) -> TreeArrays:
 
 
 def _hidden(arrays: TreeArrays) -> Ids:
-    """Return the faces without bits."""
+    """Return the ids of the faces without group bits, which queries ignore."""
     if not len(arrays.face_bits):
         return np.empty(0, np.int64)
     ids = arrays.nodes.ids
@@ -251,60 +258,65 @@ def _hidden(arrays: TreeArrays) -> Ids:
 
 
 def _least(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
-    """Return the pair with the least gap within a limit, of equal ones that of the lowest ids."""
+    """Return the pair with the least gap, and of equal gaps the lowest ids; None above the limit.
+
+    `gaps` are as from `PartPairs.gaps`.
+    """
     low, high, (first, second) = gaps[:, 0], gaps[:, 1], pairs.ids
     rows = np.flatnonzero(low <= min(float(high.min(initial=np.inf)), limit))
     best: tuple[float, int, int] = (np.inf, -1, -1)
-    which = -1
-    # Those that surely touch come first.
+    best_pair = -1
+    # Those that surely touch come first, as they need no exact gap and rule out most others.
     for k in rows[np.lexsort((second[rows], first[rows], high[rows] > 0.0))].tolist():
-        key = int(first[k]), int(second[k])
-        if low[k] > best[0] or (low[k] == best[0] == 0.0 and key > best[1:]):
+        ids = int(first[k]), int(second[k])
+        if low[k] > best[0] or (low[k] == best[0] == 0.0 and ids > best[1:]):
             continue
         gap = pairs.exact_gap(k) if high[k] > 0.0 else 0.0
-        if gap <= limit and (gap, *key) < best:
-            best, which = (gap, *key), k
-    if which < 0:
+        if gap <= limit and (gap, *ids) < best:
+            best, best_pair = (gap, *ids), k
+    if best_pair < 0:
         return None
-    pair = pairs.first.chosen(pairs.rows[[which]]), pairs.second.chosen(pairs.rows2[[which]])
-    return Nearest(best[0], best[1:], _positions(*pair, gaps[which]))
+    parts = pairs.first.chosen(pairs.rows[[best_pair]])
+    parts2 = pairs.second.chosen(pairs.rows2[[best_pair]])
+    return Nearest(best[0], best[1:], _positions(parts, parts2, gaps[best_pair]))
 
 
 def _positions(first: Parts, second: Parts, gap: Reals) -> Reals:
-    """Return the points of two parts that are nearest to each other.
+    """Return the points (2, 3) on the surfaces of two parts that are nearest to each other.
 
-    Where their surfaces cross, those of round shapes are between the nearest points of their axes.
+    Each side has one part, and `gap` is the row of `PartPairs.gaps` for both. Where their surfaces
+    cross, the points are between the nearest points of their axes.
     """
-    x, y, g = gap[2:5], gap[5:8], gap[8:11]
+    x, y, direction = gap[2:5], gap[5:8], gap[8:11]
     r, s = float(first.radii[0]), float(second.radii[0])
-    for side, (one, other) in enumerate(((first, second), (second, first))):
-        # Whether the other part is inside: its corner that is the farthest from this axis.
-        feet = np.array([_foot(one.corners[0], corner) for corner in other.corners[0]])
-        off = np.linalg.norm(other.corners[0] - feet, axis=1)
-        k, more = int(off.argmax()), abs(r - s)
-        if one.radii[0] > other.radii[0] and off[k] < more:
-            u = unit_along(other.corners[0, k] - feet[k], one.corners[0])
-            places = feet[k] + one.radii[0] * u, other.corners[0, k] + other.radii[0] * u
+    for side, (outer, inner) in enumerate(((first, second), (second, first))):
+        # The inner part is inside the outer one if its corner farthest from the outer axis is.
+        feet = np.array([_foot(outer.corners[0], corner) for corner in inner.corners[0]])
+        off = np.linalg.norm(inner.corners[0] - feet, axis=1)
+        k = int(off.argmax())
+        if outer.radii[0] > inner.radii[0] and off[k] < abs(r - s):
+            u = unit_along(inner.corners[0, k] - feet[k], outer.corners[0])
+            places = feet[k] + outer.radii[0] * u, inner.corners[0, k] + inner.radii[0] * u
             return np.array(places if side == 0 else places[::-1])
-    u = unit_along(g, first.corners[0] if r > 0.0 else second.corners[0])
+    u = unit_along(direction, first.corners[0] if r > 0.0 else second.corners[0])
     return np.array([x - r * u, y + s * u])
 
 
-def _foot(axis: Reals, p: Reals) -> Reals:
-    """Return the point of an axis that is nearest to a point."""
+def _foot(axis: Reals, point: Reals) -> Reals:
+    """Return the point of a segment, rows of ends, that is nearest to a point."""
     v = axis[1] - axis[0]
-    length = float(v @ v)
-    share = min(max(float((p - axis[0]) @ v) / length, 0.0), 1.0) if length else 0.0
+    square = float(v @ v)
+    share = min(max(float((point - axis[0]) @ v) / square, 0.0), 1.0) if square else 0.0
     return np.asarray(axis[0] + share * v)
 
 
-def unit_along(way: Reals, axis: Reals) -> Reals:
-    """Return a vector with the length 1; for 0 one across an axis."""
-    if not way.any():
+def unit_along(vector: Reals, axis: Reals) -> Reals:
+    """Return the unit vector along a vector; for 0 one across an axis, given by its ends."""
+    if not vector.any():
         v = axis[1] - axis[0]
-        way = np.cross(v, np.eye(3)[np.abs(v).argmin()]) if v.any() else np.array([1.0, 0.0, 0.0])
-    way = way / np.abs(way).max()
-    return np.asarray(way / np.linalg.norm(way))
+        vector = np.cross(v, np.eye(3)[np.abs(v).argmin()]) if v.any() else np.eye(3)[0]
+    vector = vector / np.abs(vector).max()
+    return np.asarray(vector / np.linalg.norm(vector))
 
 
 @warms("round instances")

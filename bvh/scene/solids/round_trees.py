@@ -1,4 +1,7 @@
-"""Distances and contacts of two trees, at least one over spheres or capsules: as in a scene."""
+"""Distances and contacts of two trees, at least one over spheres or capsules.
+
+Both trees become the leaves of a scene, whose search (`RoundInstances`) is used.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.threads import Progress, share
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.round_instances import RoundInstances
+from bvh.scene.table import IDENTITY
 from bvh.tree.instanced import CODE_BITS
 from bvh.tree.shapes import HOLLOW
 
 Reals = NDArray[np.float64]
 
-STILL = np.eye(3, 4)
 # Transforms that a thread takes at a time.
 AT_ONCE = 16
 
@@ -32,25 +35,24 @@ def distances(
     tree: TreeBase, other: TreeBase, transform: ArrayLike | None, max_distance: ArrayLike,
     hint: Any, threads: int | None, progress: ProgressLike | None,
 ) -> Clearances:  # fmt: skip
-    """Return the result of `BVH.distance_to`; hints are checked, and save nothing."""
+    """Return the result of `BVH.distance_to`; the hint is checked, and has no other effect."""
     maps, limits = _maps_of(other, transform), lengths("max_distance", max_distance)
     hints = hint_pairs(hint, tree._arrays, other._arrays)
-    shape = common_shape(
-        transform=maps.shape[:-2], max_distance=limits.shape, hint=hints.shape
-    )  # fmt: skip
+    shape = common_shape(transform=maps.shape[:-2], max_distance=limits.shape, hint=hints.shape)
     maps = np.broadcast_to(maps, (*shape, 3, 4)).reshape(-1, 3, 4)
     given = tree, other, maps, flat_rows(limits, shape), thread_count(threads)
-    distance, position, prim_id = reported(_find, progress, *given)
+    distance, position, prim_id = reported(_find_nearest, progress, *given)
     position, prim_id = position.reshape(*shape, 2, 3), prim_id.reshape(*shape, 2)
     return Clearances(shaped(shape, distance)[0], position, prim_id)
 
 
 def contacts(tree: TreeBase, other: TreeBase) -> Any:
-    """Return the search for pairs of parts that meet (see `find_pairs`)."""
+    """Return a function that finds the pairs of faces or shapes that meet (see `find_pairs`)."""
 
     def run(
         transform: Reals | None, itself: bool, threads: int, progress: Progress | None
     ) -> NDArray[np.int32]:
+        """Return the ids (m, 2), ascending; if `itself`, both trees are one."""
         view = _view_of(tree, other, _maps_of(other, transform))
         pairs = RoundInstances(view, view).touching(0, 0 if itself else 1, itself)
         if progress is not None:
@@ -64,51 +66,54 @@ def leaf_contacts(
     view: SceneView, content: SceneView | TreeBase, transform: Reals | None,
     rows: NDArray[np.int64], rows2: NDArray[np.int64], itself: bool,
 ) -> tuple[NDArray[np.bool_], list[NDArray[np.int64]]]:  # fmt: skip
-    """Return which pairs of leaves have no round shapes; codes of parts of the others that meet.
+    """Search the pairs of leaves that have spheres or capsules for pairs of parts that meet.
 
-    The second leaves are those of a scene, or a tree that a transform moves. If `itself`, they are
-    of the same scene, and pairs of parts of one leaf count once.
+    Pair k is the leaf rows[k] of `view` and rows2[k] of `content`, a scene, or a tree that
+    `transform` moves. If `itself`, it is the same scene, and pairs of parts of one leaf count once.
+    Return which pairs of leaves were not searched, (n,), and for each of the others the codes (see
+    `instanced`) of the parts that meet, (m, 2).
     """
     if isinstance(content, TreeBase):
-        one, maps = np.zeros(1, np.int32), _maps_of(content, transform)[None]
-        content = SceneView([content], one, maps, np.ones(1, np.uint32), one)
+        first, maps = np.zeros(1, np.int32), _maps_of(content, transform)[None]
+        content = SceneView([content], first, maps, np.ones(1, np.uint32), first)
     elif transform is not None:
         raise ValueError("transform must be None for two scenes with spheres or capsules")
     rounds = view.round_trees[view.tree_of[rows]] | content.round_trees[content.tree_of[rows2]]
-    instances, found = RoundInstances(view, content), []
+    instances, codes = RoundInstances(view, content), []
     for leaf, leaf2 in zip(rows[rounds].tolist(), rows2[rounds].tolist(), strict=True):
-        codes = np.array([leaf, leaf2]) << CODE_BITS
-        found.append(codes | instances.touching(leaf, leaf2, itself and leaf == leaf2))
-    return ~rounds, found
+        leaf_codes = np.array([leaf, leaf2]) << CODE_BITS
+        codes.append(leaf_codes | instances.touching(leaf, leaf2, itself and leaf == leaf2))
+    return ~rounds, codes
 
 
 def _maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
-    """Return checked maps (..., 3, 4)."""
+    """Return the maps (..., 3, 4) of transforms of `other`, checked, which must suit its shapes."""
     if transform is None:
-        return STILL
+        return IDENTITY
     maps = affine_maps("transform", transform)
     if isinstance(other._arrays.primitives, HOLLOW):
-        shape = maps.shape[:-2]
-        refuse(
-            "transform", shape, np.isnan(even_scales(maps.reshape(-1, 3, 4))),
-            f"{EVEN}, for {other.kind}",
-        )  # fmt: skip
+        uneven = np.isnan(even_scales(maps.reshape(-1, 3, 4)))
+        refuse("transform", maps.shape[:-2], uneven, f"{EVEN}, for {other.kind}")
     return maps
 
 
-def _view_of(tree: TreeBase, other: TreeBase, transform: Reals) -> SceneView:
-    """Return a scene of two trees, the second moved."""
+def _view_of(tree: TreeBase, other: TreeBase, moved: Reals) -> SceneView:
+    """Return a scene of two trees, the second under the map `moved`, (3, 4)."""
     two = np.arange(2, dtype=np.int32)
-    return SceneView([tree, other], two, np.stack([STILL, transform]), np.ones(2, np.uint32), two)
+    return SceneView([tree, other], two, np.stack([IDENTITY, moved]), np.ones(2, np.uint32), two)
 
 
-def _find(
+def _find_nearest(
     tree: TreeBase, other: TreeBase, maps: Reals, limits: Reals, threads: int,
     progress: Progress | None,
 ) -> tuple[Reals, Reals, NDArray[np.int32]]:  # fmt: skip
-    """Return distances, positions and parts for each of some maps, and limits."""
+    """Return distances (n,), positions (n, 2, 3) and parts (n, 2) for `maps` of the second tree.
+
+    Where the distance is above the limit: infinite, NaN and -1.
+    """
     count = len(maps)
-    found = np.full(count, math.inf), np.full((count, 2, 3), np.nan), np.full((count, 2), -1)
+    distance, position = np.full(count, math.inf), np.full((count, 2, 3), np.nan)
+    prims = np.full((count, 2), -1, np.int32)
 
     def work(begin: int, end: int) -> None:
         view = _view_of(tree, other, maps[begin])
@@ -118,7 +123,7 @@ def _find(
             limit = float(limits[k])
             near = RoundInstances(view, view).nearest(0, 1, limit) if limit >= 0.0 else None
             if near is not None:
-                found[0][k], found[1][k], found[2][k] = near.distance, near.position, near.prims
+                distance[k], position[k], prims[k] = near.distance, near.position, near.prims
 
     share(count, AT_ONCE, work, threads, progress)
-    return found[0], found[1], found[2].astype(np.int32)
+    return distance, position, prims

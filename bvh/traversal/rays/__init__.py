@@ -16,7 +16,7 @@ Each file imports only from those above it.
 | `hit_details.py` | Hit details: t, weights and side of the primitive that a ray hits, correctly rounded |
 | `near_candidates.py` | Near candidates: those of a triangle group, tested again from a nearer point of the ray |
 | `candidates.py` | Candidates of a ray at a leaf: the filter that finds them; the closest hit, exactly; ties |
-| `hit_points.py` | Hit points: where hits on triangles are, and the unit normals there, HALF hits side by side |
+| `hit_points.py` | Hit points: positions and unit normals of hits on triangles; where rays leave round shapes |
 | `instanced_rays.py` | Single rays in a scene: from its TLAS to its BLAS and back |
 | `single_rays.py` | Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency |
 | `one_ray.py` | One ray from Python: numbers or points in, a tuple or a hit out |
@@ -25,5 +25,5 @@ Each file imports only from those above it.
 | `instanced_streams.py` | Streams in a scene: through its TLAS, and into the BLAS of each instance |
 | `trials.py` | Trials: which of two ways of tracing is faster for the blocks of a batch, by the cycle counter |
 | `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: in streams, or singly |
-| `every_hit/` | Kernels of all hits of rays: the traversal that visits all that a ray enters, lists, and counts |
+| `every_hit/` | Kernels of all hits of rays: the traversal that visits all boxes that a ray enters; lists, counts |
 """

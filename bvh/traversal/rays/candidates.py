@@ -12,14 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.edge_sides import (
-    NO_VERTEX,
-    filtered_sides,
-    passing,
-    passing_nothing,
-    side_at,
-    turned,
-)
+from bvh.geometry.arithmetic import edge_sides
+from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, passing, side_at, turned
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import distance
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
@@ -127,9 +121,9 @@ def filter_ray(primitives, triangles, ray, end):
 
 
 @inlined
-def candidates_of(ray, filtered):
-    """Return the `Candidates` that the filter has left for a ray, by its `ray_numbers`."""
-    bits, passes, den, numerator, margin = filtered
+def _candidates_of(ray, filtered, bits):
+    """Return the `Candidates` of a ray, by its `ray_numbers`, in the lanes `bits` of `Filtered`."""
+    _, passes, den, numerator, margin = filtered
     size = abs(den)
     t, error = numerator / size, margin / size + ray_numbers.slack(ray)
     first, last = t - error, t + error
@@ -230,7 +224,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
     index = batch_index(block, slots.ray(memory, slot))
     o, d, (d_scaled, floor, e, f), t_min, t_max = read_exact(tree, rays, index)
     # The sides on which the ray passes the edges of a vertex are computed once for its triangles.
-    near = passing_nothing()
+    near = edge_sides.passing_nothing()
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
@@ -243,7 +237,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             vertices = corners(tree.primitives, prim)
             side, vertex = np.int64(MISS), corner_at(vertices, near.vertex)
             if vertex == NO_VERTEX:
-                side, vertex = filtered_sides(o, d_scaled, floor, vertices)
+                side, vertex = edge_sides.filtered_sides(o, d_scaled, floor, vertices)
                 if vertex != NO_VERTEX:
                     near = passing(o, d, d_scaled, turned(vertices, vertex)[0])
             if vertex != NO_VERTEX:
@@ -324,15 +318,17 @@ _faces_of = by_scene(_own_faces, _faces_of_instance)
 
 
 @inlined
-def accept_group(goal, tree, block, context_ref, memory, slot, group, candidates):
-    """Apply the goal to the `Candidates` of a triangle group whose faces the ray's mask selects."""
+def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered):
+    """Apply the goal to the candidates of a triangle group, but for faces that the mask excludes.
+
+    `ray` are the `ray_numbers` of the slot's ray, `filtered` is its `Filtered`.
+    """
     _, rays, _ = follow(context_ref)
     mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
-    bits, certain, sure, den, first, last = candidates
-    bits &= selected_lanes(_faces_of(tree, memory, slot), group, mask)
+    bits = filtered.bits & selected_lanes(_faces_of(tree, memory, slot), group, mask)
     if bits != 0:
-        selected = Candidates(bits, certain & bits, sure, den, first, last)
-        accept_candidates(goal, tree, block, context_ref, memory, slot, group, selected)
+        candidates = _candidates_of(ray, filtered, bits)
+        accept_candidates(goal, tree, block, context_ref, memory, slot, group, candidates)
 
 
 @by_type(inline=True)
@@ -355,8 +351,7 @@ def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
         filtered = filter_group(tree, block, memory, slot, group)
         if filtered.bits != 0:
             ray = slots.ray_numbers(tree.primitives, block, memory, slot)
-            candidates = candidates_of(ray, filtered)
-            accept_group(goal, tree, block, context_ref, memory, slot, group, candidates)
+            accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered)
     return first, first + count, np.int64(WIDTH)
 
 

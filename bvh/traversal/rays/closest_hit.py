@@ -17,12 +17,7 @@ from bvh.traversal.rays import blocks, ray_batch, trials, windows
 from bvh.traversal.rays.blocks import BLOCK, HALF, Block, batch_index, closest_primitive
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import finish_block, prefetch_primitive
-from bvh.traversal.rays.instanced_streams import (
-    SceneStreams,
-    new_scene_streams,
-    trace_in_scene,
-    trace_in_tree,
-)
+from bvh.traversal.rays.instanced_streams import SceneStreams, new_scene_streams, trace_streams
 from bvh.traversal.rays.leaf_hits import begin_block
 from bvh.traversal.rays.ray_batch import ALWAYS, AUTO, PATCH_WIDTH, SINGLES, STREAMS, TRIAL, Context
 from bvh.traversal.rays.ray_setup import set_up_block
@@ -31,7 +26,7 @@ from bvh.traversal.rays.slots import Slots, new_slots
 from bvh.traversal.rays.trials import UNMEASURED, next_way, record
 from bvh.traversal.rays.windows import Window, new_window
 from bvh.tree.arrays import is_empty
-from bvh.tree.instanced import Instanced, by_scene, primitives_class
+from bvh.tree.instanced import Instanced, primitives_class
 from bvh.tree.primitives import Triangles
 
 # The fewest active rays of a block for streams.
@@ -54,9 +49,6 @@ def new_scratch() -> Scratch:
     active, measured = np.empty(BLOCK + HALF, np.int64), UNMEASURED.copy()
     streams = new_scene_streams()
     return Scratch(blocks.new_block(), new_slots(), active, measured, streams, new_window())
-
-
-trace_streams = by_scene(trace_in_tree, trace_in_scene)
 
 
 @by_type()
@@ -104,13 +96,13 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
-    scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
-    _trace_blocks(tree, rays, order, scratch, aim, begin, end, out)
+    scratch, ray_goal, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
+    _trace_blocks(tree, rays, order, scratch, ray_goal, begin, end, out)
     for _ in range(order.chunks):
         first, last = ray_batch.next_chunk(order)
         if first == last:
             return
-        _trace_blocks(tree, rays, order, scratch, aim, first, last, out)
+        _trace_blocks(tree, rays, order, scratch, ray_goal, first, last, out)
 
 
 @kernel

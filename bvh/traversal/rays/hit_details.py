@@ -10,16 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry import triangles
 from bvh.geometry.arithmetic.floats import DD_ERROR, high, round_quotient, two_sum
 from bvh.geometry.transforms import exact_dot, rounded_dot, rounded_soon
-from bvh.geometry.triangles import (
-    details_at_edge,
-    exact_details,
-    scaled_ray,
-    solve_plane,
-    solve_volumes,
-    solve_weights,
-)
+from bvh.geometry.triangles import details_at_edge, exact_details, scaled_ray
 from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.tuple_references import stack_memory
@@ -93,10 +87,10 @@ def solve(corners, o, d):
     v0, v1, v2 = corners
     ray = (d[0],), (d[1],), (d[2],)
     a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
-    along, along_size, whole, whole_size = solve_plane(a, p, q, ray)
+    along, along_size, whole, whole_size = triangles.solve_plane(a, p, q, ray)
     timed, t = round_quotient(along, along_size, whole, whole_size)
-    of_u, of_v = solve_volumes(a, p, q, ray)
-    weighed, u, v = solve_weights(of_u, of_v, whole, whole_size)
+    of_u, of_v = triangles.solve_volumes(a, p, q, ray)
+    weighed, u, v = triangles.solve_weights(of_u, of_v, whole, whole_size)
     known = (
         _is_moderate(a, p, q, ray)
         & (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size)
@@ -149,8 +143,7 @@ def _undecided(primitives, tree, prim, ray, cull):
         return lambda primitives, tree, prim, ray, cull: exact_details(
             ray[0], ray[1], *corners(primitives, prim)
         )
-    in_scene = primitives.instance_class is Instanced
-    return (_solve_instanced if in_scene else _solve_exactly).py_func
+    return details_of(primitives, tree, prim, ray, cull)
 
 
 @inlined
@@ -249,12 +242,12 @@ def _lane_of_volume(volume, k):
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
-    triangles, vertices = vertices_of(primitives, pairs, j)
+    on_triangles, vertices = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
     known, timed, weighed, t, u, v, (of_u, of_v, whole) = solve(vertices, o, d)
     front = whole[0][0] < 0.0
     solved, fronts = np.int64(simd.mask_bits(known & timed & weighed)), simd.mask_bits(front)
-    solved &= triangles
+    solved &= on_triangles
     rows = simd.load(pairs.rows, j, HALF)
     if solved & ALL == ALL and count == HALF and consecutive(rows):
         at = simd.lane(rows, 0)
@@ -270,7 +263,7 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
         details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
         write_details(out, simd.lane(rows, k), details)
     timed_bits = np.int64(simd.mask_bits(timed))
-    at_edges = np.int64(simd.mask_bits(known & ~weighed)) & triangles
+    at_edges = np.int64(simd.mask_bits(known & ~weighed)) & on_triangles
     for k in range(count):
         done = solved >> k & 1 != 0
         if at_edges >> k & 1:
@@ -312,10 +305,10 @@ def _write_alone(tree, rays, pairs, k, cull, out):
 
 
 def _own_vertices(primitives, pairs, j):
-    """Return (triangles, (v0, v1, v2)) of the HALF pairs from j on, in a scene in the world.
+    """Return (on_triangles, (v0, v1, v2)) of the HALF pairs from j on, in a scene in the world.
 
-    `triangles` has the bits of lanes whose primitives are triangles. A vertex is a vector for each
-    axis; in other lanes it means nothing.
+    `on_triangles` has the bits of lanes whose primitives are triangles. A vertex is a vector for
+    each axis; in other lanes it means nothing.
     """
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
@@ -325,11 +318,11 @@ def _own_vertices(primitives, pairs, j):
 
 
 def _moved_vertices(primitives, pairs, j):
-    triangles = np.int64(0)
+    lanes = np.int64(0)
     for k in range(HALF):
-        triangles |= _write_lane(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
-    v0, v1 = _moved(pairs.vertices, 0, triangles), _moved(pairs.vertices, 1, triangles)
-    return triangles, (v0, v1, _moved(pairs.vertices, 2, triangles))
+        lanes |= _write_lane(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
+    v0, v1 = _moved(pairs.vertices, 0, lanes), _moved(pairs.vertices, 1, lanes)
+    return lanes, (v0, v1, _moved(pairs.vertices, 2, lanes))
 
 
 vertices_of = by_scene(_own_vertices, _moved_vertices)

@@ -3,6 +3,8 @@
 A position is (((1 - u) - v) v0 + u v1) + v v2. A normal is the cross product of the edges from v0,
 scaled to length 1 before and after. Every operation is rounded as written, so that the results do
 not depend on lanes, threads or CPUs. In a scene the vertices are those in the world.
+
+Rays that enter a sphere or capsule leave it at another point, which `find_far_ends` finds.
 """
 
 from typing import NamedTuple
@@ -14,13 +16,15 @@ from bvh.geometry.arithmetic.floats import NAN
 from bvh.geometry.arithmetic.vectors import cross, minus
 from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import inlined, kernel
+from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.hit_details import LANES_BYTES, pairs_at, vertices_of
+from bvh.traversal.rays.ray_batch import read_ray
 from bvh.traversal.rays.ray_numbers import largest_of
-from bvh.tree.instanced import by_scene, code_of, kind_of
+from bvh.tree.instanced import Instanced, by_scene, code_of, instanced_round, kind_of
 from bvh.tree.rows import TRIANGLES
+from bvh.tree.shapes import KINDS
 
 
 class HitColumns(NamedTuple):
@@ -97,3 +101,25 @@ def locate_hits(primitives, columns, begin, end, position, normal):
                 simd.poke(pairs.rows, k, simd.peek(pairs.rows, np.int64(0)))
             _write_points(triangles, hits, pairs, positions, normals)
             count = np.int64(0)
+
+
+@by_type()
+def _interval(primitives, prim, o, d):
+    """Return (hit, near, far): the t where the line of a ray enters and leaves a round shape."""
+    if primitives.instance_class is Instanced:
+        return lambda primitives, prim, o, d: instanced_round(primitives, prim, o, d)
+    interval = KINDS[primitives.instance_class].interval
+    return lambda primitives, prim, o, d: interval(primitives.points, prim, o, d)
+
+
+@entry
+def find_far_ends(tree_row, ray_arrays, which, prims, far):
+    """Write the t where the rays numbered `which` leave the shapes `prims`; NaN beyond t_max.
+
+    All of `which`, `prims` and `far` are (n,); each ray must hit its shape.
+    """
+    tree, rays, out = as_pointers(tree_row), as_pointers(ray_arrays), simd.pointer(far)
+    for i in range(len(which)):
+        o, d, _, t_max = read_ray(rays, simd.peek(simd.pointer(which), i))
+        _, _, t = _interval(tree.primitives, simd.peek(simd.pointer(prims), i), o, d)
+        simd.poke(out, i, t if t <= t_max else NAN)

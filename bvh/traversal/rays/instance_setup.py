@@ -30,36 +30,24 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import Vec, as_floats, as_ints, full_like, greater, lesser, peek
+from bvh.runtime.simd import Vec, as_floats, full_like, greater, lesser, peek
 from bvh.traversal.rays import ray_numbers
 from bvh.traversal.rays.ray_numbers import Limits, largest_of
-from bvh.traversal.rays.ray_setup import MARGIN, UP, clip_axis, inverse_of
+from bvh.traversal.rays.ray_setup import UP
 from bvh.tree import frame as frames
-from bvh.tree import instanced
-from bvh.tree.instanced import BOUND, HIGHEST, LOWEST, NORM, SHIFT_ERROR, VERTEX_ERROR
+from bvh.tree.instanced import BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, TINY, UNIT
 
 F = np.float32
 # Scales of instances within which nothing over- or underflows.
 MIN_SCALE, MAX_SCALE = 2.0**-400, 2.0**400
 
-# A number of one ray, or of several side by side; and three of them.
+# A number of one ray, or of several side by side.
 Scalars: TypeAlias = float | Vec
-Vectors: TypeAlias = tuple[Scalars, Scalars, Scalars]
-
-
-class LocalRay(NamedTuple):
-    """A ray in the frame of a BLAS, or several side by side; inside kernels."""
-
-    p: Vectors  # where the ray enters the TLAS, in the frame of the BLAS
-    q: Vectors  # its direction, the largest component in [1, 2)
-    inverse: Vectors  # 1 / q
-    k: Scalars  # t'' = t' * 2**k
-    delta: Scalars  # see above
 
 
 class Stay(NamedTuple):
-    """Distances of a ray from `LocalRay.p`, in units of the BLAS; inside kernels."""
+    """Distances of a ray in units of a BLAS, from where it enters the TLAS; inside kernels."""
 
     start: Scalars  # of t_min
     stop: Scalars  # of t_max
@@ -94,27 +82,6 @@ def delta_of(transforms, at, error, largest, unit):
 
 
 @inlined
-def local_ray(transforms, at, p, x, error):
-    """Return (ray, size): the `LocalRay` of the ray from p along x in the TLAS.
-
-    p is off by up to `error`. `size` is the largest component of A x; callers reject sizes beyond
-    MIN_SCALE..MAX_SCALE, for which delta is no bound.
-    """
-    # Scale the direction's largest component to [1, 2), as ray setup does.
-    q = instanced.local_direction(transforms, at, x)
-    size = largest_of(q)
-    k = (as_ints(size) >> 52) - 1023
-    unit = power(0 - k)
-    q = q[0] * unit, q[1] * unit, q[2] * unit
-    local = instanced.local_point(transforms, at, p)
-    # Sum up the errors of the ray and of the primitives.
-    delta = delta_of(transforms, at, error + largest_of(p) * 2.0**-50, largest_of(local), unit)
-    return LocalRay(
-        local, q, (inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])), k, delta
-    ), size
-
-
-@inlined
 def widened(tree, scale, before, start, last):
     """Return (lost, start, last): the error of a distance in the TLAS, and a widened interval.
 
@@ -126,43 +93,12 @@ def widened(tree, scale, before, start, last):
 
 
 @inlined
-def stay_in(tree, transforms, at, ray, scale, before, times):
-    """Return the `Stay` of a `LocalRay` in the root's box; it misses that where entry > leave.
-
-    `times` are the distances of t_min, t_max, and the closest so far, in the TLAS from where the
-    ray enters that, and `before` is how far that is from its origin; `scale` is 2**k.
-    """
-    start, stop, last = times
-    start, stop, last = start * scale, stop * scale, lesser(stop, last) * scale
-    lost, entry, leave = widened(tree, scale, before, start, last)
-    margin = ray.delta + 2.0**-18 * peek(transforms, at + BOUND)
-    for axis in range(3):
-        low, high = peek(transforms, at + LOWEST + axis), peek(transforms, at + HIGHEST + axis)
-        entry, leave = clip_axis(low, high, ray.p[axis], ray.inverse[axis], margin, entry, leave)
-    return Stay(start, stop, entry, leave, lost)
-
-
-@inlined
-def write_local_ray(memory, place, stride, transforms, at, ray, stay, first):
-    """Write the `ray_numbers` of a ray in a BLAS at index `place` of `memory`, `stride` apart.
-
-    `first` is the distance at which the interval of the closest so far begins, inf without one.
-    """
-    bound, entry = peek(transforms, at + BOUND), stay.entry
-    p, q, delta = ray.p, ray.q, ray.delta
-    # Count from where the ray enters the root's box: float32 has most digits there.
-    origin = p[0] + entry * q[0], p[1] + entry * q[1], p[2] + entry * q[2]
-    margin = (delta + MARGIN * bound) * UP
-    ray_numbers.write_axes(memory, place, stride, origin, q, ray.inverse, margin)
-    spread = abs(q[0]) + abs(q[1]) + abs(q[2])
-    write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first)
-
-
-@inlined
 def write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first):
-    """Write the rows from EDGE on of a ray in a BLAS, as `write_local_ray` does.
+    """Write the rows from EDGE on of a ray in a BLAS at index `place` of `memory`, `stride` apart.
 
-    `spread` is the sum of the sizes of its direction's components.
+    spread : the sum of the sizes of its direction's components.
+    stay, delta : its `Stay`, and its error.
+    first : distance at which the interval of the closest so far begins; inf without one.
     """
     bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
     entry = stay.entry

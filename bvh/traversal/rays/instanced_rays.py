@@ -17,7 +17,7 @@ from bvh.traversal.rays import blocks, instance_setup, ray_numbers, ray_setup, s
 from bvh.traversal.rays.blocks import OCTANTS, batch_index, double_index
 from bvh.traversal.rays.instance_setup import MAX_SCALE, MIN_SCALE, Stay
 from bvh.traversal.rays.ray_batch import mask_of, read_ray
-from bvh.traversal.rays.ray_setup import MARGIN, NEAR_ORIGIN, UP, inverse_of
+from bvh.traversal.rays.ray_setup import CLIP_MARGIN, MARGIN, NEAR_ORIGIN, UP, inverse_of
 from bvh.tree import frame as frames
 from bvh.tree.instanced import BOUND, COLUMNS, HIGHEST, LOWEST, NORM, TRANSFORM_SIZE, leaf_of
 from bvh.tree.wide_nodes import first_row
@@ -101,7 +101,7 @@ def _enter_blas(context_ref, memory, slot, leaf):
     start, stop, last = start * scale, stop * scale, last * scale
     before = blocks.entry(block.doubles, double_index(r))
     lost, entry, leave = instance_setup.widened(tree, scale, before, start, last)
-    inverse, margin = inverse_of(q), delta + 2.0**-18 * bound
+    inverse, margin = inverse_of(q), delta + CLIP_MARGIN * bound
     low, high = load(transforms, at + LOWEST, AXES), load(transforms, at + HIGHEST, AXES)
     near, far = ((low - p) - margin) * inverse, ((high - p) + margin) * inverse
     near, far = lesser(near, far), greater(near, far)

@@ -22,7 +22,7 @@ from bvh.traversal.rays.ray_batch import mask_of
 from bvh.traversal.rays.streams import GROUP_RAYS, LEAVES, LOW_BITS, SLOT, Streams
 from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers
-from bvh.tree.instanced import kind_of, row_of
+from bvh.tree.instanced import by_scene, kind_of, row_of
 from bvh.tree.rows import TRIANGLES
 from bvh.tree.wide_nodes import first_row
 
@@ -135,7 +135,7 @@ def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiti
 LEAVES[SceneStreams] = _visit_instances
 
 
-def trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
+def _trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
     """Trace the rays `active[:count]` of a block as streams; return how many have failed.
 
     Their lane indices are written to `failed`: they must be traced singly. In a tree none fails.
@@ -144,8 +144,10 @@ def trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
     return np.int64(0)
 
 
-def trace_in_scene(tree, rays, block, scratch, active, count, goal, failed):
-    """Do as `trace_in_tree` in a scene."""
+def _trace_in_scene(tree, rays, block, scratch, active, count, goal, failed):
     moved_rays.start_moving(tree, rays, block, scratch.moved)
     streams.trace(tree, rays, block, scratch, active, count, goal)
     return moved_rays.restart(block, scratch.moved, failed)
+
+
+trace_streams = by_scene(_trace_in_tree, _trace_in_scene)

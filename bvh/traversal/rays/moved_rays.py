@@ -18,23 +18,16 @@ from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import Accessor
-from bvh.traversal.rays import blocks, instance_setup
-from bvh.traversal.rays.blocks import (
-    BLOCK,
-    HALF,
-    Block,
-    double_index,
-    lane_index,
-    new_block,
-    ray_number,
-)
-from bvh.traversal.rays.instance_setup import MAX_SCALE, MIN_SCALE
+from bvh.traversal.rays import blocks, instance_setup, ray_numbers, ray_setup
+from bvh.traversal.rays.blocks import BLOCK, HALF, double_index, lane_index, ray_number
+from bvh.traversal.rays.instance_setup import MAX_SCALE, MIN_SCALE, Stay, limited, power
 from bvh.traversal.rays.instanced_rays import WORST
 from bvh.traversal.rays.ray_batch import read_lanes
 from bvh.traversal.rays.ray_numbers import largest_of
-from bvh.traversal.rays.ray_setup import NEAR_ORIGIN, octant_of
+from bvh.traversal.rays.ray_setup import NEAR_ORIGIN, clip_axis, inverse_of, octant_of
 from bvh.tree import frame as frames
-from bvh.tree.instanced import BOUND, TRANSFORM_SIZE
+from bvh.tree import instanced
+from bvh.tree.instanced import BOUND, HIGHEST, LOWEST, TRANSFORM_SIZE
 
 F = np.float32
 # Rays fail if the power of two from t to distances is beyond this.
@@ -51,7 +44,7 @@ MAX_SHIFT = 900.0
 class MovedRays(NamedTuple):
     """Scratch of moved rays; pointers inside kernels."""
 
-    block: Block  # the rays in the BLAS
+    block: blocks.Block  # the rays in the BLAS
     state: NDArray[np.float64]
     numbers: NDArray[np.int64]  # of the rays, in the block of the TLAS
     places: NDArray[np.int64]  # of the rays: index of the group * GROUP_RAYS + place in the group
@@ -62,7 +55,7 @@ class MovedRays(NamedTuple):
 def new_moved_rays() -> MovedRays:
     """Return the scratch of one thread."""
     integers = (np.zeros(BLOCK + HALF, np.int64) for _ in range(4))
-    return MovedRays(new_block(), aligned(_STATE_ROWS * BLOCK, np.float64), *integers)
+    return MovedRays(blocks.new_block(), aligned(_STATE_ROWS * BLOCK, np.float64), *integers)
 
 
 def _row(row: int, count: int = 1) -> tuple[Accessor, Accessor, Accessor]:
@@ -122,15 +115,14 @@ def start_moving(tree, rays, block, moved):
             fail(block, moved, r + simd.lowest_bit(fails))
             fails &= fails - 1
         k = simd.convert(simd.lesser(simd.greater(shift, -MAX_SHIFT), MAX_SHIFT), np.int64(0))
-        unit, to_top = instance_setup.power(frames.exponent(frame) - k), instance_setup.power(k)
+        unit, to_tlas = power(frames.exponent(frame) - k), power(k)
         x = d[0] * unit, d[1] * unit, d[2] * unit
         p, error = instance_setup.enter_tlas(p, x, entry)
-        start = instance_setup.limited(t_min * to_top) - entry
-        stop = instance_setup.limited(t_max * to_top) - entry
+        start, stop = limited(t_min * to_tlas) - entry, limited(t_max * to_tlas) - entry
         _set_origins(state, i, p)
         _set_directions(state, i, x)
         _set_errors(state, i, error)
-        _set_times(state, i, (start, stop, to_top, entry, shift))
+        _set_times(state, i, (start, stop, to_tlas, entry, shift))
         _set_high_t(state, i, simd.full_like(entry, INF))
 
 
@@ -156,35 +148,55 @@ def _move_some(tree, moved, i, leaf):
     block, state, numbers = moved.block, moved.state, simd.load(moved.numbers, i, HALF)
     lanes, r = block.lanes, lane_index(i)
     transforms, at = tree.primitives.transforms, leaf * TRANSFORM_SIZE
-    # `before` is where the ray enters the TLAS.
-    before, shift = _gathered(state, numbers, _ENTRY), _gathered(state, numbers, _SHIFT)
-    # Transform the rays, and find those that can be set up side by side.
-    p, x = _three(state, numbers, _ORIGIN), _three(state, numbers, _DIRECTION)
-    error = _gathered(state, numbers, _ERROR)
-    ray, size = instance_setup.local_ray(transforms, at, p, x, error)
-    scale, total = instance_setup.power(ray.k), simd.convert(ray.k, 0.0) + shift
+    bound = simd.peek(transforms, at + BOUND)
+    # Transform the rays, with the largest component of directions in [1, 2), as in ray setup, and
+    # find those that can be set up side by side.
+    p = _three(state, numbers, _ORIGIN)
+    error = _gathered(state, numbers, _ERROR) + largest_of(p) * 2.0**-50
+    p = instanced.local_point(transforms, at, p)
+    q = instanced.local_direction(transforms, at, _three(state, numbers, _DIRECTION))
+    size = largest_of(q)
+    k = (simd.as_ints(size) >> 52) - 1023
+    unit, scale, shift = power(0 - k), power(k), _gathered(state, numbers, _SHIFT)
+    q = q[0] * unit, q[1] * unit, q[2] * unit
+    inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
+    delta = instance_setup.delta_of(transforms, at, error, largest_of(p), unit)
+    total = simd.convert(k, 0.0) + shift
     sound = (
         (size > MIN_SCALE)
         & (size < MAX_SCALE)
-        & (ray.delta <= WORST * simd.peek(transforms, at + BOUND))
+        & (delta <= WORST * bound)
         & (abs(total) <= MAX_SHIFT)
     )
-    # Clip them to the box of the BLAS, and at their closest hits.
-    high, to_top = _gathered(state, numbers, _HIGH_T), _gathered(state, numbers, _SCALE)
-    last = instance_setup.limited(high * to_top) - before
-    times = _gathered(state, numbers, _START), _gathered(state, numbers, _STOP), last
-    stay = instance_setup.stay_in(tree, transforms, at, ray, scale, before, times)
-    meets = simd.mask_bits(sound & (stay.entry <= stay.leave))
+    # Clip them to the root's box, and at their closest hits, whose distances are low_t..high_t.
+    # `before` is where a ray enters the TLAS.
+    before, to_tlas = _gathered(state, numbers, _ENTRY), _gathered(state, numbers, _SCALE)
+    low_t, high_t = _gathered(state, numbers, _LOW_T), _gathered(state, numbers, _HIGH_T)
+    start, stop = _gathered(state, numbers, _START), _gathered(state, numbers, _STOP)
+    last = simd.lesser(stop, limited(high_t * to_tlas) - before) * scale
+    start, stop = start * scale, stop * scale
+    lost, entry, leave = instance_setup.widened(tree, scale, before, start, last)
+    margin = delta + ray_setup.CLIP_MARGIN * bound
+    for axis in range(3):
+        low = simd.peek(transforms, at + LOWEST + axis)
+        high = simd.peek(transforms, at + HIGHEST + axis)
+        entry, leave = clip_axis(low, high, p[axis], inverse[axis], margin, entry, leave)
+    meets = simd.mask_bits(sound & (entry <= leave))
     if meets != 0:
-        low = _gathered(state, numbers, _LOW_T)
-        low = (instance_setup.limited(low * to_top) - before) * scale
-        first = simd.select(high < INF, low, simd.full_like(low, INF))
-        instance_setup.write_local_ray(lanes, r, simd.WIDTH, transforms, at, ray, stay, first)
-        blocks.set_octant(lanes, r, octant_of(ray.inverse))
+        # Count from where rays enter the root's box: float32 has most digits there.
+        origin = p[0] + entry * q[0], p[1] + entry * q[1], p[2] + entry * q[2]
+        margin = (delta + ray_setup.MARGIN * bound) * ray_setup.UP
+        ray_numbers.write_axes(lanes, r, simd.WIDTH, origin, q, inverse, margin)
+        spread, stay = abs(q[0]) + abs(q[1]) + abs(q[2]), Stay(start, stop, entry, leave, lost)
+        first = (limited(low_t * to_tlas) - before) * scale
+        first = simd.select(high_t < INF, first, simd.full_like(first, INF))
+        instance_setup.write_local_limits(
+            lanes, r, simd.WIDTH, transforms, at, spread, delta, stay, first
+        )
+        blocks.set_octant(lanes, r, octant_of(inverse))
         blocks.set_prim(lanes, r, simd.splat(np.int32(-1), HALF))
-        entry, rest = two_sum(before * scale, stay.entry)
-        place = double_index(r)
-        blocks.set_entry(block.doubles, place, entry)
+        place, (tau_entry, rest) = double_index(r), two_sum(before * scale, entry)
+        blocks.set_entry(block.doubles, place, tau_entry)
         blocks.set_entry_rest(block.doubles, place, rest)
         blocks.set_shift(block.doubles, place, total)
     return meets, ~simd.mask_bits(sound)

@@ -24,15 +24,8 @@ from bvh.traversal.rays.ray_batch import Context, RayPointers
 from bvh.traversal.rays.ray_setup import set_up_ray
 from bvh.traversal.rays.single_rays import trace
 from bvh.traversal.rays.slots import HEADER, SLOT_SIZE
-from bvh.tree.arrays import (
-    CompactRow,
-    CustomRow,
-    SceneRow,
-    TreeArrays,
-    TriangleRow,
-    is_empty,
-    kernel_arrays,
-)
+from bvh.tree import arrays as tree_arrays
+from bvh.tree.arrays import CompactRow, SceneRow, TreeArrays, TriangleRow, is_empty
 from bvh.tree.instanced import leaf_of, prim_of
 from bvh.tree.primitives import Custom, is_ray
 from bvh.tree.shapes import SHAPES
@@ -48,7 +41,7 @@ SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
-# The mask that shares a bit with all faces and instances.
+# The mask with all bits.
 EVERY = np.int64(-1)
 
 
@@ -152,27 +145,24 @@ def _new_hit(words, form, hit, last, size, parts):
     poke(parts, 3, calls.new_float(words, v))
     poke(parts, 4, calls.new_bool(words, front))
     poke(parts, 5, last)
-    made = (
-        calls.new_instance(words, peek(words, HIT_CLASS), 0)
-        if form == HIT
-        else calls.new_tuple(words, size)
-    )
-    fields = calls.fields_of(words, made, 0) if form == HIT and made != 0 else made
+    hit_class, is_object = peek(words, HIT_CLASS), form == HIT
+    made = calls.new_instance(words, hit_class, 0) if is_object else calls.new_tuple(words, size)
+    fields = calls.fields_of(words, made, 0) if is_object and made != 0 else made
     good = fields != 0
     for i in range(size):
         part = peek(parts, i)
         if not good or part == 0:
             good = False
-        elif form == HIT:
+        elif is_object:
             name = peek(words, NAMES + len(ARGUMENTS) + i)
             good = calls.set_field(words, fields, name, part) == 0
-            calls.release(words, part)
+            calls.decref(words, part)
         else:
             calls.set_item(words, made, i, part)
-    if form == HIT and fields != 0:
-        calls.release(words, fields)
+    if is_object and fields != 0:
+        calls.decref(words, fields)
     if made != 0 and not good:
-        calls.release(words, made)
+        calls.decref(words, made)
     return made if good else 0
 
 
@@ -183,26 +173,25 @@ def _cast_in(row: type) -> Any:
     @method
     def cast_at(held, given, count, names):
         """Cast a ray at a tree, as `cast_function` describes; return the address of the result."""
-        words, numbers = calls.words_of(held), pointer_to(stack_memory(64), F8)
+        words, numbers = calls.memory_of(held), pointer_to(stack_memory(64), F8)
         form = _read_arguments(words, pointer_to(given, I8), count, names, numbers)
         if form == NOTHING:
-            calls.retain(words, peek(words, calls.NONE))
-            return peek(words, calls.NONE)
+            return calls.new_reference(words, calls.NONE)
         if form == FAILED:
             return 0
         o = peek(numbers, 0), peek(numbers, 1), peek(numbers, 2)
         d = peek(numbers, 3), peek(numbers, 4), peek(numbers, 5)
         ray = o, d, peek(numbers, 6), peek(numbers, 7)
-        others = calls.let_others_run(words)
+        thread_state = calls.release_gil(words)
         t, prim, u, v, front = _cast_at(
             row(peek(words, ROW)), ray, peek(words, MASK), peek(words, CULL)
         )
-        calls.go_on(words, others)
+        calls.restore_gil(words, thread_state)
         if form == BLOCKED:
             return calls.new_bool(words, prim >= 0)
         parts, last, size = pointer_to(stack_memory(48), I8), peek(words, LAST_FIELD), 5
         if form == HIT:
-            calls.retain(words, last)
+            calls.incref(words, last)
             size = 6
         elif in_scene:
             last, size = calls.new_int(words, leaf_of(prim)), 6
@@ -219,7 +208,7 @@ def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
     `options` are (cull, function, data), the latter two of `Custom`.
     """
     ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
-    return _cast_at(CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
+    return _cast_at(tree_arrays.CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
 
 
 # Methods that cast one ray, by the class of the tree's row.
@@ -229,7 +218,7 @@ CASTS: dict[type, Any] = {
 }
 
 
-class RayCaster(calls.Held):
+class RayCaster(calls.MethodMemory):
     """Memory of the words of a function that casts rays."""
 
 
@@ -258,7 +247,7 @@ def _cast_at_users_primitives(
 
     If `forms` is not NUMBERS, it returns None for other calls than those with eight numbers.
     """
-    ready, owner = kernel_arrays(arrays)
+    ready, owner = tree_arrays.kernel_arrays(arrays)
     custom: Any = ready.primitives
     address, options = arrays.row.address, (cull, custom.intersect, custom.data)
     kernel: Callable[..., Any] = cast_at_custom

@@ -80,7 +80,7 @@ def clip_axis(low, high, p, inverse, margin, start, stop):
 
 
 @inlined
-def _clip(frame, p, inverse, margin, start, stop):
+def clip(frame, p, inverse, margin, start, stop):
     """Return (start, stop), a ray's interval, clipped to the root's box, enlarged by a margin."""
     low, high = frames.lower_corner(frame), frames.upper_corner(frame)
     start, stop = clip_axis(low[0], high[0], p[0], inverse[0], margin, start, stop)
@@ -216,7 +216,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     # Distances that are rounded to one t, at 0 or the largest double, must not differ in the frame.
     grain, limit = floats.scale_by(SMALLEST, shift), floats.scale_by(LARGEST, shift)
     margin = away * 2.0**-50 + CLIP_MARGIN * bound
-    entry, leave = _clip(frame, p, inverse, margin, start, stop)
+    entry, leave = clip(frame, p, inverse, margin, start, stop)
     if entry > leave and margin < INF:
         return False
     if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
@@ -232,7 +232,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         p, low = advance(p, low, entry, q)
         # The rest of the way is short, but perhaps longer than the box.
         margin = floats.largest(p) * 2.0**-50 + CLIP_MARGIN * bound
-        rest, leave = _clip(frame, p, inverse, margin, start - entry, stop - entry)
+        rest, leave = clip(frame, p, inverse, margin, start - entry, stop - entry)
         if rest > leave:
             return False
         p, _ = advance(p, low, rest, q)
@@ -321,7 +321,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
     sure_stop, stop = _around(_narrowed(times_a[1], times_b[1]))
     inverse = _inverse_lanes(q[0]), _inverse_lanes(q[1]), _inverse_lanes(q[2])
     margin = F(CLIP_MARGIN * bound)
-    entry, leave = _clip(frame, p, inverse, away * F(CLIP_ERROR) + margin, start, stop)
+    entry, leave = clip(frame, p, inverse, away * F(CLIP_ERROR) + margin, start, stop)
     meets = simd.mask_bits(entry <= leave) & ordinary & valid
     if meets == 0:
         blocks.set_end(lanes, r, simd.splat(F(-INF), WIDTH))
@@ -333,7 +333,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
     pa, pb = _along_ray(pa, qa, ea), _along_ray(pb, qb, eb)
     p = _axes_narrowed(pa, pb)
     if simd.mask_bits(away > F(FAR_STEP * bound)) & meets != 0:
-        more, leave = _clip(frame, p, inverse, margin, start, leave)
+        more, leave = clip(frame, p, inverse, margin, start, leave)
         meets &= simd.mask_bits(more <= leave)
         start, leave = start - more, leave - more
         sure_start, sure_stop = sure_start - more, sure_stop - more

@@ -166,8 +166,7 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
     for i in range(stored):
         slot, group, filtered = slots.filtered_at(memory, i)
         ray = slots.ray_numbers(tree.primitives, block, memory, slot)
-        result = candidates.candidates_of(ray, filtered)
-        candidates.accept_group(goal, tree, block, context_ref, memory, slot, group, result)
+        candidates.accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered)
 
 
 def _test_one_by_one(goal, tree, block, context_ref, memory, count):
@@ -186,14 +185,14 @@ def test_leaves(goal, tree, block, context_ref, memory, count):
 
 
 @inlined
-def _advance(tree, context_ref, memory, slot, top, ordered, waiting):
-    """Queue a slot by its next entry from `top` on, and prefetch that entry.
+def _advance(tree, context_ref, memory, slot, ordered, waiting):
+    """Queue a slot by its next entry, the topmost of use on its stack, and prefetch that entry.
 
     `waiting`, returned updated, is how many slots wait at nodes, at leaves, and for a ray.
     """
     # Without a branch: the slot is written to the ends of all three queues, and one gets longer.
     at_nodes, at_leaves, without_ray = waiting
-    top = next_entry(tree, context_ref, memory, slot, top, ordered)
+    top = next_entry(tree, context_ref, memory, slot, slots.top(memory, slot), ordered)
     nodes, groups, _ = slots.current_arrays(tree, memory, slot)
     child = slots.stack_child(memory, top)
     prefetch_child(nodes, groups, child, 4)
@@ -264,22 +263,17 @@ def trace(context, memory, active, count, goal):
             slots.set_top(memory, slot, top + simd.popcount(bits) - 1)
         # The loops are apart so that more rays overlap: the second waits for what the first
         # computes.
-        now = at_nodes
-        at_nodes = without_ray = np.int64(0)
-        for i in range(now):
+        waiting = np.int64(0), at_leaves, np.int64(0)
+        for i in range(at_nodes):
             slot = slots.waiting_at_node(memory, i)
-            top = slots.top(memory, slot)
-            at_nodes, at_leaves, without_ray = _advance(
-                tree, context_ref, memory, slot, top, ordered, (at_nodes, at_leaves, without_ray)
-            )
+            waiting = _advance(tree, context_ref, memory, slot, ordered, waiting)
+        at_nodes, at_leaves, without_ray = waiting
         if at_nodes + without_ray > 0 and at_leaves < 3 * SLOTS // 4:
             continue
         # Test the leaves that were reached.
         test_leaves(goal, tree, block, context_ref, memory, at_leaves)
-        now, at_leaves = at_leaves, np.int64(0)
-        for i in range(now):
+        waiting = at_nodes, np.int64(0), without_ray
+        for i in range(at_leaves):
             slot = slots.waiting_at_leaf(memory, i)
-            top = slots.top(memory, slot)
-            at_nodes, at_leaves, without_ray = _advance(
-                tree, context_ref, memory, slot, top, ordered, (at_nodes, at_leaves, without_ray)
-            )
+            waiting = _advance(tree, context_ref, memory, slot, ordered, waiting)
+        at_nodes, at_leaves, without_ray = waiting

@@ -17,7 +17,7 @@ from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.ray_batch import OrderPointers, numbers_from, read_lanes
-from bvh.traversal.rays.ray_setup import clip_axis, inverse_of, octant_of
+from bvh.traversal.rays.ray_setup import clip, inverse_of, octant_of
 from bvh.tree import frame as frames
 
 # Blocks of a window: at most; at most in a trial; the fewest for a trial.
@@ -66,9 +66,7 @@ def _keys(frame, o, d, t_min):
     p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
     inverse = inverse_of(d[0]), inverse_of(d[1]), inverse_of(d[2])
     start, stop = simd.greater(t_min * s, 0.0), simd.full_like(t_min, 2.0**60)
-    start, stop = clip_axis(low[0], high[0], p[0], inverse[0], 0.0, start, stop)
-    start, stop = clip_axis(low[1], high[1], p[1], inverse[1], 0.0, start, stop)
-    start, stop = clip_axis(low[2], high[2], p[2], inverse[2], 0.0, start, stop)
+    start, _ = clip(frame, p, inverse, 0.0, start, stop)
     x = _cell(p[0] + start * d[0], low[0], high[0])
     y = _cell(p[1] + start * d[1], low[1], high[1])
     z = _cell(p[2] + start * d[2], low[2], high[2])

@@ -17,18 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry import region_overlap as overlap
 from bvh.geometry.arithmetic.floats import INF, finite, largest, next_above, row_of, vector
 from bvh.geometry.arithmetic.vectors import minus, scaled
 from bvh.geometry.boxes import read_box
 from bvh.geometry.pairs import round_regions
 from bvh.geometry.pairs.triangle_overlap import triangle_meets_box
-from bvh.geometry.region_overlap import (
-    APART,
-    MEET,
-    box_and_sphere,
-    triangle_and_planes,
-    triangle_and_sphere,
-)
+from bvh.geometry.region_overlap import APART, MEET
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import WIDTH, convert, greater, peek, poke, select, splat
 from bvh.tree import frame as frames
@@ -228,10 +223,10 @@ def _triangle_and_box(v0, v1, v2, low, high):
 def _decide_triangle(primitives, region, i, prim, scratch):
     """Do as `decide` for a triangle."""
     if region.instance_class is PlaneRegions:
-        return lambda primitives, region, i, prim, scratch: triangle_and_planes(
+        return lambda primitives, region, i, prim, scratch: overlap.triangle_and_planes(
             *corners(primitives, prim), *_numbers_of(region, i), scratch
         )
-    test = _triangle_and_box if region.instance_class is BoxRegions else triangle_and_sphere
+    test = _triangle_and_box if region.instance_class is BoxRegions else overlap.triangle_and_sphere
     return lambda primitives, region, i, prim, scratch: test(
         *corners(primitives, prim), *_numbers_of(region, i)
     )
@@ -267,7 +262,7 @@ def decide(primitives, region, i, prim, scratch):
             capsule(primitives.points, prim), region, i
         )
     if kind is Boxes:
-        test = _box_and_box if region.instance_class is BoxRegions else box_and_sphere
+        test = _box_and_box if region.instance_class is BoxRegions else overlap.box_and_sphere
         return lambda primitives, region, i, prim, scratch: test(
             *read_box(primitives.points, prim), *_numbers_of(region, i)
         )

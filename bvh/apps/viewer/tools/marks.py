@@ -1,10 +1,8 @@
 """Marks on a page: faces, lines, points, balls, arrows and labels, in page coordinates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +12,6 @@ from bvh.geometry.transforms import moved
 from bvh.queries.hierarchy import BVH
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays
-
-if TYPE_CHECKING:
-    from viser import SceneNodeHandle
 
 Ids = NDArray[np.integer]
 Colour = tuple[int, int, int]
@@ -36,13 +31,13 @@ class Marked(NamedTuple):
     arrays: TreeArrays
 
     @classmethod
-    def of(cls, scene: Scene, leaf: int, ids: Ids) -> Marked:
+    def of(cls, scene: Scene, leaf: int, ids: Ids) -> Self:
         """Return faces of a leaf of a scene, where it is now."""
         leaves = scene.leaves
         tree = leaves.trees[leaves.tree_of[leaf]]
         return cls(scene.path(leaf), tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)
 
-    def unplaced(self) -> Marked:
+    def unplaced(self) -> Self:
         """Return the marked faces without their position, so that they are drawn again."""
         return self._replace(matrix=np.full((3, 4), np.nan))
 
@@ -56,7 +51,8 @@ class Marks:
 
     def __init__(self, scene: Any, frame: Callable[[], PageFrame] | None = None) -> None:
         self._scene, self._frame = scene, frame
-        self._shown: dict[str, SceneNodeHandle] = {}
+        # Viser's handles, by name.
+        self._shown: dict[str, Any] = {}
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:

@@ -55,7 +55,7 @@ class Measuring:
         self._measure()
 
     def _measure(self) -> None:
-        """Show the distance between the last two picks."""
+        """Show the distance between the last two picks, or between their instances."""
         ends = np.array([position for position, _ in self._picks])
         distance = float(np.linalg.norm(ends[1] - ends[0]))
         if self._between.value == INSTANCES:

@@ -1,4 +1,4 @@
-"""Kernels of all hits of rays: the traversal that visits all that a ray enters, lists, and counts.
+"""Kernels of all hits of rays: the traversal that visits all boxes that a ray enters; lists, counts.
 
 Each file imports only from those above it.
 
@@ -6,5 +6,4 @@ Each file imports only from those above it.
 |---|---|
 | `visits.py` | Visits: pairs of a ray and a node, or leaf, that it enters, for goals that need all hits |
 | `all_hits.py` | All hits of each ray, or the first few, in order; or how many there are |
-| `far_ends.py` | Where rays leave spheres and capsules that they have entered |
 """

@@ -27,9 +27,6 @@ from bvh.tree.instanced import Instanced, primitives_class
 # written or not.
 NEXT, FILLED, SIZE = range(3)
 
-# Lists of hits up to this length are sorted by insertion.
-SHORT = 24
-
 
 class Pairs(NamedTuple):
     """Scratch for the hits of a block, ray by ray; pointers inside kernels."""
@@ -92,8 +89,8 @@ def gather_hits(
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
-    scratch, aim = as_pointers(thread_scratch), as_pointers(goal)
-    want, results = as_pointers(wanted), as_pointers(gathered)
+    scratch, ray_goal = as_pointers(thread_scratch), as_pointers(goal)
+    options, results = as_pointers(wanted), as_pointers(gathered)
     pairs_capacity = np.int64(len(gathered.pairs.order))
     out_capacity = np.int64(len(gathered.out.t) - HALF)
     block, pairs, counts, state = scratch.block, results.pairs, results.counts, results.state
@@ -104,29 +101,29 @@ def gather_hits(
         poke(state, FILLED, filled)
         size, ahead = pick_rays(order, b, block.which), first_of(order, b + 1)
         count = set_up_block(block, tree.frame, rays, size, scratch.active, order, ahead)
-        begin_block(aim)
-        find_hits(tree, rays, scratch, count, aim)
-        if not want.listed:
+        begin_block(ray_goal)
+        find_hits(tree, rays, scratch, count, ray_goal)
+        if not options.listed:
             for i in range(size):
-                poke(counts, peek(block.which, i), goal_count(aim, i))
+                poke(counts, peek(block.which, i), goal_count(ray_goal, i))
             continue
         found = np.int64(0)
         for i in range(size):
-            found += goal_count(aim, i)
+            found += goal_count(ray_goal, i)
         poke(state, SIZE, found)
-        if found > pairs_capacity or (want.kept and filled + found > out_capacity):
+        if found > pairs_capacity or (options.kept and filled + found > out_capacity):
             return
-        by_ray(aim, block, size, pairs)
-        if want.solved:
-            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, aim.cull, columns)
+        by_ray(ray_goal, block, size, pairs)
+        if options.solved:
+            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, ray_goal.cull, columns)
         else:
             # Sort by primitive alone: this brings those found twice together.
             for j in range(found):
                 poke(columns.t, j, 0.0)
         for i in range(size):
-            hits = _pick(tree.primitives, want, pairs, i, results.out, filled)
+            hits = _pick(tree.primitives, options, pairs, i, results.out, filled)
             poke(counts, peek(block.which, i), hits)
-            filled += hits if want.kept else 0
+            filled += hits if options.kept else 0
     poke(state, NEXT, end)
     poke(state, FILLED, filled)
 
@@ -172,41 +169,21 @@ def _before(t, prims, a, b):
 
 @kernel
 def _sort(t, prims, order, first, last):
-    """Sort the rows order[first:last] by (t, id) of their hits; long lists in a heap."""
-    if last - first <= SHORT:
-        for j in range(first + 1, last):
+    """Sort the rows order[first:last] by (t, id) of their hits."""
+    # Shell's sort with the gaps 1, 4, 13, 40, ...: insertion for a few rows, and never more than
+    # O(n**1.5) steps (Knuth, TAOCP 3, 5.2.1).
+    gap = np.int64(1)
+    while 3 * gap < last - first:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for j in range(first + gap, last):
             h = peek(order, j)
             k = j
-            while k > first and _before(t, prims, h, peek(order, k - 1)):
-                poke(order, k, peek(order, k - 1))
-                k -= 1
+            while k - gap >= first and _before(t, prims, h, peek(order, k - gap)):
+                poke(order, k, peek(order, k - gap))
+                k -= gap
             poke(order, k, h)
-        return
-    n = last - first
-    for root in range(n // 2 - 1, -1, -1):
-        _sift(t, prims, order, first, root, n)
-    for n in range(last - first - 1, 0, -1):
-        h = peek(order, first)
-        poke(order, first, peek(order, first + n))
-        poke(order, first + n, h)
-        _sift(t, prims, order, first, np.int64(0), n)
-
-
-@inlined
-def _sift(t, prims, order, first, root, n):
-    """Sift the row at `root` down in the heap order[first : first + n], its last hit on top."""
-    h = peek(order, first + root)
-    while 2 * root + 1 < n:
-        child = 2 * root + 1
-        if child + 1 < n and _before(
-            t, prims, peek(order, first + child), peek(order, first + child + 1)
-        ):
-            child += 1
-        if not _before(t, prims, h, peek(order, first + child)):
-            break
-        poke(order, first + root, peek(order, first + child))
-        root = child
-    poke(order, first + root, h)
+        gap //= 3
 
 
 @by_type()
