@@ -138,9 +138,9 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
         stack = stack_type()
         stack[0] = marks.DONE
         top, count, first_item, total = int(1), int(0), int(0), int(0)
+        listing = query.goal == marks.LIST
         # The leaf that is searched, or IN_TOP or IN_TREE; that of the first candidate; and in a
         # scene bounds of t: of the closest sure hit, and of the earliest hit of a candidate.
-        listing = query.goal == marks.LIST
         leaf, first_leaf, end_t, earliest_t = int(IN_TREE), int(0), ONE * INF, ONE * INF
         if with_scenes:
             leaf = wp.where(target.is_scene != 0, IN_TOP, IN_TREE)
