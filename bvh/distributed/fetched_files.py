@@ -34,20 +34,11 @@ def fetched(
     name: str, size: int, digest: str, label: str,
     opened: Callable[[], AbstractContextManager[BinaryIO]], check: Callable[[Path], None],
 ) -> Path:  # fmt: skip
-    """Return the path of the local copy of a file, fetched unless there is one.
+    """Return the path of the local copy `name` of a file, fetched unless there is one.
 
-    Parameters
-    ----------
-    name : str
-        Name of the copy.
-    size, digest
-        Bytes of the content, and its BLAKE2b in hexadecimal digits; a ValueError if they differ.
-    label : str
-        Begins messages.
-    opened
-        Opens the file to read.
-    check
-        Raises a ValueError unless a path is the file, by its size and header.
+    Raise a ValueError, which begins with `label`, if the content has another size or `digest`, a
+    BLAKE2b in hexadecimal digits. `opened` opens the file to read; `check` raises a ValueError
+    unless a path is the file, by its size and header.
     """
     path = cache_folder() / name
     if _is_good(path, check):

@@ -86,7 +86,7 @@ class PartRecord:
 
 @dataclass(frozen=True)
 class Index:
-    """Content of an index file."""
+    """Content of an index file; `digest` is its checksum (see `index_digest`)."""
 
     triangles: int
     sources: tuple[Source, ...]

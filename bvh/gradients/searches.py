@@ -33,23 +33,14 @@ CHECKS: dict[str, Callable[[Any], object]] = {
 class TreeSearch:
     """A query of a tree, as a function of arrays (see `__call__`).
 
-    Attributes
-    ----------
-    tree : BVH or bvh.warp.DeviceBVH
-    query : {"closest_hit", "closest_point", "distance", "signed_distance"}
-    rank : int
-        Number of leading axes of a result. In a batch of batches, as of `vmap`, all arguments have
-        more axes before those, of length 1 where they are the same for all batches.
-    moving : bool
-        Whether the vertices are an argument, too, whose values must be the tree's.
-    options : dict
-        Options of the query by name.
+    `rank` is the number of leading axes of a result. In a batch of batches, as of `vmap`, all
+    arguments have more axes before those, of length 1 where they are the same for all batches.
     """
 
-    tree: Any
-    query: str
+    tree: Any  # a BVH, or one on a device
+    query: str  # the name of a method of the tree, with or without a sign of distances
     rank: int
-    moving: bool
+    moving: bool  # whether the vertices are an argument, too, whose values must be the tree's
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -123,19 +122,20 @@ class Stage:
             return np.asarray(sight.hits.t, np.float64)
         if name == "cost":
             return sight.cost
-        hits = sight.seen
-        # Numbers of hits, and that of a miss.
-        numbers: dict[str, Callable[[], tuple[NDArray[Any], float]]] = {
-            "id": lambda: (self.ids(hits), -1),
-            "instance": lambda: (sight.instances, -1),
-            "leaf": lambda: (leaf_of(hits), -1),
-            "ao": lambda: (sight.sky[0], 1.0),
-            "shadow": lambda: (sight.lamp, 1.0),
-            "uv": lambda: (self.surfaces.uv(hits), np.nan),
-            "normals": lambda: (sight.flat.flat, np.nan),
-            "position": lambda: (sight.flat.points, np.nan),
-        }
-        return _filled(sight.mask, *numbers[name]())
+        # The number of a miss is that of `Picture.data`.
+        if name == "id":
+            return _filled(sight.mask, self.ids(sight.seen), -1)
+        if name == "instance":
+            return _filled(sight.mask, sight.instances, -1)
+        if name == "leaf":
+            return _filled(sight.mask, leaf_of(sight.seen), -1)
+        if name in ("ao", "shadow"):
+            return _filled(sight.mask, sight.sky[0] if name == "ao" else sight.lamp, 1.0)
+        if name == "uv":
+            return _filled(sight.mask, self.surfaces.uv(sight.seen), np.nan)
+        return _filled(
+            sight.mask, sight.flat.flat if name == "normals" else sight.flat.points, np.nan
+        )
 
     def colours(self, shade: str, sight: Sight, y: Floats) -> Floats:
         """Return the colours of hits and background, shape (height, width, 3).

@@ -272,7 +272,7 @@ def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
 
 
 def unit(vectors: Floats) -> Floats:
-    """Return unit vectors; zero for zero."""
+    """Return vectors (..., 3) scaled to length 1; zero for zero."""
     largest = largest_of(vectors)[..., None]
     scaled = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0.0)
     length = np.sqrt(np.einsum("...i,...i->...", scaled, scaled))[..., None]

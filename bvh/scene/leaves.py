@@ -213,7 +213,7 @@ class FlattenedInstances:
         """
         last = len(self._parts) - 1
         top = self._parts[-1]
-        at, child = top.begins[rows], top.child[rows]
+        begins, child = top.begins[rows], top.child[rows]
         maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
         leaves: list[_LeafRows] = []
         # By scene: (first leaf, map, mask) of its uses, as arrays.
@@ -223,29 +223,31 @@ class FlattenedInstances:
             if number < last:
                 if not uses[number]:
                     continue
-                outer_at, outer, outer_masks = map(np.concatenate, zip(*uses[number], strict=True))
-                at = (outer_at[:, None] + part.begins[:-1]).ravel()
-                child = np.tile(part.child, len(outer))
-                maps = products(outer, part.table.column("maps"))
+                outer_begins, outer_maps, outer_masks = map(
+                    np.concatenate, zip(*uses[number], strict=True)
+                )
+                begins = (outer_begins[:, None] + part.begins[:-1]).ravel()
+                child = np.tile(part.child, len(outer_maps))
+                maps = products(outer_maps, part.table.column("maps"))
                 masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
-                self._check(at, child, part, maps)
+                self._check(begins, child, part, maps)
             # Rows grouped by child: each child that is a scene is used by its rows.
             order = np.argsort(child, kind="stable")
             ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
             for k in np.flatnonzero(part.parts >= 0):
                 chosen = order[ends[k - 1] if k else 0 : ends[k]]
-                uses[part.parts[k]].append((at[chosen], maps[chosen], masks[chosen]))
+                uses[part.parts[k]].append((begins[chosen], maps[chosen], masks[chosen]))
             chosen = np.flatnonzero(part.trees[child] >= 0)
             trees = part.trees[child[chosen]]
-            leaves.append(_LeafRows(at[chosen], trees, maps[chosen], masks[chosen]))
-        if len(leaves) == 1:
-            return leaves[0]
+            leaves.append(_LeafRows(begins[chosen], trees, maps[chosen], masks[chosen]))
         return _LeafRows(*map(np.concatenate, zip(*leaves, strict=True)))
 
-    def _check(self, at: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]) -> None:
-        """Check that products of maps are invertible, which rounding can prevent.
+    def _check(
+        self, begins: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]
+    ) -> None:
+        """Raise a ValueError unless products of maps are invertible, which rounding can prevent.
 
-        `at` has the first leaf of each row, and `child` its child, an index in `part`.
+        `begins` has the first leaf of each row, and `child` its child, an index in `part`.
         """
         matrices = matrices_of(maps)
         try:
@@ -253,7 +255,7 @@ class FlattenedInstances:
         except ValueError:
             for i in range(len(matrices)):
                 is_leaf = part.trees[child[i]] >= 0
-                name = f"the product of the transforms along path {self.path(int(at[i]))}"
+                name = f"the product of the transforms along path {self.path(int(begins[i]))}"
                 affine_maps(name if is_leaf else "the product of nested transforms", matrices[i])
 
     def is_current(self) -> bool:
@@ -285,15 +287,15 @@ class FlattenedInstances:
             every = np.arange(len(top.ids)) if changed is None else np.union1d(*changed)
             rows, _, maps, masks = self._leaves_below(every)
             # Compared as bits, -0.0 and 0.0 differ.
-            new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
-            other = masks != self.masks[rows]
-            moved, masked = rows[new], rows[other]
-            self.maps[moved], self.masks[masked] = maps[new], masks[other]
+            has_new_map = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
+            has_new_mask = masks != self.masks[rows]
+            moved, masked = rows[has_new_map], rows[has_new_mask]
+            self.maps[moved], self.masks[masked] = maps[has_new_map], masks[has_new_mask]
         self._read = now
         return moved, masked
 
     def leaf(self, row: int) -> Leaf:
-        """Return one leaf as it is now."""
+        """Return a snapshot of the leaf in a row."""
         tree, transform = self.trees[self.tree_of[row]], matrices_of(self.maps[row])
         return Leaf(self.path(row), tree, transform, self.name_of(row), int(self.masks[row]))
 

@@ -73,7 +73,7 @@ def is_coarse(mesh: Mesh) -> bool:
 
 
 class MergedTree(NamedTuple):
-    """Tree over the mesh of a scene."""
+    """Tree over the mesh of all visible leaves of a scene (see `Mesh`)."""
 
     arrays: TreeArrays
     # The code of each face (see `instanced`), and a last row of -1, which the -1 of misses index.

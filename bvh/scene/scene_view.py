@@ -183,7 +183,7 @@ class SceneView(Searched):
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
-        """Which leaves are reflected."""
+        """Which leaves have maps that reflect, (n,)."""
         return np.asarray(self._transforms[instanced.MIRRORED :: instanced.TRANSFORM_SIZE] != 0.0)
 
     def shown_trees(self) -> list[TreeArrays]:
@@ -265,12 +265,12 @@ class SceneView(Searched):
         self._update_transforms(leaves)
 
     def _forget_trees(self) -> None:
-        """Drop the trees of all leaves."""
+        """Drop the merged tree and the trees for winding numbers, which are over all leaves."""
         self.merger.forget()
         self.one_trees = {}
 
     def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
-        """Change the masks of leaves."""
+        """Set the masks of leaves, (k,), to masks (k,); 0 hides a leaf."""
         self._forget_trees()
         self.seen_closed.clear()
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)

@@ -104,7 +104,7 @@ class SceneStats:
 
 
 def scene_stats(scene: Any) -> SceneStats:
-    """Return the statistics of a scene."""
+    """Return the statistics of a `Scene`."""
     arrays, leaves, parts = scene._current().arrays, scene.leaves, nested_scenes(scene)
     tree_bytes, instance_bytes = scene_bytes(scene)
     trees = tuple(tree.stats() for tree in leaves.trees)

@@ -186,7 +186,7 @@ class PartContent:
 
     @property
     def _has_groups(self) -> bool:
-        """Whether a part has triangles without all group bits."""
+        """Whether the tree of a part stores group bits."""
         return any(part.groups is not None for part in self._index.parts)
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:

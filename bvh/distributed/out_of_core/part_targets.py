@@ -120,6 +120,7 @@ class PartRays(NamedTuple):
         answers = lists or MergedAnswers(verb, (batch.size,), extra)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
+            """Merge the answers of a part to some rays."""
             # The range includes its end, so that a tie is found, and decided by the id.
             some = rays_of(batch, rows, answers.reach(rows))
             answer = search(ray_target(part.tree), some, part_options, *rest)

@@ -86,7 +86,7 @@ def _header_of(start: bytes, size: int) -> AnyHeader:
 def _loaded(
     name: str, header: AnyHeader, content: NDArray[np.uint8], workers: int, mmap: bool, verify: bool
 ) -> tuple[BVH | Scene, list[BVH]]:
-    """Return the tree or scene in a file, and all its trees."""
+    """Return the tree or scene in a file, whose header and bytes are given, and all its trees."""
     trees: list[BVH] = []
     headers = [content[:HEADER_SIZE].tobytes()]
 
@@ -168,19 +168,19 @@ def load_scene(
     import trimesh
 
     options: dict[str, Any] = {"quality": quality, "threads": threads, "progress": progress}
-    found = read_file(path, "a scene", threads=threads)
-    if isinstance(found, Surface):
+    content = read_file(path, "a scene", threads=threads)
+    if isinstance(content, Surface):
         scene = Scene()
-        scene.add(BVH.from_mesh(found, **options), name=Path(path).stem)
+        scene.add(BVH.from_mesh(content, **options), name=Path(path).stem)
         scene.up = "z" if up is None else up
     else:
-        if not isinstance(found, trimesh.Scene):
+        if not isinstance(content, trimesh.Scene):
             # A mesh, or a path, which is left out with a warning.
-            found = trimesh.Scene([found])
-        scene = Scene.from_trimesh(found, up=up, **options)
+            content = trimesh.Scene([content])
+        scene = Scene.from_trimesh(content, up=up, **options)
     # Readers return an empty scene for many damaged files.
     if not any(len(tree) for tree in scene.leaves.trees):
-        for mesh in () if isinstance(found, Surface) else found.geometry.values():
+        for mesh in () if isinstance(content, Surface) else content.geometry.values():
             check_has_faces(mesh, os.fspath(path))
         raise ValueError(f"{os.fspath(path)} holds no triangles: it is empty, or damaged")
     return scene
@@ -204,7 +204,7 @@ def prefixed(prefix: str) -> Iterator[None]:
 
 
 def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
-    """Read a file whose header, `start`, has been checked; raise if it is another one now."""
+    """Return the bytes of a file; ValueError if its header is not `start`, which was checked."""
     content = aligned(size, np.uint8)
     file.seek(0)
     # One read of the system may return less; a buffer continues.
@@ -223,7 +223,7 @@ def _is_cut_off(content: Any) -> bool:
 
 
 def _mapped(content: Any) -> MappedFile | None:
-    """Return the file and the place of a part of a map; None if it is not of the map of a file."""
+    """Return the file, and the place in it, of a part of a memory map; None for other arrays."""
     part = content
     while isinstance(content.base, np.ndarray):
         content = content.base
@@ -246,7 +246,7 @@ class _SavedTree:
     flaw: str = ""
 
     def fill(self, tree: TreeBase, verify: bool) -> None:
-        """Set a tree's arrays from the file; for another width of vectors, build them."""
+        """Set a tree's arrays from the file, checked if `verify`; for another WIDTH, build them."""
         header, kind = self.header, CLASSES[self.header.kind]
         entries = file_formats.entries_of(header)
         assert len(self.content) == end_of(entries)
@@ -282,7 +282,7 @@ class _SavedTree:
         tree._set_groups(None if bits is None else kernel_input(bits))
 
     def first_use(self, tree: TreeBase) -> None:
-        """Check a mapped tree and give it its arrays, once."""
+        """Set the arrays of a mapped tree, unless another thread has; ValueError if not valid."""
         with _guard.lock:
             if self.flaw:
                 raise ValueError(self.flaw)
@@ -299,7 +299,7 @@ class _SavedTree:
 
 
 def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
-    """Return the tree of a file, or of a tree's part of one."""
+    """Return the tree of a file; if it is mapped and to be verified, without arrays so far."""
     tree: BVH = object.__new__(BVH)
     header = saved.header
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))

@@ -31,7 +31,7 @@ MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
 
 
 def packed_materials(materials: list[Material]) -> bytes:
-    """Return the bytes of materials."""
+    """Return materials as bytes, in the layout described above."""
     numbers: dict[int, int] = {}
     images: list[bytes] = []
     records, colours = [], []
@@ -51,7 +51,7 @@ def packed_materials(materials: list[Material]) -> bytes:
 
 
 def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -> list[Material]:
-    """Return checked materials, one for each pair of counts of vertices and of faces."""
+    """Return the checked materials in `data`; `counts` has (vertices, faces) of each mesh."""
     end = 0
 
     def taken(size: int) -> NDArray[np.uint8]:

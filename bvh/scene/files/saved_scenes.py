@@ -67,7 +67,7 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
 def _instance_tables(
     parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material]
 ) -> dict[str, Any]:
-    """Return the concatenated tables of instances of all scenes, and materials."""
+    """Return the tables of the instances of all scenes, one scene after another; and materials."""
     # In a file a child is the number k of a tree, or ~k of a scene.
     codes = {id(tree): k for k, tree in enumerate(trees)}
     codes |= {id(part): ~k for k, part in enumerate(parts)}
@@ -90,7 +90,7 @@ def _instance_tables(
 
 
 def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
-    """Return the rows of all arrays that are not None."""
+    """Return the rows of all arrays (n, width) that are not None, one array after another."""
     return np.concatenate([np.empty((0, width)), *(array for array in arrays if array is not None)])
 
 
@@ -119,7 +119,7 @@ def _refuse(bad: Any, what: str) -> None:
 
 
 def _check_counts(tables: Tables, header: file_formats.SceneHeader) -> None:
-    """Check the counts and sizes of scenes, trees, names and attributes."""
+    """Raise a ValueError for wrong counts or sizes of scenes, trees, names or attributes."""
     scenes, trees, lengths = tables["scenes"], tables["trees"], tables["lengths"]
     _refuse(scenes < 0, "a scene counts less than nothing")
     _refuse(scenes[:, 0] > header.instances, "a scene has more instances than there are")
@@ -139,7 +139,7 @@ def _check_counts(tables: Tables, header: file_formats.SceneHeader) -> None:
 
 
 def _check_instances(tables: Tables, header: file_formats.SceneHeader) -> None:
-    """Check ids, children and transforms."""
+    """Raise a ValueError for wrong ids, children or transforms of instances."""
     counts, next_ids = tables["scenes"][:, :2].T
     ids, children = tables["ids"], tables["children"]
     scene = np.repeat(np.arange(header.scenes), counts)
@@ -163,7 +163,7 @@ def _check_instances(tables: Tables, header: file_formats.SceneHeader) -> None:
 
 
 def _names(tables: Tables) -> list[str | None]:
-    """Return a name, or None, for each instance."""
+    """Return the name of each instance, None without one; ValueError if one is no UTF-8."""
     text, end = tables["text"][: tables["lengths"].sum(dtype=np.int64)].tobytes(), 0
     names: list[str | None] = []
     for named, length in zip(tables["named"].tolist(), tables["lengths"].tolist(), strict=True):
@@ -176,22 +176,23 @@ def _names(tables: Tables) -> list[str | None]:
 
 
 def _attributes(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[Attributes]:
-    """Return the attributes of each tree."""
+    """Return the attributes of each tree, given their headers; ValueError if they do not fit."""
     counts = np.array([header.points for header in headers], np.int64)
-    kinds = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
-    found: list[list[Any]] = []
+    is_mesh = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
+    # Vertex normals, texture coordinates and materials, each with one entry a tree.
+    columns: list[list[Any]] = []
     for k, name in enumerate(("normals", "uv")):
         has = tables["trees"][:, 1 + k] == 1
-        _refuse(has & ~kinds, f"something without vertices has {name}")
+        _refuse(has & ~is_mesh, f"something without vertices has {name}")
         sizes = np.where(has, counts, 0)
         _refuse(int(sizes.sum()) != len(tables[name]), f"{name} do not fit the vertices")
         parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
-        found.append([part if given else None for part, given in zip(parts, has, strict=True)])
-    found.append(_materials(tables, headers))
+        columns.append([part if given else None for part, given in zip(parts, has, strict=True)])
+    columns.append(_materials(tables, headers))
     are_reversed: NDArray[np.bool_] = tables["trees"][:, 4] == 1
-    _refuse(are_reversed & ~kinds, "something without faces has them reversed")
+    _refuse(are_reversed & ~is_mesh, "something without faces has them reversed")
     classes = [ReversedAttributes if flag else Attributes for flag in are_reversed.tolist()]
-    return [kind(*arrays) for kind, *arrays in zip(classes, *found, strict=True)]
+    return [kind(*arrays) for kind, *arrays in zip(classes, *columns, strict=True)]
 
 
 def _materials(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[Material | None]:
@@ -200,19 +201,20 @@ def _materials(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[M
     flat = any(h.kind != "triangles" and given for h, given in zip(headers, has, strict=True))
     _refuse(flat, "something without vertices has a material")
     counts = [(h.points, h.primitives) for h, given in zip(headers, has, strict=True) if given]
+    # Materials are behind all names.
     begin = int(tables["lengths"].sum(dtype=np.int64))
-    found = iter(unpacked_materials(tables["text"][begin:], counts))
-    return [next(found) if given else None for given in has]
+    materials = iter(unpacked_materials(tables["text"][begin:], counts))
+    return [next(materials) if given else None for given in has]
 
 
 def _assembled(
     tables: Tables, names: list[str | None], trees: list[TreeBase], attributes: list[Attributes],
     new_scene: Callable[[], AnyScene],
 ) -> AnyScene:  # fmt: skip
-    """Return the outermost scene, created after all that are nested in it."""
+    """Return the outermost scene, which is the last one in the file, after those nested in it."""
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
-    useful = [one.reversed or any(given is not None for given in one) for one in attributes]
+    has_any = [each.reversed or any(array is not None for array in each) for each in attributes]
     for count, next_id, up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)
@@ -234,10 +236,10 @@ def _assembled(
             "names": {k: name for k, name in named if name is not None},
             "next_id": next_id,
         }
-        rows_of_trees = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
+        with_any = [k - total for k in keys.tolist() if k >= total and has_any[k - total]]
         scene = new_scene()
-        own = {id(trees[k]): (trees[k], attributes[k]) for k in rows_of_trees}
-        scene._begin(Instances.of_state(state), own)
+        by_id = {id(trees[k]): (trees[k], attributes[k]) for k in with_any}
+        scene._begin(Instances.of_state(state), by_id)
         scene._up = file_formats.UPS[up]
         scenes.append(scene)
     try:

@@ -7,7 +7,6 @@ Each file imports only from those above it.
 | `round_instances.py` | Distances between instances over spheres or capsules, and from these to instances over triangles |
 | `round_trees.py` | Distances and contacts of two trees, at least one over spheres or capsules: as in a scene |
 | `instance_contacts.py` | Contacts of instances, and distances between instances |
-| `instance_solids.py` | Instances as solids in world coordinates, which of them are near each other, their relations |
-| `interferences.py` | Interferences of a scene's instances: how they are related, what they share, where they meet |
+| `instance_solids.py` | Instances as solids in world coordinates: which are near, how they are related and interfere |
 | `instance_queries.py` | Queries of the pairs of a scene's instances: contacts, distances, relations, interferences |
 """

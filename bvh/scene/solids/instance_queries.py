@@ -55,29 +55,19 @@ class InstanceQueries(SceneContent):
 
         Examples
         --------
-        Links of an arm overlap at their joints. Bent to a square, the last meets the first.
+        The second bead touches both others, which also collide when they are moved together.
 
         >>> import bvh, numpy as np, trimesh
-        >>> link = bvh.BVH.from_mesh(trimesh.creation.box([1.2, 0.2, 0.2]))
-        >>> arm, names = bvh.Scene(), ["base", "upper", "lower", "hand"]
-        >>> ids = [arm.add(link, name=name) for name in names]
-        >>> joints = list(zip(names, names[1:]))
-        >>> def bend(angle):
-        ...     pose, turn = np.eye(4), np.eye(4)
-        ...     turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
-        ...     for number in ids:
-        ...         arm.set_transform(number, pose)
-        ...         half = np.eye(4)
-        ...         half[0, 3] = 0.5
-        ...         pose = pose @ half @ turn @ half
-        >>> bend(0.2)
-        >>> arm.collisions().tolist()
-        [[0, 1], [1, 2], [2, 3]]
-        >>> arm.collisions(ignore=joints)
-        array([], shape=(0, 2), dtype=int32)
-        >>> bend(np.pi / 2)
-        >>> arm.collisions(ignore=joints).tolist()
-        [[0, 3]]
+        >>> chain, bead = bvh.Scene(), bvh.BVH.from_mesh(trimesh.creation.box([1.2, 0.2, 0.2]))
+        >>> maps = np.tile(np.eye(4), (3, 1, 1))
+        >>> maps[:, 0, 3] = [0.0, 1.0, 2.0]
+        >>> ids = chain.add_many(bead, maps, names=["first", "second", "third"])
+        >>> joints = [("first", "second"), ("second", "third")]
+        >>> chain.collisions().tolist(), chain.collisions(ignore=joints).tolist()
+        ([[0, 1], [1, 2]], [])
+        >>> chain.set_transform("third", np.eye(4))
+        >>> chain.collisions(ignore=joints).tolist()
+        [[0, 2]]
         """
         from bvh.scene.instance_pairs import ignored_keys
         from bvh.scene.solids.instance_contacts import find_clearances, find_touching
@@ -221,16 +211,16 @@ class InstanceQueries(SceneContent):
         Interferences(0 pairs of instances)
         """
         from bvh.scene.instance_pairs import ignored_keys
-        from bvh.scene.solids.interferences import find_interferences
+        from bvh.scene.solids.instance_solids import find_interferences
 
         limit, view, workers = one_length("margin", margin), self._current(), thread_count(threads)
         ignored, names = ignored_keys(self._instances, ignore), dict(self._instances.names)
         return reported(find_interferences, progress, view, names, ignored, limit, workers)
 
     def _over_triangles(self, query: str) -> SceneView:
-        """Return the current view; TypeError if a visible leaf has no triangles that `query` takes.
+        """Return the current view; TypeError if `query` does not take what a visible leaf is over.
 
-        Some queries (OF_SHAPES) take spheres and capsules, too.
+        All take triangles, and those of OF_SHAPES also spheres and capsules.
         """
         view = self._current()
         if (other := view.first_other(-1, query in OF_SHAPES)) is not None:

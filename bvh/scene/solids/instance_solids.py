@@ -1,20 +1,26 @@
-"""Instances as solids in world coordinates, which of them are near each other, their relations."""
+"""Instances as solids in world coordinates: which are near, how they are related and interfere."""
 
 from functools import cache
-from typing import Any
+from math import nan
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.queries.answers.interferences import UNKNOWN, Interferences
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import ScenePairs
 from bvh.queries.solid_queries import must_bound_a_solid
+from bvh.runtime.arguments import number_of
 from bvh.runtime.threads import Progress
 from bvh.scene.merged_leaves import mesh_of_leaves
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates
+from bvh.tree.primitives import THIN, Triangles
 
 Rows = NDArray[np.int64]
+Reals = NDArray[np.float64]
+NOWHERE = np.full((2, 3), nan)
 
 
 class InstanceSolids:
@@ -79,3 +85,113 @@ def find_relations(
     relation = np.array(answers, "<U11")
     related = relation != "disjoint"
     return ScenePairs(pairs[related].astype(np.int32), relation=relation[related])
+
+
+class _State(NamedTuple):
+    """Whether the mesh of an instance is a solid."""
+
+    open_edges: int  # -1 for instances that are not over triangles
+    oriented: bool
+    flaw: str | None  # why it is no solid; None if it is one
+
+
+class _Row(NamedTuple):
+    """The columns of `Interferences` for one pair of instances."""
+
+    relation: str
+    volume: float
+    depth: float
+    distance: float
+    position: Reals
+    note: str = ""
+
+
+def find_interferences(
+    view: SceneView, names: dict[int, str], ignored: Rows, margin: float, threads: int,
+    progress: Progress | None = None,
+) -> Interferences:  # fmt: skip
+    """Return the interferences of all pairs of a scene's instances that are not disjoint.
+
+    `names` are those of instances by id, and `ignored` as in `near_instances`; pairs within
+    `margin` touch.
+    """
+    pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
+
+    @cache
+    def state(owner: int) -> _State:
+        return _state_of(solids, owner)
+
+    related, rows = [], []
+    for k, (a, b) in enumerate(pairs.tolist()):
+        row = _row_of(solids, (a, b), (state(a), state(b)), margin, threads)
+        if row is not None:
+            related.append((a, b))
+            rows.append(row)
+        if progress is not None:
+            progress(k + 1, len(pairs))
+    columns: Any = zip(*rows, strict=True) if rows else ((),) * len(_Row._fields)
+    relation, *numbers, position, note = columns
+    volume, depth, distance = (np.array(column, np.float64) for column in numbers)
+    states = [[state(owner) for owner in pair] for pair in related]
+    return Interferences(
+        np.array(relation, "<U11"), volume, depth, distance,
+        np.array(position, np.float64).reshape(-1, 2, 3),
+        np.array(related, np.int32).reshape(-1, 2),
+        np.array([[names.get(k, "") for k in pair] for pair in related], np.str_).reshape(-1, 2),
+        np.array([[s.open_edges for s in two] for two in states], np.int64).reshape(-1, 2),
+        np.array([[s.oriented for s in two] for two in states], np.bool_).reshape(-1, 2),
+        np.array(note, np.str_),
+    )  # fmt: skip
+
+
+def _state_of(solids: InstanceSolids, owner: int) -> _State:
+    """Return whether the mesh of the instance `owner` is a solid, and if not, why."""
+    view = solids.view
+    for leaf in solids.leaves(owner):
+        primitives = view.trees[view.tree_of[leaf]].primitives
+        if not isinstance(primitives, Triangles):
+            kind = type(primitives).__name__.lower()
+            return _State(-1, False, f"instance {owner} is over {kind}")
+    tree = solids.tree(owner)
+    count = 0 if tree.is_closed else len(tree.open_edges())
+    flaw = f"instance {owner} has {number_of(count, 'open edges')}" if count else None
+    if tree.kind in THIN:
+        flaw = f"instance {owner} is over {tree.kind}"
+    return _State(count, tree.is_oriented, flaw)
+
+
+def _row_of(
+    solids: InstanceSolids, pair: tuple[int, int], states: tuple[_State, _State], margin: float,
+    threads: int,
+) -> _Row | None:  # fmt: skip
+    """Return the row of two instances; None if they are disjoint, by more than the margin."""
+    flaws = "; ".join(state.flaw for state in states if state.flaw)
+    if min(state.open_edges for state in states) < 0:
+        # No query measures both.
+        boxes = "boxes are within the margin" if margin else "boxes meet"
+        return _Row(UNKNOWN, nan, nan, nan, NOWHERE, f"{boxes}; {flaws}")
+    first, second = map(solids.tree, pair)
+    if flaws:
+        near = first.distance_to(second, max_distance=margin, threads=threads)
+        if not near.mask:
+            return None
+        return _Row(UNKNOWN, nan, nan, float(near.distance), near.position, flaws)
+    relation = first.relation(second, margin=margin, threads=threads)
+    if relation == "disjoint":
+        return None
+    if relation == "touching":
+        near = first.distance_to(second, max_distance=margin, threads=threads)
+        return _Row(relation, 0.0, 0.0, float(near.distance), near.position)
+    volume, note = nan, ""
+    try:
+        volume = float(first.overlap_volume(second, threads=threads).volume)
+    except ValueError as error:
+        # A mesh that crosses itself is related to others, but has no volume.
+        note = str(error)
+    if relation == "equal":
+        note = f"the same solid twice; {note}".strip("; ")
+    deep = first.penetration(second, threads=threads)
+    # The deepest point, and the nearest one on the other surface: of the first instance first.
+    ends = deep.point, deep.point + deep.depth * deep.direction
+    position = np.array(ends if deep.own else ends[::-1])
+    return _Row(str(relation), volume, float(deep.depth), 0.0, position, note)

@@ -70,13 +70,8 @@ def leaf_contacts(
 
     Pair k is the leaf rows[k] of `view` and rows2[k] of `content`, a scene, or a tree that
     `transform` moves. If `itself`, it is the same scene, and pairs of parts of one leaf count once.
-
-    Returns
-    -------
-    others : ndarray of bool, shape (n,)
-        The pairs without such shapes, which were not searched.
-    codes : list of ndarray of int64, shape (m, 2)
-        The codes (see `instanced`) of both parts, for each pair searched.
+    Return which pairs of leaves were not searched, (n,), and for each of the others the codes (see
+    `instanced`) of the parts that meet, (m, 2).
     """
     if isinstance(content, TreeBase):
         first, maps = np.zeros(1, np.int32), _maps_of(content, transform)[None]

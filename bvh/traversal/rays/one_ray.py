@@ -41,7 +41,7 @@ SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
-# The mask that shares a bit with all faces and instances.
+# The mask with all bits.
 EVERY = np.int64(-1)
 
 
