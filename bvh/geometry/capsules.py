@@ -193,9 +193,9 @@ def _outside(o, d, p, q, radius, along):
 
     `along` is the sign of d.v.
     """
-    # A line that passes the plane of the end within the radius enters
-    # on one side of it and leaves on the other; any other line enters and leaves on the side on
-    # which it comes closest to the axis.
+    # A line that passes the plane of the end within the radius enters on one side of it and leaves
+    # on the other; any other line enters and leaves on the side on which it comes closest to the
+    # axis.
     stay_outlined()
     u, v, m, scale, usable, _ = frame_of(o, d, p, q, radius)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)

@@ -124,9 +124,9 @@ def obb_bounds(
     # The rows' true inverse takes local y to p = V y + v; `inverses` has each entry of it within
     # 2**-53 of its size (or half a denormal). A coordinate of p is a sum of four terms, so it is
     # bounded by the sum of the terms' bounds. The errors of entries and products (2**-53 each), of
-    # the sum (3 * 2**-53) and of adding the pad (2**-53) are at most about 6 * 2**-53
-    # of the sum of the terms' sizes; the pad has 8. `floor` covers underflow: denormal entries are
-    # off by up to 2**-1075, times a coordinate of y, and denormal products by as much.
+    # the sum (3 * 2**-53) and of adding the pad (2**-53) are at most about 6 * 2**-53 of the sum of
+    # the terms' sizes; the pad has 8. `floor` covers underflow: denormal entries are off by up to
+    # 2**-1075, times a coordinate of y, and denormal products by as much.
     inverse, _ = inverses(rows)
     linear, shift = inverse[:, :, :3], inverse[:, :, 3]
     with np.errstate(over="ignore", invalid="ignore"):

@@ -40,6 +40,7 @@ def intersect_each(
     )  # fmt: skip
 
     def flat(array: NDArray[np.float64], tail: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return an array broadcast to the common shape, then flat but for its last axes `tail`."""
         return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
 
     batch = ShapeRays(flat(o, (3,)), flat(d, (3,)), flat(low, ()), flat(high, ()))

@@ -121,6 +121,7 @@ polygon_capacity = inlined(lambda planes: 3 * (2 * planes + 16))
 
 @inlined
 def _set_row(array, i, x, y, z):
+    """Write row i of an (n, 3) array."""
     poke(array, 3 * i, x)
     poke(array, 3 * i + 1, y)
     poke(array, 3 * i + 2, z)
@@ -134,9 +135,9 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
     each plane in the other one.
     """
     # Each step moves a corner of the polygon by an error of 8 * 2**-53, in weights, which changes a
-    # plane's height by that times the heights at the corners. After k planes, moving the
-    # next one outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the
-    # polygon: if it is empty, they are apart. If its middle is surely inside, they overlap.
+    # plane's height by that times the heights at the corners. After k planes, moving the next one
+    # outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the polygon: if it is
+    # empty, they are apart. If its middle is surely inside, they overlap.
     stay_outlined()
     capacity = polygon_capacity(last - first) // 3
     count, old, new = np.int64(3), np.int64(0), np.int64(capacity)

@@ -49,7 +49,7 @@ def _to_sphere(p, center, radius, shift):
     unit = radius * floats.power_of_two(-e)
     m, square = floats.difference(p, center, -e), floats.two_product(unit, unit)
     square_of_m, h = floats.dd_dot(m, m), floats.high(m)
-    # The numerator, divided by 2**lift.
+    # The numerator is c * 2**(2 e - lift).
     c, lift = floats.dd_sub(square_of_m, square), 0
     if not (-REACH <= e <= REACH and is_accurate(c, floats.dot_size(h, h) + square[0])):
         c, lift = exact_surface(p, center, radius, 2 * e)

@@ -25,6 +25,7 @@ from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, turned
 from bvh.geometry.arithmetic.exact_sums import add_triple, divide, leading, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
 from bvh.geometry.arithmetic.predicates import integer_volume
+from bvh.geometry.planes import double_quotient
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
 from bvh.runtime.calls.entries import entry
@@ -43,13 +44,12 @@ def scaled_ray(o, d, reach):
     `floor` a bound of what underflows in side tests with it, inf where filters cannot be used. 2**E
     is about the largest coordinate, and 2**K the largest component of d.
     """
-    # With E the exponent of the largest
-    # coordinate of all (origin included) and K that of d, differences of points stay below
-    # 2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows. What
-    # underflows is bounded absolutely by `floor`: each product of two differences may lose
-    # 2**-1075, six of them times abs(d') < 2**(2-2E); scaling d may lose 2**-1075 a component,
-    # times cross products below 2**(2E+5); three last products lose 2**-1075. In sum less than
-    # 2**(2*abs(E) - 1065).
+    # With E the exponent of the largest coordinate of all (origin included) and K that of d,
+    # differences of points stay below 2**(E+2), so d * 2**(-K-2E) times two differences stays below
+    # 2**9: nothing overflows. What underflows is bounded absolutely by `floor`: each product of two
+    # differences may lose 2**-1075, six of them times abs(d') < 2**(2-2E); scaling d may lose
+    # 2**-1075 a component, times cross products below 2**(2E+5); three last products lose 2**-1075.
+    # In sum less than 2**(2*abs(E) - 1065).
     e = floats.exponent(max(floats.largest(o), reach))
     k = min(floats.exponent(floats.largest(d)), 1022)
     if e < -REACH or e > REACH:
@@ -107,13 +107,6 @@ def _distance_to_vertex(o, d, v):
     return exact and (p == 0.0 or 2.0**-1000 < abs(t) < 2.0**1000), t if p != 0.0 else 0.0
 
 
-@inlined
-def _quotient(n, n_size, d, d_size, e):
-    """Return (decided, n / d * 2**e) as `round_quotient`, if decided correctly rounded."""
-    decided, t = floats.round_quotient(n, n_size, d, d_size)
-    return decided and -1020 < floats.exponent(t) + e < 1020, floats.scale_by(t, e)
-
-
 @kernel
 def _solve(o, d, e, k, corners):
     """Return (decided, t, (a, p, q, d), n.d, its size) of a ray and a triangle in double-doubles.
@@ -128,7 +121,7 @@ def _solve(o, d, e, k, corners):
     )  # fmt: skip
     vectors = a, p, q, ((d[0] * s,), (d[1] * s,), (d[2] * s,))
     along, along_size, den, den_size = solve_plane(*vectors)
-    decided, t = _quotient(along, along_size, den, den_size, e - k)
+    decided, t = double_quotient(along, along_size, den, den_size, e - k)
     den_size = den_size if -REACH <= e <= REACH else 0.0
     return decided and den_size > 0.0, t, vectors, den, den_size
 
@@ -169,7 +162,7 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
     )
     if known and value[0] == 0.0:
         return 0.0
-    decided, t = _quotient(value, abs(value[0]), den, den_size, f - e)
+    decided, t = double_quotient(value, abs(value[0]), den, den_size, f - e)
     if known and decided:
         return t
     # The sum of the triple products of all eight choices of ends and, subtracted, starts.
@@ -181,7 +174,7 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
                 add_triple(n_sum, sign, p[i], q[j], r[m])
     # The leading digits of the sum, to 2**-63 of it, suffice nearly always.
     n, f = leading(n_sum)
-    decided, t = _quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), den, den_size, f - e)
+    decided, t = double_quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), den, den_size, f - e)
     if decided or n[0] == 0.0:
         return t if decided else 0.0
     add_triple(d_sum, 1.0, d, v0, v1)

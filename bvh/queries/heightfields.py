@@ -29,12 +29,13 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
 
     Arguments are those of `BVH.from_heightfield`, and checked.
     """
-    is_transposed = False
     if isinstance(z, str | os.PathLike):
         raise TypeError(
             f"z must be an array of heights, got the path {os.fspath(z)!r}: read it with rasterio, "
             "and give read(1, masked=True) and the transform"
         )
+    # Whether the first axis of `z` runs along x, so that rows and columns are exchanged.
+    is_transposed = False
     if hasattr(z, "dims") and hasattr(z, "coords"):
         # An array of xarray, with the names and coordinates of its axes.
         if len(z.dims) == 2:
@@ -52,32 +53,37 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     count, width = heights.shape
     if 2 * (count - 1) * (width - 1) > MAX_PRIMITIVES:
         raise ValueError(f"z must have at most {MAX_PRIMITIVES // 2} cells, got {heights.shape}")
-    vertices = np.empty((count, width, 3))
-    # Where the first axis is x (`is_transposed`), rows and columns are exchanged.
     row, column = np.arange(count)[:, None], np.arange(width)
     if is_transposed:
         row, column = column, row
+    vertices = np.empty((count, width, 3))
+    vertices[..., 0], vertices[..., 1], keeps_turn = _positions(row, column, x, y, transform)
+    vertices[..., 2] = heights
+    corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
+    a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
+    # Corners are listed so that normals point upward.
+    halves = (a, b, c, a, c, d) if keeps_turn != is_transposed else (a, c, b, a, d, c)
+    faces = np.stack(halves, axis=2).reshape(-1, 3)
+    cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
+    return Surface(vertices.reshape(-1, 3), faces, cells)
+
+
+def _positions(
+    row: Any, column: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any
+) -> tuple[Any, Any, bool]:
+    """Return x and y at rows and columns, which broadcast, and whether the grid keeps its turn.
+
+    It does if the turn from the direction of columns to that of rows is the turn from x to y.
+    """
     if transform is not None:
         if x is not None or y is not None:
             raise ValueError("transform must not be given together with x or y")
         # Affine coefficients as in rasterio, which place corners of pixels: heights are at middles.
         a, b, c, d, e, f = reals("transform", list(transform)[:6])
         right, down = column + 0.5, row + 0.5
-        vertices[..., 0], vertices[..., 1] = a * right + b * down + c, d * right + e * down + f
-        keeps_turn = a * e - b * d > 0.0
-    else:
-        xs, ys = _axis("x", x, column.size), _axis("y", y, row.size)
-        vertices[..., 0], vertices[..., 1] = xs[column], ys[row]
-        keeps_turn = (xs[-1] > xs[0]) == (ys[-1] > ys[0])
-    vertices[..., 2] = heights
-    corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
-    a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
-    # Corners are listed so that normals point upward. `keeps_turn`: the turn from the direction of
-    # columns to that of rows is the turn from x to y.
-    halves = (a, b, c, a, c, d) if keeps_turn != is_transposed else (a, c, b, a, d, c)
-    faces = np.stack(halves, axis=2).reshape(-1, 3)
-    cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
-    return Surface(vertices.reshape(-1, 3), faces, cells)
+        return a * right + b * down + c, d * right + e * down + f, bool(a * e - b * d > 0.0)
+    xs, ys = _axis("x", x, column.size), _axis("y", y, row.size)
+    return xs[column], ys[row], (xs[-1] > xs[0]) == (ys[-1] > ys[0])
 
 
 def _has_x_first(z: Any) -> bool:

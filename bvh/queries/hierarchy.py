@@ -11,7 +11,7 @@ from bvh.queries.public_names import PublicClass, public
 from bvh.queries.refitting import Refitting
 from bvh.queries.solid_queries import SolidQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, flag, owned, rows
-from bvh.runtime.jit import alone, warms
+from bvh.runtime.jit import called_by_address, warms
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.registry import enrolled
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
@@ -323,13 +323,13 @@ def _warm_points() -> None:
         tree.contains(points)
 
 
-@alone
+@called_by_address
 def _accept_all(ray_id, prim_id, t, u, v, data):
     """A filter for which every hit counts."""
     return True
 
 
-@alone
+@called_by_address
 def _plane_at_x_1(prim_id, origin, direction, t_min, t_max, data):
     """The intersection function of a custom primitive: the plane x = 1."""
     return (1.0 - origin[0]) / direction[0], 0.0, 0.0

@@ -65,7 +65,7 @@ def number_of(count: Any, plural: str, form: str = "") -> str:
 
 
 def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return `value` as a float64 array; raise unless it is a plain array of real numbers."""
+    """Return `value` as a float64 array of any shape; raise unless it has real numbers alone."""
     array = numbers(name, value)
     if array.dtype == np.float64:
         return array
@@ -74,7 +74,7 @@ def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def numbers(name: str, value: ArrayLike) -> NDArray[Any]:
-    """Return `value` as an array of any type; raise unless it is a plain one of real numbers."""
+    """Return `value` as an array of its own type; raise unless it has real numbers alone."""
     return _plain(name, value, "iuf", "real numbers")
 
 
@@ -84,7 +84,7 @@ def points(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def vectors(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array, of shape (..., 3); raise if it has another one."""
+    """Return an array of shape (..., 3), an empty list as (0, 3); raise for other shapes."""
     if array.ndim == 0 or array.shape[-1] != 3:
         if array.shape == (0,):
             return array.reshape(0, 3)
@@ -93,7 +93,10 @@ def vectors(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the broadcast leading shape of arguments; errors name the arguments."""
+    """Return the shape to which the leading shapes of arguments broadcast; raise if they do not.
+
+    The error names the arguments, which are those of this call.
+    """
     different = {shape for shape in shapes.values() if shape != ()}
     if len(different) < 2:
         return different.pop() if different else ()
@@ -105,7 +108,7 @@ def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
-    """Return flat results in the leading shape of a batch; as scalars if the shape is ()."""
+    """Return flat arrays of results in the leading shape of a batch; scalars if the shape is ()."""
     if shape == ():
         return tuple([array.item(0) for array in arrays])
     if len(shape) == 1:
@@ -132,11 +135,13 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 
 
 def unchanging(array: NDArray[Any], given: object) -> NDArray[Any]:
-    """Return the array read from the argument `given`, read-only; a copy if it could change."""
-    # Converted numbers, and those of a list, are new. An array that is read-only together with all
-    # that it is a view of does not change, unless its owner makes it writable again. Another
-    # read-only view may change: by a view that is writable, or in a mapped file by another process.
-    # Kernels would then follow indices of faces that were not checked.
+    """Return `array`, read from the argument `given`, as a read-only array that nobody changes.
+
+    It is copied unless it is new, or read-only together with all memory that it is a view of.
+    """
+    # Converted numbers, and those of a list, are new. Other read-only views may change: by a view
+    # that is writable, or in a mapped file by another process. Kernels would then follow indices of
+    # faces that were not checked.
     is_ours = isinstance(given, list | tuple) or (
         isinstance(given, np.ndarray) and given.dtype != array.dtype
     )
@@ -158,9 +163,11 @@ def _is_constant(array: NDArray[Any]) -> bool:
 
 
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array as kernels need their input: aligned, C-contiguous, read-only."""
-    # A view if possible. Numba compiles a kernel again for each layout and each read-only
-    # flag, so there must be only one of them.
+    """Return the array as kernels take their input: aligned, C-contiguous, read-only.
+
+    It is a view if possible. Numba compiles a kernel again for each layout and each read-only flag,
+    so there must be only one of them.
+    """
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
         array = np.require(array, requirements=["C", "A"])
@@ -170,7 +177,7 @@ def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def new_bytes(size: int) -> NDArray[np.uint8]:
-    """Return an array of bytes; a large one has a map of its own, and begins on a page."""
+    """Return an array of `size` bytes, not set; a large one is mapped, and begins on a page."""
     if size < LARGE or not _CAN_MAP:
         return np.empty(size, np.uint8)
     try:
@@ -196,7 +203,7 @@ def discard(array: NDArray[Any]) -> None:
 
 
 def aligned(count: int, dtype: Any) -> NDArray[Any]:
-    """Return an array that begins on a cache line."""
+    """Return an array of `count` numbers, not set, that begins on a cache line."""
     size = count * np.dtype(dtype).itemsize
     raw = new_bytes(size + 64)
     begin = -raw.ctypes.data % 64
@@ -241,8 +248,10 @@ def cull_code(cull: Cull | None) -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return the number of threads to use: `threads`, or one for each CPU we may use."""
-    # -1 (`ALL_CPUS`) stands for all CPUs of the process's affinity.
+    """Return the number of threads to use: `threads`; for None, `default_threads`.
+
+    -1 (`ALL_CPUS`) stands for all CPUs of the process's affinity.
+    """
     if threads is None:
         return default_threads()
     number = thread_limit(threads)
@@ -302,9 +311,11 @@ def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
 
 
 def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.float64]:
-    """Return distances or radii as float64 of their shape."""
-    # A single length must be at least 0 and, with `finite`, finite. Those of a batch are not
-    # checked: queries with wrong ones have no results.
+    """Return distances or radii as float64 of their shape.
+
+    A single length must be at least 0 and, with `finite`, finite. Those of a batch are not checked:
+    queries with invalid ones have no results.
+    """
     array = reals(name, value)
     if array.ndim == 0 and not 0.0 <= array <= (LARGEST if finite else np.inf):
         kind = "a finite number" if finite else "a number"
@@ -321,7 +332,7 @@ def one_length(name: str, value: float) -> float:
 
 
 def corner_points(lower: ArrayLike, upper: ArrayLike) -> list[NDArray[np.float64]]:
-    """Return corners of regions as float64 of shape (..., 3); raise for a single inverted one."""
+    """Return corners of boxes as float64 of shape (..., 3); raise for a single inverted box."""
     low, high = points("lower", lower), points("upper", upper)
     # For three numbers, lists are faster than arrays.
     if low.ndim == high.ndim == 1 and any(map(operator.gt, low.tolist(), high.tolist())):

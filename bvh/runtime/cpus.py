@@ -26,11 +26,13 @@ _task = _ThreadsOfTask()
 
 
 def default_threads() -> int:
-    """Return the number of threads where none is given."""
-    # In a task, the number of `task_threads`; elsewhere BVH_NUM_THREADS, if it is set; otherwise
-    # the number of CPUs of the process's affinity, or of those for which its control group
-    # (cgroup v2) has time, whichever is lower. The variable and the quota are read when they are
-    # first needed; a ValueError is raised if the variable is not a number from 1 to `MOST`.
+    """Return the number of threads where none is given.
+
+    In a task, that of `task_threads`; elsewhere BVH_NUM_THREADS, if it is set; otherwise the number
+    of CPUs of the process's affinity, or of those for which its control group (cgroup v2) has time,
+    whichever is lower. The variable and the quota are read when they are first needed; a ValueError
+    is raised if the variable is not a number from 1 to `MOST`.
+    """
     if _task.threads:
         return _task.threads
     chosen, quota = settings()

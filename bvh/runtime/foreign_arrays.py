@@ -27,12 +27,12 @@ HOST = frozenset([1, 3])
 
 
 def is_lazy(*arguments: object) -> bool:
-    """Return whether one of the arguments is a lazy array."""
+    """Return whether one of the arguments is an array of Dask, or one of xarray over such."""
     return any(type(argument) not in ORDINARY and _is_lazy(argument) for argument in arguments)
 
 
 def is_other(*arguments: object) -> bool:
-    """Return whether one of the arguments is an array of another library that is not lazy."""
+    """Return whether one of the arguments is an array of another library than numpy, not lazy."""
     for argument in arguments:
         if type(argument) not in ORDINARY and _is_other(argument) and not _is_lazy(argument):
             return True
@@ -52,8 +52,11 @@ def _is_other(value: object) -> bool:
 
 
 def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) -> Result:
-    """Return the result of a query (a function or method) as arrays of its arguments' library."""
-    # `names` has the arguments of the query, and perhaps other local variables of its caller.
+    """Return the result of a query (a function or method) as arrays of its arguments' library.
+
+    `names` are the values of its parameters by name, and perhaps other local variables. Arguments
+    of two libraries raise a TypeError.
+    """
     given = {name: names[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]
     others = [name for name, value in given.items() if is_other(value)]
@@ -74,9 +77,11 @@ def kind_of(value: object) -> str:
 
 
 def as_numpy(name: str, value: Any) -> NDArray[Any]:
-    """Return an array of another library as a numpy array, of the same memory if possible."""
-    # Raises a TypeError, which names the argument, if its memory cannot be read as it is: it is
-    # traced, on another device, or part of a graph that gradients go through.
+    """Return an array of another library as a numpy array, of the same memory if possible.
+
+    Raises a TypeError, which names the argument, if its memory cannot be read as it is: it is
+    traced, on another device, or part of a graph that gradients go through.
+    """
     tracer = getattr(sys.modules.get("jax.core"), "Tracer", ())
     if isinstance(value, tracer):
         raise TypeError(

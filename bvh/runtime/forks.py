@@ -53,6 +53,7 @@ class Refusal:
     """Replaces the compiler's lock in a child that cannot compile."""
 
     def acquire(self, *_: object) -> bool:
+        """Raise a RuntimeError that says why this process cannot compile."""
         raise RuntimeError(
             "this process was forked while another thread compiled, and cannot compile any more: "
             "call bvh.warmup() before forking, or start processes with the method 'spawn'"

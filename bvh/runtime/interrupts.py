@@ -10,9 +10,11 @@ from typing import Any
 
 @contextlib.contextmanager
 def deferred_interrupts() -> Iterator[list[object]]:
-    """Defer SIGINT to the end of the block, and then call its handler."""
-    # Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and ignores
-    # it. Yields a list, to which an item is appended when a signal is deferred.
+    """Defer SIGINT to the end of the block, and then call its handler.
+
+    Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and ignores it.
+    Yields a list, to which an item is appended when a signal is deferred.
+    """
     handler = signal.getsignal(signal.SIGINT)
     waiting: list[object] = []
     deferred = False
@@ -35,11 +37,13 @@ def deferred_interrupts() -> Iterator[list[object]]:
 
 @contextlib.contextmanager
 def raise_lost_interrupts() -> Iterator[Callable[[], None]]:
-    """Raise a KeyboardInterrupt of the block that Python could not raise."""
-    # Python prints and ignores an exception in a finalizer (LLVM's objects have one each) or in a
-    # callback of a weak reference. Freeing what a compilation has left takes long enough for Ctrl-C
-    # to be lost in this way. It is raised when the block ends, or when the function that this
-    # yields is called.
+    """Raise a KeyboardInterrupt of the block that Python could not raise.
+
+    Python prints and ignores an exception in a finalizer (LLVM's objects have one each) or in a
+    callback of a weak reference. Freeing what a compilation has left takes long enough for Ctrl-C
+    to be lost in this way. It is raised when the block ends, or when the function that this yields
+    is called.
+    """
     lost: list[BaseException] = []
 
     def check() -> None:

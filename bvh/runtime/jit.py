@@ -69,8 +69,8 @@ def inlined(function: Function) -> Dispatcher:
     return _made_by("helper", function, **NOT_FROM_PYTHON | {"forceinline": True})
 
 
-def alone(function: Function) -> Dispatcher:
-    """Compile a function that kernels call by its address."""
+def called_by_address(function: Function) -> Dispatcher:
+    """Compile a function that kernels call by its address (see `address_of`)."""
     return _made_by("compiled", function, **NOT_FROM_PYTHON)
 
 
@@ -112,10 +112,11 @@ def stay_outlined(typingctx: TypingContext) -> Operation:
 
 
 def by_type(function: Function | None = None, inline: bool = False) -> Callable[[F], F]:
-    """Return a decorator: the function chooses, by types of arguments, what calls compile to.
+    """Return a decorator of functions that choose, by Numba's types of arguments, what to compile.
 
-    These are calls of the decorated function itself, or of `function` if given. With `inline`, what
-    it returns is always inlined into callers.
+    Calls in kernels of the decorated function, or of `function` if given, compile to the function
+    that it returns for the types of their arguments, as with `numba.extending.overload`. With
+    `inline`, this is always inlined into callers.
     """
 
     def register(choose: F) -> F:
@@ -132,23 +133,26 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
 
 
 def method(function: Function) -> Dispatcher:
-    """Compile a kernel that Python calls as it calls C (see `python_calls`), and cache it."""
+    """Compile a kernel that Python calls as a built-in function (see `python_calls`); cache it."""
     return _made_by("entry", function, no_cpython_wrapper=True)
 
 
 def called_by_numba(function: Function) -> Dispatcher:
-    """Compile a kernel that Python calls with arguments that only Numba can take apart."""
+    """Compile a kernel that Python calls with arguments that words cannot hold; cache it."""
     return _made_by("entry", function, **NOT_FROM_C)
 
 
 def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:
-    """Compile `run`, which C calls, and cache it as kernel `function` for arguments of `kinds`."""
+    """Compile `run`, a C function of words that calls `function` with arguments of types `kinds`.
+
+    It is cached under the name of `function`.
+    """
     run.__module__, run.__qualname__ = function.__module__, function.__qualname__
     return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
 
 
 def address_of(compiled: Dispatcher, signature: Signature) -> int:
-    """Compile a function for a signature; return its address, which Numba's convention calls."""
+    """Compile a function for a signature; return its address, for calls by Numba's convention."""
     return _address(compiled, signature, signature.args, "llvm_func_name")
 
 
@@ -158,6 +162,7 @@ def c_address(compiled: Dispatcher, arguments: tuple[Type, ...]) -> int:
 
 
 def _address(compiled: Dispatcher, signature: Any, arguments: tuple[Type, ...], name: str) -> int:
+    """Compile a function; return the address of it, or of its wrapper, by the field of its name."""
     with raise_lost_interrupts():
         compiled.compile(signature)
     result = compiled.overloads[arguments]
@@ -212,13 +217,16 @@ def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = N
 
     notice.silence()
     parts = all_recipes()
-    with heard(progress) as report:  # type: ignore[arg-type]
-        # A function is also given the name of the part, a bar is not.
-        call: Any = progress if report is progress else lambda _, *count: report and report(*count)
-        for i, (name, recipe) in enumerate(parts.items()):
-            if report is not None:
-                call(name, i, len(parts))
+    with heard(progress) as callback:  # type: ignore[arg-type]
+
+        def report(part: str, done: int) -> None:
+            # A function of the user is also given the name of the part, a bar is not.
+            if callback is not None:
+                name = (part,) if callback is progress else ()
+                callback(*name, done, len(parts))  # type: ignore[call-arg]
+
+        for done, (part, recipe) in enumerate(parts.items()):
+            report(part, done)
             recipe()
-        if report is not None:
-            call("", len(parts), len(parts))
+        report("", len(parts))
     prune_cache()

@@ -33,25 +33,28 @@ NO_PROGRESS: AbstractContextManager[None] = contextlib.nullcontext()
 
 
 def heard(progress: ProgressLike | None) -> AbstractContextManager[Progress | None]:
-    """Return a context manager of the callback (done, total), or of None without progress."""
-    # When it is entered, it raises a TypeError if `progress` is of another type, and an ImportError
-    # if it is True and neither rich nor tqdm is installed.
-    return NO_PROGRESS if progress is None else _heard(progress)
+    """Return a context manager of the callback (done, total) for an argument `progress`.
+
+    It yields None without progress. When it is entered, it raises a TypeError if `progress` is of
+    another type, and an ImportError if it is True and neither rich nor tqdm is installed.
+    """
+    return NO_PROGRESS if progress is None else _callback(progress)
 
 
 @contextlib.contextmanager
-def _heard(given: Any) -> Iterator[Progress | None]:
+def _callback(given: Any) -> Iterator[Progress | None]:
+    """Yield the callback of an argument `progress` other than None."""
     # Only a bar that is made here is closed here.
     if isinstance(given, bool | np.bool_):
-        with _shown() if given else NO_PROGRESS as report:
+        with _new_bar() if given else NO_PROGRESS as report:
             yield report
     elif isinstance(given, type) and _is_bar(given):
         with contextlib.closing(given()) as bar:
-            yield _moving(bar)
+            yield _moving_callback(bar)
     elif callable(given):
         yield given
     elif _is_bar(given) and hasattr(given, "total"):
-        yield _moving(given)
+        yield _moving_callback(given)
     else:
         kind = type(given).__name__
         raise TypeError(
@@ -60,8 +63,8 @@ def _heard(given: Any) -> Iterator[Progress | None]:
 
 
 @contextlib.contextmanager
-def _shown() -> Iterator[Progress]:
-    """Show a bar of the library that is installed."""
+def _new_bar() -> Iterator[Progress]:
+    """Show a bar of rich or tqdm, whichever is installed, and yield a callback that moves it."""
     try:
         from rich.console import Console
         from rich.progress import Progress as Bars
@@ -69,7 +72,7 @@ def _shown() -> Iterator[Progress]:
         with extra("cli", "progress=True needs rich or tqdm"):
             from tqdm.auto import tqdm
         with contextlib.closing(tqdm()) as bar:
-            yield _moving(bar)
+            yield _moving_callback(bar)
         return
     with Bars(console=Console(stderr=True)) as bars:
         task = bars.add_task("", total=None)
@@ -81,7 +84,7 @@ def _is_bar(given: Any) -> bool:
     return all(callable(getattr(given, name, None)) for name in ("update", "refresh", "close"))
 
 
-def _moving(bar: Any) -> Progress:
+def _moving_callback(bar: Any) -> Progress:
     """Return a callback that moves a bar of tqdm from where it is to the end of its total."""
     begin = bar.n
 

@@ -1,8 +1,10 @@
 """Threads of builds and batches: one pool, chunks of work, progress, interruption.
 
-Kernels release the GIL, so plain threads run them in parallel. All callers share one pool; a forked
-child makes its own. During a long call of a kernel the calling thread only waits, so that it can
-report progress and raise KeyboardInterrupt.
+Kernels release the GIL, so plain threads run them in parallel. All callers share one pool of
+*helpers*; a forked child makes its own. `share` does work in chunks, of which the calling thread
+does some; `share_claimed` the same for short batches, whose kernel claims chunks itself;
+`share_long` and `watch` work that may take seconds, while the calling thread only waits. All give
+jobs to idle helpers by `_with_helpers`; if none is idle, the calling thread does all the work.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 
 # Of chunks that kernels claim: the size of the first one, and the seconds of work that are worth a
 # thread.
-FIRST, THREAD_SECONDS = 2, 2e-4
+FIRST_CHUNK, THREAD_SECONDS = 2, 2e-4
 
 # Numbers that a thread copies at a time.
 NUMBERS_AT_ONCE = 1 << 17
@@ -49,7 +51,7 @@ _pool_size = 0
 
 
 class Job:
-    """A call that a helper makes, unless it is withdrawn before."""
+    """A call that a helper makes, unless it is withdrawn before it has begun."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
@@ -111,10 +113,11 @@ def _with_helpers(
     work: Callable[[list[Job], Callable[[], None]], object], call: Callable[[], object],
     count: int, threads: int, stop: Callable[[], object],
 ) -> None:  # fmt: skip
-    """Do work(jobs, check) while up to `count` helpers, of a pool of `threads`, do the jobs.
+    """Do work(jobs, check) while up to `count` helpers, of a pool of `threads`, each call `call`.
 
-    Each job makes one call. check() raises a lost KeyboardInterrupt. `stop` is called after an
-    error, of this thread or of a helper, which is raised once all calls have returned.
+    `jobs` are those of the helpers that were idle; check() raises a lost KeyboardInterrupt. After
+    an error, of this thread or of a helper, `stop` is called, and the error is raised once all
+    calls have returned.
     """
 
     def call_or_stop() -> None:
@@ -152,6 +155,25 @@ def _with_helpers(
         raise errors.pop(0)
 
 
+def _take_together(
+    take: Callable[[], bool], help_out: Callable[[], object], stop: Callable[[], object],
+    helpers: int, threads: int, report: Callable[[], object] | None = None,
+) -> None:  # fmt: skip
+    """Call `take` until it returns False, while up to `helpers` of a pool of `threads` help out.
+
+    Between two calls this thread reports progress, and can be interrupted. After an error, `stop`
+    is called, after which no thread begins more work.
+    """
+
+    def work(_: list[Job], check: Callable[[], None]) -> None:
+        while take():
+            if report is not None:
+                report()
+            check()
+
+    _with_helpers(work, help_out, helpers, threads, stop)
+
+
 def _check_address_space(threads: int) -> None:
     """Raise a MemoryError unless there is address space for `threads` threads."""
     if resource is None:
@@ -180,8 +202,10 @@ def watch(
     calls: Iterable[Callable[[], object]], threads: int, cancel: NDArray[np.int32],
     report: Callable[[], object] | None = None,
 ) -> list[Any]:  # fmt: skip
-    """Run calls in worker threads and wait, reporting meanwhile; return their results in order."""
-    # Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll.
+    """Run calls in helpers while this thread waits and reports; return their results in order.
+
+    Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll.
+    """
     waiting = list(enumerate(calls))[::-1]
     results: list[Any] = [None] * len(waiting)
 
@@ -262,9 +286,9 @@ def share(
     """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
 
     Chunks are of `size`. If `least` is not 0, they become smaller, from at most `size` to `least`.
-    `progress` is called as (done, count) between chunks.
+    The calling thread takes part; between chunks it calls progress(done, count), and can be
+    interrupted.
     """
-    # The calling thread takes part; between chunks it reports progress and can be interrupted.
     if count <= (size if threads == 1 or not least else least) and progress is None:
         if count > 0:
             work(0, count)
@@ -286,7 +310,7 @@ def share(
             pass
 
     report = None if progress is None else lambda: progress(sum(done), count)
-    together(take, help_out, chunks.clear, min(threads, len(chunks)) - 1, threads, report)
+    _take_together(take, help_out, chunks.clear, min(threads, len(chunks)) - 1, threads, report)
     if progress is not None:
         progress(count, count)
 
@@ -297,8 +321,8 @@ def share_claimed(
 ) -> None:  # fmt: skip
     """Do the work of `share` by a kernel that claims chunks, after a first chunk by `work`.
 
-    claim(queue, most) calls the kernel, which does up to `most` chunks of a queue. A queue has the
-    number of chunks that are claimed, then where each begins, and the end of the last one.
+    claim(queue, most) calls the kernel, which does up to `most` chunks of a queue: an array of the
+    number of chunks claimed so far, of where each chunk begins, and of the end of the last one.
     """
     queue, used = queue_of(count, size, least, work, threads)
     chunks = len(queue) - 2
@@ -314,14 +338,14 @@ def share_claimed(
 
     if chunks > 0:
         helpers = min(used, chunks) - 1
-        together(take, lambda: claim(queue, chunks), stop, helpers, threads)
+        _take_together(take, lambda: claim(queue, chunks), stop, helpers, threads)
 
 
 def queue_of(
     count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Do the first chunk; return the queue of the others, and how many threads they are worth."""
-    first, began = min(count, FIRST), time.perf_counter()
+    """Do the first chunk; return the queue of the others and, by its time, how many threads."""
+    first, began = min(count, FIRST_CHUNK), time.perf_counter()
     work(0, first)
     seconds = (time.perf_counter() - began) / max(first, 1) * (count - first)
     used = max(1, min(threads, int(seconds / THREAD_SECONDS)))
@@ -336,7 +360,7 @@ def _new_queue(first: int, count: int, size: int, threads: int, least: int) -> N
 
 
 def copied(array: NDArray[Any], threads: int) -> NDArray[np.float64]:
-    """Return a copy as float64, in C order, written by threads."""
+    """Return a copy of an array of numbers as float64, in C order, written by threads."""
     copy, size = np.empty(array.shape), len(array) * NUMBERS_AT_ONCE // max(array.size, 1)
 
     def write(begin: int, end: int) -> None:
@@ -348,32 +372,15 @@ def copied(array: NDArray[Any], threads: int) -> NDArray[np.float64]:
     return copy
 
 
-def together(
-    take: Callable[[], bool], help_out: Callable[[], object], stop: Callable[[], object],
-    helpers: int, threads: int, report: Callable[[], object] | None = None,
-) -> None:  # fmt: skip
-    """Call `take` until it returns False, while `helpers` threads of the pool call `help_out`.
-
-    The pool has one thread for each of `threads`. Between two calls progress is reported, and the
-    work can be interrupted. After an error, `stop` is called: no thread begins more work.
-    """
-
-    def work(_: list[Job], check: Callable[[], None]) -> None:
-        while take():
-            if report is not None:
-                report()
-            check()
-
-    _with_helpers(work, help_out, helpers, threads, stop)
-
-
 def share_long(
     count: int, size: int, work: Callable[[int, int], object], threads: int,
     cancel: NDArray[np.int32], progress: Progress | None = None,
 ) -> None:  # fmt: skip
-    """Call work(start, stop) as `share` does, where a chunk may take seconds."""
-    # The calling thread only waits, unless the work is a single chunk: it reports progress and can
-    # be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
+    """Call work(start, stop) as `share` does, where a chunk may take seconds.
+
+    The calling thread only waits, unless the work is a single chunk: it reports progress and can be
+    interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
+    """
     if progress is None and (threads == 1 or count <= size):
         if count > 0:
             work(0, count)

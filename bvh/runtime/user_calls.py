@@ -17,10 +17,10 @@ from bvh.runtime.calls.words import is_stored, read, words_of
 from bvh.runtime.compiler.code_types import Dispatcher, Operation, Signature, Type, TypingContext
 from bvh.runtime.compiler.deferred import activate, real_of
 from bvh.runtime.compiler.lazy_modules import cgutils, ir, type_of_kind, typeof, types
-from bvh.runtime.jit import address_of, alone, llvm_operation
+from bvh.runtime.jit import address_of, called_by_address, llvm_operation
 
 # Compiled functions cached for the next query, one for each type of data.
-MAX_KEPT = 256
+MAX_COMPILED = 256
 
 F8, I4, I8, VECTOR = np.float64, np.int32, np.int64, (np.float64,) * 3
 
@@ -30,12 +30,13 @@ Load = Callable[[int], object]
 
 
 class Interface(NamedTuple):
-    """Signature of users' functions of one purpose."""
+    """Signature of users' functions of one purpose: filters of hits, tests of primitives."""
 
-    parameters: tuple[str, ...]
-    kinds: tuple[Any, ...]  # of all parameters but the data: numpy's, or tuples of them
-    result: Any
-    # (function, load) -> the function to compile
+    parameters: tuple[str, ...]  # names; the last is "data"
+    kinds: tuple[Any, ...]  # types of all parameters but the data: numpy's, or tuples of them
+    result: Any  # type of the result
+    # (user's function, load) -> function of the same parameters, but for the address of the data,
+    # which `load` reads
     around: Callable[[Dispatcher, Load], Callable[..., object]]
 
     def signature(self) -> Signature:
@@ -44,7 +45,10 @@ class Interface(NamedTuple):
 
 
 class UserCall(NamedTuple):
-    """Addresses of a user's function and its data; `references` must outlive their calls."""
+    """Addresses of a user's compiled function and of its data, for kernels.
+
+    `references` keeps both alive, and must outlive the kernels' calls.
+    """
 
     function: int  # 0 for no function
     data: int
@@ -54,11 +58,13 @@ class UserCall(NamedTuple):
 NO_CALL = UserCall(0, 0, None)
 
 
-# These three return what is compiled for a user's function: it reads the data at an address, and
-# converts the result to the type of the interface.
+# The next three return the function that is compiled around a user's: it reads the data at an
+# address, and converts the result to the type of the interface.
 
 
 def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
+    """Return the function around a filter of a tree's hits: whether to accept a hit."""
+
     def call(ray_id, prim_id, t, u, v, address):
         return bool(function(ray_id, prim_id, t, u, v, load(address)))
 
@@ -66,6 +72,8 @@ def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
+    """Return the function around a filter of a scene's hits."""
+
     def call(ray_id, instance_id, prim_id, t, u, v, address):
         return bool(function(ray_id, instance_id, prim_id, t, u, v, load(address)))
 
@@ -73,6 +81,8 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
+    """Return the function around a test of a primitive, which returns (t, u, v) of a hit."""
+
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
         return float(t), float(u), float(v)
@@ -94,17 +104,17 @@ INTERSECT = Interface(
 
 
 def user_call(function: Dispatcher, data: object, interface: Interface) -> UserCall:
-    """Return a user's function and its data as kernels take them."""
+    """Return a user's function, compiled, and its data as kernels take them."""
     address, code = _compiled(function, interface, typeof(data))
     # At least one word, which has an address.
     words = np.frombuffer(words_of(data) or bytes(8), np.int64)
     return UserCall(address, words.ctypes.data, (code, words, data))
 
 
-@lru_cache(maxsize=MAX_KEPT)
+@lru_cache(maxsize=MAX_COMPILED)
 def _compiled(function: Dispatcher, interface: Interface, kind: Type) -> tuple[int, Dispatcher]:
     """Compile a user's function for data of a type; return its address, and its owner."""
-    compiled = alone(interface.around(function, _loader(kind)))
+    compiled = called_by_address(interface.around(function, _loader(kind)))
     return address_of(compiled, interface.signature()), compiled
 
 
@@ -123,7 +133,10 @@ def _loader(kind: Type) -> Any:
 
 
 def _by_address(interface: Interface) -> Any:
-    """Return an intrinsic (address, arguments) -> result that calls a function of an interface."""
+    """Return an intrinsic (address, arguments) -> result that calls a function of an interface.
+
+    `arguments` are a tuple, whose last member is the address of the data.
+    """
 
     @llvm_operation
     def call(typingctx: TypingContext, address: Type, arguments: Type) -> Operation:

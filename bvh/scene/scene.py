@@ -17,7 +17,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.public_names import PublicClass, public
 from bvh.queries.tree_base import MappedFile
 from bvh.runtime.arguments import ALL_BITS, Axis, Quality, bit_masks, label, thread_count, truths
-from bvh.runtime.jit import alone, warms
+from bvh.runtime.jit import called_by_address, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
 from bvh.scene.instance_access import InstanceAccess, many_maps, one_map, spread
@@ -365,7 +365,7 @@ def _warm_points() -> None:
     scene.all_hits(points, points + 1.0)
 
 
-@alone
+@called_by_address
 def _any_hit_counts(ray_id, instance_id, prim_id, t, u, v, data):
     return True
 

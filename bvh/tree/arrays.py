@@ -22,6 +22,8 @@ from bvh.tree.wide_nodes import WideNodes
 
 
 class _Arrays(NamedTuple):
+    """The fields of `TreeArrays`, which is a class of its own for its cached row."""
+
     nodes: WideNodes
     # float32: see `triangle_groups`; int16: see `compact_groups`; empty for other primitives.
     groups: NDArray[Any]
@@ -124,13 +126,13 @@ def _tree_pointers(arrays):
     )  # fmt: skip
 
 
-# The pointers of a tree at a row, with its primitives.
+# The `TreePointers` of the tree of a row, with full groups and given pointers of primitives.
 pointers_at = inlined(lambda row, primitives: _pointers_with(row, rows.groups(row), primitives))
 
 
 @inlined
 def _pointers_with(row, groups, primitives):
-    """Return the pointers of a row of a tree, with those of its groups and primitives."""
+    """Return the `TreePointers` of the tree of a row, by those of its groups and primitives."""
     return TreePointers(
         rows.blocks(row), rows.ids(row), groups, primitives, rows.frame(row), rows.bits(row),
         rows.has_bits(row),
@@ -205,7 +207,7 @@ def frozen_primitives(primitives: Primitives) -> Primitives:
 
 
 def with_bits(arrays: TreeArrays, groups: NDArray[np.uint32]) -> TreeArrays:
-    """Return the tree with the bits `groups`, one number a face, in the order of its leaves."""
+    """Return the tree with the bits of its faces, `groups`, also in the order of its leaves."""
     # The id -1 of unused lanes selects the 0 at the end.
     bits = np.append(groups, np.uint32(0)).view(np.int32)[arrays.nodes.ids]
     return arrays._replace(face_bits=kernel_input(bits) if bits.size else NO_BITS)
@@ -233,7 +235,10 @@ def bytes_of(*held: object) -> int:
 
 
 def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
-    """Return a tree over users' primitives as kernels take it, and what must stay alive."""
+    """Return a tree over users' primitives, with their test and data by address, and the owner.
+
+    The owner, a `UserCall`, must outlive the kernels' use of the addresses.
+    """
     primitives: Any = arrays.primitives
     call = user_call(primitives.intersect, primitives.data, INTERSECT)
     custom = Custom(primitives.points, call.function, call.data)

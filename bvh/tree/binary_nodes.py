@@ -5,50 +5,70 @@ middles. A binary node has the boxes of both children, axis by axis as (lower, u
 and for each child its code and count: a node and 0, or its first primitive and how many there are.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH
+from bvh.runtime.simd import WIDTH, field
 from bvh.tree import wide_nodes
 from bvh.tree.triangle_groups import ROWS, SIZE, TOLERANCE, V0
 from bvh.tree.wide_nodes import WideNodes, child_code, child_lower, child_upper, node_at
 
+# A pending range of children is a row: begin, end, its binary node, and the level of that below the
+# wide node.
+PENDING_SIZE = 4
+_read, _write = field(np.int64, *range(PENDING_SIZE))
+_pending_at = inlined(lambda pending, row: _read(pending, row * PENDING_SIZE))
+_set_pending = inlined(lambda pending, row, range: _write(pending, row * PENDING_SIZE, range))
+
+
+class Numbering(NamedTuple):
+    """How nodes and primitives of a tree are numbered on a device."""
+
+    numbers: NDArray[np.int32]  # the first binary node of each wide one; -1: see `_number`
+    starts: NDArray[np.int64]  # the first primitive of each row of ids, from 0 on
+    first_node: int  # added to numbers of nodes
+    first_primitive: int  # added to numbers of primitives
+
 
 @inlined
 def _is_used(data, at):
-    """Return whether a lane of a wide node has a child."""
+    """Return whether the lane of a wide node at a position has a child."""
     return child_lower(data, at, 0) <= child_upper(data, at, 0)
 
 
 @inlined
 def _middle(data, at, axis):
-    """Return twice the middle of a child's box."""
+    """Return twice the middle of a child's box on an axis."""
     return child_lower(data, at, axis) + child_upper(data, at, axis)
 
 
 @inlined
-def _write_child(data, code, starts, numbers, bases, children, node, column):
-    """Write (code, count) of a child of a wide node; a node with one child is replaced by it."""
-    while code >= 0 and numbers[code] < 0:
+def _write_child(data, code, numbering, children, node, column):
+    """Write a child of a wide node, given by its code, as (code, count) into `children`."""
+    # A wide node with one child has no binary node: its child takes its place.
+    while code >= 0 and numbering.numbers[code] < 0:
         at = node_at(np.int64(code))
         while not _is_used(data, at):
             at += 1
         code = child_code(data, at)
     if code >= 0:
-        children[node, column] = bases[0] + numbers[code]
+        children[node, column] = numbering.first_node + numbering.numbers[code]
         children[node, column + 1] = 0
     else:
         first, rows = wide_nodes.leaf_rows(code)
-        children[node, column] = bases[1] + starts[first]
+        starts = numbering.starts
+        children[node, column] = numbering.first_primitive + starts[first]
         children[node, column + 1] = starts[first + rows] - starts[first]
 
 
 @inlined
 def _sort(data, order, begin, end):
-    """Sort children along the longest axis of their middles."""
+    """Sort children, order[begin:end], along the axis on which their middles extend most."""
     longest, axis = np.float32(-1.0), 0
     for k in range(3):
         low = high = _middle(data, order[begin], k)
@@ -68,7 +88,7 @@ def _sort(data, order, begin, end):
 
 @inlined
 def _write_box(data, order, begin, end, boxes, node, side):
-    """Write the box around children of a wide node as that of a child of a binary one."""
+    """Write the box around children order[begin:end] as that of a child of a binary node."""
     for axis in range(3):
         low, high = child_lower(data, order[begin], axis), child_upper(data, order[begin], axis)
         for i in range(begin + 1, end):
@@ -94,16 +114,15 @@ def _number(data, numbers):
 
 
 @entry
-def _split(data, starts, numbers, bases, levels, work, boxes, children):
-    """Write the binary nodes, and the code of the root into the last row; return their levels.
+def _split(data, numbering, levels, order, pending, boxes, children):
+    """Write all binary nodes, and the root's (code, count) into the last row; return the levels.
 
-    `starts` are the first primitives of rows of ids, `numbers` those of `_number`; codes begin
-    at the `bases` of nodes and of primitives. `levels`, of wide nodes, are 0; `work` is scratch.
+    `levels`, one for each wide node, are 0 at first. `order` and `pending` are scratch: the
+    positions of a node's children, and a stack of ranges of these.
     """
     deepest = 0
-    _write_child(data, np.int32(0), starts, numbers, bases, children, len(boxes), 0)
-    order, parts = work[0], work[1:]
-    for wide in range(len(numbers)):
+    _write_child(data, np.int32(0), numbering, children, len(boxes), 0)
+    for wide in range(len(levels)):
         count = 0
         for lane in range(WIDTH):
             at = node_at(wide) + lane
@@ -113,14 +132,14 @@ def _split(data, starts, numbers, bases, levels, work, boxes, children):
                 code = child_code(data, at)
                 if code >= 0:
                     levels[code] = levels[wide]
-        following, waiting = numbers[wide] + 1, 0
+        number, waiting = np.int64(numbering.numbers[wide]), 0
+        new_node = number + 1
         if count > 1:
-            parts[0, 0], parts[1, 0], parts[2, 0], parts[3, 0] = 0, count, numbers[wide], 1
+            _set_pending(pending, 0, (0, count, number, 1))
             waiting = 1
         while waiting > 0:
             waiting -= 1
-            begin, end = parts[0, waiting], parts[1, waiting]
-            node, level = parts[2, waiting], parts[3, waiting]
+            begin, end, node, level = _pending_at(pending, waiting)
             deepest = max(deepest, levels[wide] + level)
             _sort(data, order, begin, end)
             middle = begin + (end - begin + 1) // 2
@@ -128,15 +147,14 @@ def _split(data, starts, numbers, bases, levels, work, boxes, children):
                 first, last = (begin, middle) if side == 0 else (middle, end)
                 _write_box(data, order, first, last, boxes, node, side)
                 if last - first > 1:
-                    children[node, 2 * side] = bases[0] + following
+                    children[node, 2 * side] = numbering.first_node + new_node
                     children[node, 2 * side + 1] = 0
-                    parts[0, waiting], parts[1, waiting] = first, last
-                    parts[2, waiting], parts[3, waiting] = following, level + 1
-                    following += 1
+                    _set_pending(pending, waiting, (first, last, new_node, level + 1))
+                    new_node += 1
                     waiting += 1
                 else:
                     code = child_code(data, order[first])
-                    _write_child(data, code, starts, numbers, bases, children, node, 2 * side)
+                    _write_child(data, code, numbering, children, node, 2 * side)
                     if code >= 0:
                         levels[code] = levels[wide] + level
     return deepest
@@ -167,19 +185,23 @@ def _unpack(groups, ids, seen, triangles):
 
 
 def binary_nodes(
-    nodes: WideNodes, starts: NDArray[np.int64], node: int, first: int
+    nodes: WideNodes, starts: NDArray[np.int64], first_node: int, first_primitive: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32], int]:
-    """Return (boxes, children, root, levels) of a tree; codes count from `node` and `first` on.
+    """Return (boxes, children, root, levels) of the binary nodes of a tree of n of them.
 
-    `starts` are the first primitives of rows of ids, from 0 on.
+    `boxes` (n, 3, 4) has, for each axis, lower and upper of the left child, then of the right one;
+    `children` (n, 4) has (code, count) of both, as `root` (2,) has of the root (see above); codes
+    are numbers from `first_node` and `first_primitive` on. `starts` are the first primitives of
+    rows of ids, from 0 on, and their number.
     """
     numbers, levels = np.empty(nodes.size, np.int32), np.zeros(nodes.size, np.int32)
     count, deepest = int(_number(nodes.data, numbers)), 0
     boxes, children = np.empty((count, 3, 4), np.float32), np.zeros((count + 1, 4), np.int32)
     if nodes.size:
-        work, bases = np.empty((5, WIDTH), np.int64), np.array([node, first])
-        deepest = _split(nodes.data, starts, numbers, bases, levels, work, boxes, children)
-    return boxes, children[:-1], children[-1, :2], int(deepest)
+        numbering = Numbering(numbers, starts, first_node, first_primitive)
+        order, pending = np.empty(WIDTH, np.int64), np.empty((WIDTH, PENDING_SIZE), np.int64)
+        deepest = int(_split(nodes.data, numbering, levels, order, pending, boxes, children))
+    return boxes, children[:-1], children[-1, :2], deepest
 
 
 def side_by_side(

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
-from bvh.tree.open_edges import FACTORS, HALF, finite_faces, hashes
+from bvh.tree.frame import local_frame
+from bvh.tree.open_edges import CHUNK, FACTORS, HALF, finite_faces, hashes
 from bvh.tree.primitives import Triangles
-
-AT_ONCE = 1 << 13
 
 
 class Loops(NamedTuple):
@@ -37,32 +36,33 @@ def boundary_of(triangles: Triangles) -> Loops:
     faces = finite_faces(triangles)
     if _bounds_nothing(triangles.points, faces):
         return loops_of(np.empty((0, 2, 3)), np.zeros((2, 3)))
-    points, names = _welded(triangles.points)
+    points, ids = _welded(triangles.points)
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
-    used = points[np.unique(names[faces])]
+    used = points[np.unique(ids[faces])]
     around = np.stack([used.min(axis=0), used.max(axis=0)])
-    return loops_of(points[_left_over(names[ends])], around)
+    return loops_of(points[_uncancelled(ids[ends])], around)
 
 
 def free_edges(triangles: Triangles) -> NDArray[np.int64]:
-    """Return the directed edges of the boundary by their vertices, (n, 2).
+    """Return the directed edges of the boundary of finite faces, by vertex indices (n, 2).
 
-    Vertices at one position are different ones.
+    Other than in `boundary_of`, vertices at one position are different ones.
     """
     faces = finite_faces(triangles)
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
-    return _left_over(ends.astype(np.int64))
+    return _uncancelled(ends.astype(np.int64))
 
 
 def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
-    """Return directed edges (n, 2, 3), a boundary, as loops, without those that cancel.
+    """Return all directed edges (n, 2, 3) of a boundary as loops, without those that cancel.
 
-    `around` are the corners of a box around the surface.
+    `around` are the corners (2, 3) of a box around the surface.
     """
-    points, names = _welded(edges.reshape(-1, 3))
-    ends = _left_over(names.reshape(-1, 2))
+    points, ids = _welded(edges.reshape(-1, 3))
+    ends = _uncancelled(ids.reshape(-1, 2))
     n = len(ends)
-    # Each edge is followed by one that begins where it ends: both lists have the same vertices.
+    # Each edge is followed by one that begins where it ends. As a boundary has as many edges to a
+    # vertex as from it, the sorted ends of edges and their sorted beginnings are the same list.
     following = np.empty(n, np.int64)
     following[ends[:, 1].argsort(kind="stable")] = ends[:, 0].argsort(kind="stable")
     links, seen = following.tolist(), bytearray(n)
@@ -82,10 +82,8 @@ def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
     rows = points[np.array(order, np.int64)].reshape(-1, 3)
     frame, box = np.array([0.0, 0.0, 0.0, 1.0]), np.zeros((2, 3))
     if n:
-        box = low, high = np.stack([rows.min(axis=0), rows.max(axis=0)])
-        frame[:3] = 0.5 * low + 0.5 * high
-        exponent = int(np.frexp((0.5 * high - 0.5 * low).max())[1])
-        frame[3] = np.ldexp(1.0, min(max(-exponent, -1020), 1020))
+        local, box = local_frame(rows, rows)
+        frame[:3], frame[3] = local[0], np.ldexp(1.0, int(local[1, 0]))
     flags = kernel_input(np.array(begins, np.uint8))
     frame, box, around = (kernel_input(np.ravel(part)) for part in (frame, box, around))
     return Loops(kernel_input(rows), flags, frame, box, around, len(rows))
@@ -99,14 +97,14 @@ def edges_of(loops: Loops) -> NDArray[np.float64]:
 
 def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
     """Return whether all directed edges cancel, but for a chance of some 2**-60."""
-    # Vertex a has two random numbers a and x. Edge (a, b) adds a y - b x, which its reverse
-    # cancels; the sum over edges that do not cancel is 0 only by chance.
-    names, total = hashes(points), np.zeros(1, np.uint64)
-    others = (names ^ (names >> HALF)) * FACTORS[1]
+    # Vertex a has two random numbers a and x, vertex b has b and y. Edge (a, b) adds a y - b x,
+    # which its reverse cancels; the sum over edges that do not cancel is 0 only by chance.
+    ids, total = hashes(points), np.zeros(1, np.uint64)
+    others = (ids ^ (ids >> HALF)) * FACTORS[1]
     others ^= others >> HALF
-    for begin in range(0, len(faces), AT_ONCE):
-        some = faces[begin : begin + AT_ONCE]
-        a, b, c = np.ascontiguousarray(names.take(some).T)
+    for begin in range(0, len(faces), CHUNK):
+        some = faces[begin : begin + CHUNK]
+        a, b, c = np.ascontiguousarray(ids.take(some).T)
         x, y, z = np.ascontiguousarray(others.take(some).T)
         for edges in (a * y - b * x, b * z - c * y, c * x - a * z):
             total += edges.sum(dtype=np.uint64)
@@ -114,26 +112,29 @@ def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bo
 
 
 def _welded(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the distinct points, and for each point its index among these."""
-    _, first, names = np.unique(hashes(points), return_index=True, return_inverse=True)
-    names = names.reshape(-1)
+    """Return the distinct points (k, 3), and for each point its index among these."""
+    _, first, ids = np.unique(hashes(points), return_index=True, return_inverse=True)
+    ids = ids.reshape(-1)
     same: NDArray[np.float64] = points[first]
     finite = np.isfinite(points).all(axis=1)
-    if not (same[names] == points)[finite].all():
+    if not (same[ids] == points)[finite].all():
         # Different points have the same hash.
-        same, names = np.unique(points + 0.0, axis=0, return_inverse=True)
-    return same, names.reshape(-1)
+        same, ids = np.unique(points + 0.0, axis=0, return_inverse=True)
+    return same, ids.reshape(-1)
 
 
-def _left_over(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the directed edges that are left where an edge and its reverse cancel."""
+def _uncancelled(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the directed edges (m, 2) that remain where an edge and its reverse cancel.
+
+    `ends` (n, 2) are vertex ids; an edge from a vertex to itself is dropped.
+    """
     low, high = ends.min(axis=1, initial=2**62), ends.max(axis=1, initial=-1)
-    keys, ways = low << 32 | high, np.where(ends[:, 0] < ends[:, 1], 1, -1)
-    ways[low == high] = 0
+    keys, signs = low << 32 | high, np.where(ends[:, 0] < ends[:, 1], 1, -1)
+    signs[low == high] = 0
     order = keys.argsort(kind="stable")
-    keys, ways = keys[order], ways[order]
+    keys, signs = keys[order], signs[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
-    sums = np.add.reduceat(ways, first) if len(first) else np.zeros(0, np.int64)
+    sums = np.add.reduceat(signs, first) if len(first) else np.zeros(0, np.int64)
     keys, sums = np.repeat(keys[first], np.abs(sums)), np.repeat(sums, np.abs(sums))
     both = np.stack([keys >> 32, keys & (2**32 - 1)], axis=1)
     both[sums < 0] = both[sums < 0][:, ::-1]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bvh.geometry.arithmetic.floats import INF, vector
+from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
 from bvh.runtime.arguments import Quality, aligned, check_option, kernel_input, owned, thread_count
 from bvh.runtime.calls.entries import entry
@@ -15,13 +15,11 @@ from bvh.runtime.threads import Progress, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.binary_nodes import binary_nodes, side_by_side
 from bvh.tree.builders import binned_sah, grid, sbvh
-from bvh.tree.builders.records import WIDTH as RECORD
-from bvh.tree.builders.records import box_record, corner, join, nothing, outward, record, store
-from bvh.tree.builders.records import centre as doubled_centre
+from bvh.tree.builders import records as record
 from bvh.tree.builders.subtrees import SMALLEST_TASK
 from bvh.tree.collapse import widen
 from bvh.tree.face_bits import NO_BITS
-from bvh.tree.frame import centre, local_frame, scale
+from bvh.tree.frame import local_frame, scale
 from bvh.tree.nodes import Nodes, local_boxes
 from bvh.tree.primitives import Primitives, Triangles, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
@@ -48,15 +46,15 @@ class Prepared(NamedTuple):
 
 @inlined
 def _box_of_triangle(triangles, i):
-    """Return the corners of a triangle's box, and whether all its vertices are finite."""
-    # Prefetches the vertices of a triangle further on.
+    """Return (lower, upper, whether all vertices are finite) of a triangle's box, in four lanes."""
+    # Prefetch the vertices of a triangle further on.
     later = 3 * min(i + AHEAD, len(triangles.faces) - 1)
     for k in range(3):
         vertex = np.int64(simd.peek(triangles.faces, later + k))
         simd.prefetch_address(simd.address(triangles.points, 3 * vertex))
-    a = corner(triangles.points, np.int64(triangles.faces[i, 0]))
-    b = corner(triangles.points, np.int64(triangles.faces[i, 1]))
-    c = corner(triangles.points, np.int64(triangles.faces[i, 2]))
+    a = record.corner(triangles.points, np.int64(triangles.faces[i, 0]))
+    b = record.corner(triangles.points, np.int64(triangles.faces[i, 1]))
+    c = record.corner(triangles.points, np.int64(triangles.faces[i, 2]))
     # 0 times infinity or NaN is NaN, which is not 0.
     is_valid = simd.mask_bits((a * 0.0 == 0.0) & (b * 0.0 == 0.0) & (c * 0.0 == 0.0)) == 15
     return simd.lesser(a, simd.lesser(b, c)), simd.greater(a, simd.greater(b, c)), is_valid
@@ -64,7 +62,7 @@ def _box_of_triangle(triangles, i):
 
 @entry
 def _survey(triangles, begin, end, bounds):
-    """Bound the valid triangles of a range; return their number."""
+    """Write the bounds (6,) of the valid triangles begin..end; return their number."""
     low, high, count = simd.splat(INF, 4), simd.splat(-INF, 4), 0
     for i in range(begin, end):
         lower, upper, is_valid = _box_of_triangle(triangles, i)
@@ -78,69 +76,55 @@ def _survey(triangles, begin, end, bounds):
 
 
 @inlined
-def local_record(low, high, prim, middle, s):
-    """Return the record of a box relative to `middle`, times s, rounded as `nodes.local_boxes`."""
-    x, y, z = (low[0] - middle[0]) * s, (low[1] - middle[1]) * s, (low[2] - middle[2]) * s
-    u, v, w = (high[0] - middle[0]) * s, (high[1] - middle[1]) * s, (high[2] - middle[2]) * s
-    return outward(
-        record(
-            np.float32(x), np.float32(y), np.float32(z), prim,
-            np.float32(u), np.float32(v), np.float32(w),
-        )
-    )  # fmt: skip
-
-
-@inlined
-def local_box(low, high, middle, s):
-    """Return a box relative to `middle`, times s, rounded outward as by `nodes.local_boxes`."""
-    # Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
-    r = local_record(low, high, np.int32(0), middle, s)
-    return (
-        (-simd.lane(r, np.int32(0)), -simd.lane(r, np.int32(1)), -simd.lane(r, np.int32(2))),
-        (simd.lane(r, np.int32(4)), simd.lane(r, np.int32(5)), simd.lane(r, np.int32(6))),
-    )
+def _local_record(low, high, prim, middle, s):
+    """Return the record of a box relative to `middle`, times s, rounded as `nodes.local_box`."""
+    low = simd.convert((low - middle) * s, np.float32(0.0))
+    high = simd.convert((high - middle) * s, np.float32(0.0))
+    return record.outward(record.box_record(low, high, prim))
 
 
 @entry
-def _record_triangles(triangles, begin, end, frame, records, at, boxes):
-    """Write the records of the valid triangles of a range from row `at` on."""
-    # Also writes the box of all, and that of their centres, doubled, to `boxes`.
-    middle, s = corner(frame, 0), scale(frame)
-    box, centres = nothing(), nothing()
+def _record_triangles(triangles, begin, end, frame, records, row, boxes):
+    """Write the records of the valid triangles begin..end, from `row` of `records` on.
+
+    Also write the box of these and that of their centres, doubled, to two rows of `boxes`.
+    """
+    middle, s = record.corner(frame, 0), scale(frame)
+    box, centres = record.nothing(), record.nothing()
     for i in range(begin, end):
         low, high, is_valid = _box_of_triangle(triangles, i)
         if is_valid:
-            low = simd.convert((low - middle) * s, np.float32(0.0))
-            high = simd.convert((high - middle) * s, np.float32(0.0))
-            r = outward(box_record(low, high, np.int32(i)))
-            store(records, at, r)
-            at += 1
-            box = join(box, r)
-            centres = join(centres, doubled_centre(r))
-    store(boxes, 0, box)
-    store(boxes, 1, centres)
+            r = _local_record(low, high, i, middle, s)
+            record.store(records, row, r)
+            row += 1
+            box = record.join(box, r)
+            centres = record.join(centres, record.centre(r))
+    record.store(boxes, 0, box)
+    record.store(boxes, 1, centres)
 
 
 @entry
 def record_boxes(boxes, ids, frame, records):
-    """Write the records of the boxes `ids`, rows of lower and upper corners."""
-    middle, s = centre(frame), scale(frame)
+    """Write the records of the boxes `ids`, of (n, 6) lower and upper corners, to `records`."""
+    middle, s = record.corner(frame, 0), scale(frame)
     for i in range(len(ids)):
         row = 2 * np.int64(ids[i])
-        low, high = vector(boxes, row), vector(boxes, row + 1)
-        store(records, i, local_record(low, high, ids[i], middle, s))
+        low, high = record.corner(boxes, row), record.corner(boxes, row + 1)
+        record.store(records, i, _local_record(low, high, ids[i], middle, s))
 
 
 def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Prepared:
-    """Find the local frame of primitives, and the records of those that can be hit."""
-    # The records have room for more triangles: the share `spare` of those that can be hit.
+    """Find the local frame of primitives, and the records of those that can be hit.
+
+    The records have room for more triangles: the share `spare` of those that can be hit.
+    """
     if isinstance(primitives, Triangles):
         return _prepare_triangles(primitives, threads, spare)
     lower, upper, valid = world_bounds(primitives)
     # NumPy converts other indices than its own in a buffer, and ignores that it has no memory.
     rows = np.flatnonzero(valid)
     frame, bounds = local_frame(lower[rows], upper[rows])
-    records = np.empty((2 * len(rows), RECORD), np.float32)
+    records = np.empty((2 * len(rows), record.WIDTH), np.float32)
     boxes, ids = np.hstack([lower, upper]), rows.astype(np.int32)
     record_boxes(kernel_input(boxes), kernel_input(ids), kernel_input(frame), records)
     return Prepared(records, len(rows), frame, bounds, None)
@@ -152,7 +136,7 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     count = len(triangles.faces)
     chunks = max(-(-count // CHUNK), 1)
     boxes, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
-    joined = np.zeros((chunks, 2, RECORD), np.float32)
+    joined = np.zeros((chunks, 2, record.WIDTH), np.float32)
 
     def survey(begin: int, end: int) -> None:
         valid[begin // CHUNK] = _survey(triangles, begin, end, boxes[begin // CHUNK])
@@ -166,7 +150,9 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     frame = kernel_input(frame)
     used = int(valid.sum())
     # Two halves, between which a builder moves records; each has room for `spare` * used more.
-    records = aligned(2 * (used + int(spare * used)) * RECORD, np.float32).reshape(-1, RECORD)
+    records = aligned(2 * (used + int(spare * used)) * record.WIDTH, np.float32).reshape(
+        -1, record.WIDTH
+    )
     # Each chunk writes from the row `first` on, after the valid triangles of those before.
     first = np.cumsum(valid) - valid
     share(count, CHUNK, write, threads)
@@ -178,8 +164,10 @@ def build(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None,
     lanes: DTypeLike = np.float32,
 ) -> tuple[TreeArrays, NDArray[np.float64]]:  # fmt: skip
-    """Build a tree over primitives; return it and its bounds in the world, shape (2, 3)."""
-    # `lanes` is the type of the numbers in triangle groups.
+    """Build a tree over primitives; return it and its bounds in the world, shape (2, 3).
+
+    `lanes` is the type of the numbers in triangle groups: int16 for compact ones.
+    """
     check_option("quality", quality, QUALITIES)
     binary, frame, bounds = build_binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
@@ -243,7 +231,7 @@ def in_full(arrays: TreeArrays) -> TreeArrays:
 
 
 def without_hidden(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree without its faces that have no bits, for kernels that do not test bits."""
+    """Return a tree without faces that have no bits, in full groups, for kernels without masks."""
     data, ids = arrays.nodes.data, arrays.nodes.ids
     hidden = (arrays.face_bits == 0) & (ids >= 0) if len(arrays.face_bits) else np.zeros(0, bool)
     if not hidden.any():

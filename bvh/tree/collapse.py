@@ -54,7 +54,7 @@ _IN_EVERY_OCTANT = np.uint32(
 
 @inlined
 def order_node(data, node):
-    """Set the visiting orders of a node for all octants, nearest child last."""
+    """Set the visiting orders of a wide node for all octants of directions, nearest child last."""
     # Children are sorted by their centres along the diagonal of the octant: each counts those that
     # are nearer.
     at = wide_nodes.node_at(node)
@@ -97,13 +97,17 @@ class Plan(NamedTuple):
 
 @entry
 def _plan(bounds, links, begin, end, lanes, plan):
-    """Fill `plan` for the nodes begin..end, the last first; other children have been planned."""
+    """Fill `plan` for the binary nodes begin..end, the last first.
+
+    Their children that are not in begin..end have been planned. `lanes` is the number of primitives
+    in a row.
+    """
     sums, rows = plan
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     first = numbers == simd.splat(np.int32(0), WIDTH)
     one_down = simd.select(first, numbers, numbers - simd.splat(np.int32(1), WIDTH))
-    whole = wide_nodes.half_area_of(*read_box(bounds, 0))
-    least = max(NODE_SHARE * whole, SMALLEST_COST)
+    root_area = wide_nodes.half_area_of(*read_box(bounds, 0))
+    least = max(NODE_SHARE * root_area, SMALLEST_COST)
     for i in range(end - 1, begin - 1, -1):
         if is_leaf(links, i):
             rows[i] = (links[i, 1] + lanes - 1) // lanes
@@ -127,30 +131,33 @@ def _plan(bounds, links, begin, end, lanes, plan):
 
 @inlined
 def _open(links, sums, root, children, shares):
-    """Write the binary nodes that become children of `root` as a wide node; return their number."""
-    # `shares` is scratch: the lanes of each binary node that is yet to be opened.
+    """Write the binary nodes that become the children of a wide node; return their number.
+
+    The wide node takes the place of the binary node `root`. `shares` is scratch: a stack of binary
+    nodes, each with the number of lanes that it and what is below it may take.
+    """
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     shares[0, 0], shares[0, 1] = root, WIDTH
     waiting, n = 1, 0
     while waiting > 0:
         waiting -= 1
-        i, has = shares[waiting, 0], shares[waiting, 1]
+        i, lanes = shares[waiting, 0], shares[waiting, 1]
         at = i * WIDTH
         if is_leaf(links, i) or (
-            i != root and simd.peek(sums, at) <= simd.peek(sums, at + has - 1)
+            i != root and simd.peek(sums, at) <= simd.peek(sums, at + lanes - 1)
         ):
             children[n] = i
             n += 1
             continue
         left = np.int64(links[i, 0])
-        # Lane k: the left child has k + 1 lanes, the right one the others.
-        reverse = simd.splat(np.int32(has - 2), WIDTH) - numbers
+        # Lane k: the sum if the left child takes k + 1 lanes, and the right one the others.
+        reverse = simd.splat(np.int32(lanes - 2), WIDTH) - numbers
         right = simd.permute(simd.load(sums, (left + 1) * WIDTH, WIDTH), reverse)
         both = simd.load(sums, left * WIDTH, WIDTH) + right
-        both = simd.select(numbers <= simd.splat(np.int32(has - 2), WIDTH), both, infinite)
+        both = simd.select(numbers <= simd.splat(np.int32(lanes - 2), WIDTH), both, infinite)
         least = simd.splat(simd.lowest(both), WIDTH)
         k = np.int64(simd.lowest_bit(simd.mask_bits(both <= least))) + 1
-        shares[waiting, 0], shares[waiting, 1] = left + 1, has - k
+        shares[waiting, 0], shares[waiting, 1] = left + 1, lanes - k
         shares[waiting + 1, 0], shares[waiting + 1, 1] = left, k
         waiting += 2
     return n
@@ -158,15 +165,19 @@ def _open(links, sums, root, children, shares):
 
 @inlined
 def _put_rows(order, ids, lanes, first, count, row):
-    """Write the primitives of a leaf to the rows from `row` on."""
+    """Write a leaf's primitives, order[first : first + count], to rows of ids from `row` on."""
     for k in range((count + lanes - 1) // lanes * lanes):
         ids[row + k // lanes, k % lanes] = order[first + k] if k < count else -1
 
 
 @entry
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
-    """Collapse the tasks begin..end; list subtrees of up to `grain` rows as tasks, `left_over`."""
-    # Returns the number of these. If `data` is empty, nodes are counted, but not written.
+    """Collapse the subtrees tasks[begin:end] to wide nodes.
+
+    Subtrees of up to `grain` rows of primitives are left over: they are written as tasks to
+    `left_over`, and their number is returned. If `data` is empty, nodes are counted, but not
+    written.
+    """
     bounds, links, order = binary
     sums, rows = plan
     pending, children, shares = scratch
@@ -220,7 +231,7 @@ def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scra
 
 
 def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
-    """Collapse a binary tree to wide nodes, with rows of `lanes` primitives."""
+    """Collapse a binary tree to wide nodes, whose leaves have rows of `lanes` primitives."""
     bounds, links, order, parts = binary
     if len(links) == 0:
         return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))

@@ -3,7 +3,7 @@
 A group has twelve rows of WIDTH int16: v0, e1 and e2 (x y z) in steps of the group's grid, a row
 that begins with the grid's origin (x y z, in units of ORIGIN_UNIT) and the upper half of its step
 as a float32, and the ids, two rows wide, as int32. A step is a power of two; so edges are exact in
-float32, and v0 is rounded once. An unused lane has NOTHING for the x of v0, and the id -1.
+float32, and v0 is rounded once. An unused lane has UNUSED for the x of v0, and the id -1.
 
 The bounds extend those of `triangle_groups`, with its names. A vertex is at most g off in each
 coordinate, half a step and what rounding of doubles adds: less than 0.501 steps. `bounds_of` adds
@@ -32,7 +32,7 @@ GRID, IDS = 9, 10
 ORIGIN_UNIT, LEAST_STEP = 2.0**-11, 2.0**-26
 # The largest number of steps, before they are rounded, and after it.
 MOST, LONGEST = 32000.0, 2.0**15
-NOTHING = np.int16(-(2**15))
+UNUSED = np.int16(-(2**15))
 
 EDGE_SHARE, EDGE_REST = 1.01 * 2.0**24 / 24.0, 6.6 * 2.0**24 / 24.0
 SIZE_SHARE, SIZE_REST = 0.51 * 2.0**24 / 24.0, 6.5 * LONGEST**2 / 96.0
@@ -61,8 +61,11 @@ _steps = inlined(lambda x, origin, inverse: ((x - origin) * inverse + ROUNDED) -
 
 @inlined
 def put(groups, at, used, ids, corners, low, high):
-    """Fill a group with triangles by their corners; `low` and `high` are those of their box."""
-    # All in the local frame; lanes that are not used repeat a triangle.
+    """Fill the group that begins at `at` with triangles, a lane each, by their three corners.
+
+    `low` and `high` are the corners of the box around all; all is in local coordinates. In lanes
+    that are not `used`, corners are those of another lane.
+    """
     (v0, v1, v2), reach = corners, simd.splat(0.0, WIDTH)
     middle = _middle(low[0], high[0]), _middle(low[1], high[1]), _middle(low[2], high[2])
     for axis in range(3):
@@ -72,7 +75,7 @@ def put(groups, at, used, ids, corners, low, high):
     step = power_of_two(exponent(-simd.lowest(-reach) / MOST) + 1)
     step = max(step, LEAST_STEP)
     # Unused lanes stay as this leaves them.
-    put_nothing(groups, at, ids)
+    put_unused(groups, at, ids)
     for axis in range(3):
         origin = middle[axis] * ORIGIN_UNIT
         simd.poke(groups, at + GRID * WIDTH + axis, np.int16(middle[axis]))
@@ -87,9 +90,9 @@ def put(groups, at, used, ids, corners, low, high):
 
 
 @inlined
-def put_nothing(groups, at, ids):
+def put_unused(groups, at, ids):
     """Make all lanes of a group unused, but for their ids."""
-    simd.store(groups, at, simd.splat(NOTHING, WIDTH))
+    simd.store(groups, at, simd.splat(UNUSED, WIDTH))
     for row in range(1, GRID + 1):
         simd.store(groups, at + row * WIDTH, simd.splat(I2, WIDTH))
     _store_ids(groups, at, ids)
@@ -100,7 +103,10 @@ _float = inlined(lambda row: simd.convert(row, F(0.0)))
 
 @inlined
 def corners_of(groups, at):
-    """Return (v0, e1, e2, used lanes, step) of the group that begins at `at`."""
+    """Return (v0, e1, e2, used, step) of the group that begins at `at`, as vectors of lanes.
+
+    `used` is a mask, and `step` a number, the step of the grid.
+    """
     rows, (i, j, k, upper) = _load_corners(groups, at, WIDTH), _grid(groups, at)
     x, y, z, a, b, c, d, e, f = rows
     step, unit = simd.as_floats(np.int32(upper << 16)), F(ORIGIN_UNIT)
@@ -111,12 +117,13 @@ def corners_of(groups, at):
     )
     e1 = _float(a) * step, _float(b) * step, _float(c) * step
     e2 = _float(d) * step, _float(e) * step, _float(f) * step
-    return v0, e1, e2, x > NOTHING, step
+    return v0, e1, e2, x > UNUSED, step
 
 
 @inlined
 def blurred(groups, at, low, high):
-    """Return bounds of distances, widened by the length of the error of a vertex, below 1.74 g."""
+    """Return bounds of distances to triangles of a group, widened by the error of its vertices."""
+    # That is shorter than 3**0.5 g, below 0.9 steps.
     _, _, _, upper = _grid(groups, at)
     off = F(0.9) * simd.as_floats(np.int32(upper << 16))
     return low - off, high + off
@@ -124,7 +131,10 @@ def blurred(groups, at, low, high):
 
 @inlined
 def bounds_of(e1, e2, n, used, step):
-    """Return (tolerance, size, grain) of a group: what the grid adds to the tolerance is grain."""
+    """Return (tolerance, size, grain) of a group's triangles, in lanes (see `triangle_groups`).
+
+    `n` are their normals. The grain is the part of the tolerance that comes from the grid.
+    """
     s = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
     m, g = abs(n[0]) + abs(n[1]) + abs(n[2]), simd.splat(step, WIDTH)
     rest = simd.fma(g * g, F(EDGE_REST), F(2.0**-100))

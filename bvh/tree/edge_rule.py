@@ -25,9 +25,10 @@ from bvh.tree.rows import TRIANGLES
 
 @kernel
 def moved_side(o, d, scaled, a, b):
-    """Return the side of an edge on which a ray passes, its origin moved by an infinitesimal.
+    """Return the side of the edge (a, b) on which a ray with a moved origin passes, -1 or 1.
 
-    It is 0 only for edges along the ray.
+    The origin is moved by an infinitesimal, as above. The side is 0 only for edges along the ray.
+    `scaled` is what `triangles.scaled_ray` returns.
     """
     stay_outlined()
     side = exact_side(o, d, scaled[0], scaled[1], a, b)
@@ -99,7 +100,7 @@ def is_ahead(primitives, prim, side):
     }.get(primitives.instance_class, lambda primitives, prim, side: True)
 
 
-def _cross_instanced(primitives, prim, o, d):
+def _crosses_in_scene(primitives, prim, o, d):
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _crosses_corners(corners(primitives, prim), o, d)
@@ -110,5 +111,5 @@ def crosses(primitives, prim, o, d):
     """Return whether a ray crosses a primitive that it touches; all but triangles are crossed."""
     return {
         Triangles: lambda primitives, prim, o, d: _crosses_corners(corners(primitives, prim), o, d),
-        Instanced: _cross_instanced,
+        Instanced: _crosses_in_scene,
     }.get(primitives.instance_class, lambda primitives, prim, o, d: True)

@@ -35,7 +35,7 @@ MARGIN, TOLERANCE, GRID = 2.0**-40, 2.0**-46, 2.0**44
 
 
 def _corners() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return all triples of planes that meet in a point, and the inverses of their normals."""
+    """Return all triples of planes that meet in a point, (n, 3), and inverses of their normals."""
     triples = np.array(list(itertools.combinations(range(len(PLANES)), 3)))
     matrices = PLANES[triples]
     sound = np.abs(np.linalg.det(matrices)) > 0.5
@@ -47,7 +47,7 @@ TRIPLES, INVERSES = _corners()
 
 @entry
 def mark_used(points, faces, used):
-    """Mark the vertices of all finite faces; return their number."""
+    """Mark the vertices of all faces with finite vertices in `used`; return their number."""
     count = 0
     for i in range(len(faces)):
         a, b, c = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
@@ -59,7 +59,10 @@ def mark_used(points, faces, used):
 
 @entry
 def _find_extremes(points, used, centre, scale, extremes):
-    """Compute the extremes of the used points along all normals."""
+    """Write the largest products of the used points with all normals, (26,).
+
+    Points are taken relative to `centre`, times `scale`.
+    """
     extremes[:] = -INF
     for i in range(len(points)):
         if used[i]:
@@ -79,9 +82,11 @@ def polytope(
     points: NDArray[np.float64], used: NDArray[np.bool_], bounds: NDArray[np.float64],
     max_count: int,
 ) -> NDArray[np.float64] | None:  # fmt: skip
-    """Return the vertices (k, 3) of a polytope around points; None if over `max_count`."""
-    # There is at least one such point, and all are finite and within bounds (2, 3). Vertices are
-    # wrong by 2**-52 of the largest coordinate.
+    """Return the vertices (k, 3) of a polytope around the used points; None if over `max_count`.
+
+    At least one point is used, and all that are used are finite and within bounds (2, 3). Vertices
+    are wrong by 2**-52 of the largest coordinate.
+    """
     centre = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = 0.5 * bounds[1] - 0.5 * bounds[0]
     # Powers of two, so that scaling is exact; their inverses must not overflow.
@@ -89,11 +94,11 @@ def polytope(
     scale = np.where(half > 0.0, np.ldexp(1.0, -power), 1.0)
     extremes = np.empty(len(PLANES))
     _find_extremes(*map(kernel_input, (points, used, centre, scale)), extremes)
-    reach = extremes + MARGIN * np.abs(PLANES).sum(axis=1)
-    found = np.einsum("nij,nj->ni", INVERSES, reach[TRIPLES])
+    offsets = extremes + MARGIN * np.abs(PLANES).sum(axis=1)
+    found = np.einsum("nij,nj->ni", INVERSES, offsets[TRIPLES])
     # Compared row by row: numpy broadcasts large arrays through buffers, and if there is no memory
     # for these, it raises without holding the interpreter's lock.
-    limits = np.repeat((reach + TOLERANCE)[None], len(found), axis=0)
+    limits = np.repeat((offsets + TOLERANCE)[None], len(found), axis=0)
     found = found[(found @ PLANES.T <= limits).all(axis=1)]
     first = np.unique(np.rint(found * GRID), axis=0, return_index=True)[1]
     if not 0 < len(first) <= max_count:

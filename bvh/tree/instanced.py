@@ -25,13 +25,7 @@ from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek
 from bvh.runtime.threads import share
 from bvh.tree import rows as tree_rows
-from bvh.tree.shapes import (
-    BoxShape,
-    SphereShape,
-    instanced_box_interval,
-    moved_capsule,
-    round_interval,
-)
+from bvh.tree import shapes
 
 # Numbers of `transforms`, the local transforms from the frame of the TLAS to that of a tree: four
 # columns of three numbers; the root's box there; its largest coordinate; the largest row sum of
@@ -45,7 +39,7 @@ TRANSFORM_SIZE = 24
 # Numbers of a map.
 MAP_SIZE = 12
 # Kinds of trees over shapes; those from SPHERES on are round.
-BOXES, SPHERES = BoxShape.code, SphereShape.code
+BOXES, SPHERES = shapes.BoxShape.code, shapes.SphereShape.code
 
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
@@ -67,7 +61,7 @@ class Instanced(NamedTuple):
     owners: NDArray[np.int32]  # the instance of each tree
 
 
-# The row of a primitive's tree, and its id there, by its code; and the code by both.
+# The leaf (row of an instanced tree) and the id there of a primitive by its code; the code by both.
 leaf_of = inlined(lambda code: code >> CODE_BITS)
 prim_of = inlined(lambda code: code & PRIM_MASK)
 code_of = inlined(lambda leaf, prim: (np.int64(leaf) << CODE_BITS) | np.int64(prim))
@@ -112,6 +106,7 @@ def is_mirrored(instanced, leaf):
 
 @inlined
 def _local_component(transforms, at, v):
+    """Return the product of a vector and the row of a matrix of columns that begins at `at`."""
     a, b, c = peek(transforms, at), peek(transforms, at + 3), peek(transforms, at + 6)
     return a * v[0] + b * v[1] + c * v[2]
 
@@ -138,7 +133,7 @@ def instanced_interval(instanced, code, o, d):
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     rows = rows_of(instanced.inverses, leaf * MAP_SIZE)
     is_box = tree_rows.kind(tree) == BOXES
-    return instanced_box_interval(is_box, tree_rows.points(tree), prim_of(code), rows, o, d)
+    return shapes.instanced_box_interval(is_box, tree_rows.points(tree), prim_of(code), rows, o, d)
 
 
 @kernel
@@ -148,14 +143,16 @@ def instanced_capsule(instanced, code):
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     scale = peek(instanced.transforms, leaf * TRANSFORM_SIZE + SCALE)
     is_sphere, points = tree_rows.kind(tree) == SPHERES, tree_rows.points(tree)
-    return moved_capsule(is_sphere, points, prim_of(code), instanced.maps, leaf * MAP_SIZE, scale)
+    return shapes.moved_capsule(
+        is_sphere, points, prim_of(code), instanced.maps, leaf * MAP_SIZE, scale
+    )
 
 
 @kernel
 def instanced_round(instanced, code, o, d):
     """Return (hit, near, far) of the line of a ray in an instanced sphere or capsule."""
     stay_outlined()
-    return round_interval(*instanced_capsule(instanced, code), o, d)
+    return shapes.round_interval(*instanced_capsule(instanced, code), o, d)
 
 
 def primitives_class(tree: Any) -> type:
@@ -181,7 +178,7 @@ by_scene = partial(one_of_two, lambda tree: primitives_class(tree) is Instanced)
 
 
 def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows of trees and the ids of codes, int32 each; both are -1 for the code -1."""
+    """Return the leaves and the ids of codes (n,), int32 each; both are -1 for the code -1."""
     halves = codes.view(np.int32).reshape(-1, 2)
     low = 0 if np.little_endian else 1
     return np.ascontiguousarray(halves[:, 1 - low]), np.ascontiguousarray(halves[:, low])

@@ -1,4 +1,16 @@
-"""Refitting of a wide tree over moving boxes, one in each leaf, in place."""
+"""Refitting of a wide tree over moving boxes, one in each leaf, in place.
+
+Arrays that the functions share:
+
+| array | contents |
+|---|---|
+| `boxes` (n, 6) | lower and upper corners in world coordinates |
+| `blocks`, `ids` | the nodes, and the box in each leaf (see `wide_nodes`) |
+| `lanes` (n,) | the position of each box in `blocks`, as by `child_at`; -1 if in no leaf |
+| `parents` | the position of each node as a child; -1 for the root |
+| `frame` | see `frame` |
+| `figures` | see FIGURES below |
+"""
 
 import numpy as np
 
@@ -8,9 +20,9 @@ from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, peek
 from bvh.tree import wide_nodes
-from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import centre, scale, set_bounds, set_corners
+from bvh.tree.nodes import local_box
 
 # A frame remains while the largest local coordinate is at most LARGEST times what it was when the
 # tree was built, and half the root's extent at least SMALLEST times the larger of both. The frame
@@ -21,7 +33,7 @@ UP = 1.0 + 2.0**-20
 ORIGIN = (0.0, 0.0, 0.0)
 
 # Results of kernels: the tree has been refitted, or it must be rebuilt.
-KEPT, OUTGROWN = 0, 1
+REFITTED, OUTGROWN = 0, 1
 
 # Figures of a tree: the sum of half areas of all lanes, the largest local coordinate when it was
 # built, and the largest coordinate in the world.
@@ -38,7 +50,7 @@ def _is_box(boxes, i):
 
 @inlined
 def _reach_of(low, high, origin, s):
-    """Return the largest coordinate of a box relative to an origin, times s."""
+    """Return the largest absolute coordinate of a box relative to an origin, times s."""
     reach = 0.0
     for axis in range(3):
         reach = max(reach, (origin[axis] - low[axis]) * s, (high[axis] - origin[axis]) * s)
@@ -47,7 +59,7 @@ def _reach_of(low, high, origin, s):
 
 @entry
 def valid_boxes(boxes, ids, bounds):
-    """Collect the ids of finite boxes that are not empty, and their bounds; return their number."""
+    """Write the ids and the bounds (2, 3) of finite, not empty boxes; return their number."""
     count, low, high = 0, (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(boxes)):
         if _is_box(boxes, i):
@@ -62,7 +74,7 @@ def valid_boxes(boxes, ids, bounds):
 
 @entry
 def find_lanes(blocks, ids, parents, lanes):
-    """Write the position of each node as a child to `parents`, that of each box to `lanes`."""
+    """Fill in `parents` and `lanes` (see the top of this file)."""
     parents[:] = -1
     lanes[:] = -1
     for number in range(wide_nodes.node_count(blocks) * WIDTH):
@@ -75,8 +87,11 @@ def find_lanes(blocks, ids, parents, lanes):
 
 
 @inlined
-def _update_frame(frame, figures, blocks, new):
-    """Write the bounds that error margins need to the frame; return OUTGROWN if it fits no more."""
+def _update_frame(frame, figures, blocks, is_new):
+    """Write the bounds that error margins need to the frame; return REFITTED or OUTGROWN.
+
+    The frame of a new tree always fits.
+    """
     low, high = wide_nodes.node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0
     for axis in range(3):
@@ -84,17 +99,19 @@ def _update_frame(frame, figures, blocks, new):
         set_corners(frame, axis, a, b)
         reach, half = max(reach, -a, b), max(half, 0.5 * (b - a))
     set_bounds(frame, figures[FARTHEST], max(1.0, reach * UP))
-    if new:
+    if is_new:
         figures[REACH] = reach
     first = figures[REACH]
     fits = reach <= LARGEST * first and half >= SMALLEST * max(reach, first)
-    return KEPT if fits or new else OUTGROWN
+    return REFITTED if fits or is_new else OUTGROWN
 
 
 @entry
-def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
-    """Refit all nodes, the last first, and order their children; return KEPT or OUTGROWN."""
-    # If the tree is `new`, its figures are computed, and the frame fits.
+def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
+    """Refit all nodes, the last first, and order their children; return REFITTED or OUTGROWN.
+
+    If the tree `is_new`, its figures are computed, and the frame fits.
+    """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(lanes)):
         if _is_box(boxes, i) != (lanes[i] >= 0):
@@ -103,10 +120,10 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
             a, b = read_box(boxes, i)
             low, high = lower_of(low, a), upper_of(high, b)
     if len(blocks) == 0:
-        return KEPT
+        return REFITTED
     origin, s = centre(frame), scale(frame)
     # Checked first, so that nothing overflows; the rest of the frame is checked at the end.
-    if not (new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
+    if not (is_new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
         return OUTGROWN
     figures[FARTHEST] = _reach_of(low, high, ORIGIN, 1.0)
     total = 0.0
@@ -126,15 +143,16 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
             wide_nodes.set_child_box(blocks, parents[node], near, far)
             total += wide_nodes.half_area_of(near, far)
     figures[AREA] = total
-    return _update_frame(frame, figures, blocks, new)
+    return _update_frame(frame, figures, blocks, is_new)
 
 
 @entry
 def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
-    """Set boxes `rows` to `moved` and refit the nodes above them; return KEPT or OUTGROWN."""
-    # `lanes` has the lane of each box, -1 for those outside the tree, and `parents` the lane of
-    # each node. `figures` are updated. Once the tree is outgrown, boxes are only stored.
-    answer = KEPT
+    """Set boxes `rows` to `moved` and refit the nodes above them; return REFITTED or OUTGROWN.
+
+    `figures` are updated. Once the tree is outgrown, boxes are only stored.
+    """
+    answer = REFITTED
     origin, s = centre(frame), scale(frame)
     total = figures[AREA]
     for j in range(len(rows)):
@@ -145,7 +163,7 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         # A box that becomes valid or invalid needs another tree.
         if _is_box(moved, j) != (base >= 0):
             answer = OUTGROWN
-        if base < 0 or answer != KEPT:
+        if base < 0 or answer != REFITTED:
             continue
         low, high = read_box(moved, j)
         if not _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]:
@@ -164,6 +182,6 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
             near, far = wide_nodes.node_box(blocks, node)
             base = parents[node]
     figures[AREA] = total
-    if answer == KEPT and len(blocks) > 0:
+    if answer == REFITTED and len(blocks) > 0:
         answer = _update_frame(frame, figures, blocks, False)
     return answer

@@ -55,7 +55,7 @@ def _mirror(re, im, order):
 
 @kernel
 def regular(x, y, z, re, im):
-    """Fill in the regular harmonics at a point, of orders below ORDER: real and imaginary parts."""
+    """Write the regular harmonics of orders below ORDER at a point: real and imaginary parts."""
     square = x * x + y * y + z * z
     re[0], im[0] = 1.0, 0.0
     for order in range(1, ORDER):
@@ -74,7 +74,10 @@ def regular(x, y, z, re, im):
 
 @kernel
 def mean_regular(a, b, c, away, mean):
-    """Fill in the means of regular harmonics over a triangle; `away` is scratch."""
+    """Write the means of regular harmonics over a triangle to `mean`, (2, LOWER_SLOTS).
+
+    `away`, of the same shape, is scratch.
+    """
     mean[:] = 0.0
     for i in range(len(RULE)):
         p, q, r, weight = RULE[i, 0], RULE[i, 1], RULE[i, 2], RULE[i, 3]
@@ -89,8 +92,10 @@ def mean_regular(a, b, c, away, mean):
 
 @kernel
 def add_shifted(part, top, away, total):
-    """Add the multipoles of a part, up to the order `top`, shifted to another centre."""
-    # `away` are the regular harmonics of the shift. `complete` fills in negative degrees.
+    """Add the multipoles (2, SLOTS) of a part, of orders up to `top`, shifted to another centre.
+
+    `away` are the regular harmonics of the shift. Negative degrees are left to `complete`.
+    """
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
             x, y = 0.0, 0.0
@@ -114,7 +119,7 @@ def complete(total):
 
 @inlined
 def set_first(part, n):
-    """Reset the multipoles of a part to the first one, of the area vector n."""
+    """Set the multipoles of order 1, those of a part with the area vector n."""
     part[0, 2], part[1, 2] = n[2], 0.0
     part[0, 3], part[1, 3] = 0.5 * n[0], 0.5 * n[1]
     part[0, 1], part[1, 1] = -part[0, 3], part[1, 3]
@@ -122,7 +127,7 @@ def set_first(part, n):
 
 @inlined
 def write_series(total, rows, at, step):
-    """Write multipoles as factors of the polynomials of `winding_number`, `step` apart."""
+    """Write multipoles to rows[at::step], as factors of the polynomials of `winding_number`."""
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
             factor = FACTORS[order] if m == 0 else 2.0 * FACTORS[order]

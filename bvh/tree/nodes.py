@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import next_above
+from bvh.geometry.arithmetic.floats import next_above, vector
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
@@ -54,16 +54,32 @@ def above(x):
     return smallest if abs(x) < smallest else next_above(x)
 
 
+@inlined
+def local_box(low, high, middle, s):
+    """Return the corners of a box relative to `middle`, times s, rounded outward to float32."""
+    # Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
+    return (
+        (
+            -above(np.float32((middle[0] - low[0]) * s)),
+            -above(np.float32((middle[1] - low[1]) * s)),
+            -above(np.float32((middle[2] - low[2]) * s)),
+        ),
+        (
+            above(np.float32((high[0] - middle[0]) * s)),
+            above(np.float32((high[1] - middle[1]) * s)),
+            above(np.float32((high[2] - middle[2]) * s)),
+        ),
+    )
+
+
 @entry
 def _local_boxes(lower, upper, frame, boxes):
     """Write the boxes of `local_boxes`."""
     middle, s = centre(frame), scale(frame)
     for i in range(len(boxes)):
+        low, high = local_box(vector(lower, i), vector(upper, i), middle, s)
         for axis in range(3):
-            low = np.float32((lower[i, axis] - middle[axis]) * s)
-            high = np.float32((upper[i, axis] - middle[axis]) * s)
-            boxes[i, axis] = -above(-low)
-            boxes[i, axis + 3] = above(high)
+            boxes[i, axis], boxes[i, axis + 3] = low[axis], high[axis]
 
 
 # Whether a node is a leaf.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.tree.primitives import THIN, Triangles, kind_of_faces
 
 # Faces, or vertices, at a time: what is computed of them stays in the caches.
-AT_ONCE = 1 << 13
+CHUNK = 1 << 13
 
 # Odd numbers without a pattern.
 FACTORS = np.array(
@@ -31,8 +31,8 @@ def is_closed(triangles: Triangles) -> bool:
         return False
     names = hashes(points)
     left = np.uint64(0)
-    for begin in range(0, len(faces), AT_ONCE):
-        a, b, c = np.ascontiguousarray(names.take(faces[begin : begin + AT_ONCE]).T)
+    for begin in range(0, len(faces), CHUNK):
+        a, b, c = np.ascontiguousarray(names.take(faces[begin : begin + CHUNK]).T)
         # An edge from a vertex to itself is 0. Without squares, the three edges of each face would
         # cancel each other.
         for edges in (a ^ b, b ^ c, c ^ a):
@@ -42,9 +42,9 @@ def is_closed(triangles: Triangles) -> bool:
 
 
 def open_edges(triangles: Triangles) -> NDArray[np.int32]:
-    """Return the edges that an odd number of finite faces share, by vertices, (n, 2); by sorting.
+    """Return the edges that an odd number of finite faces share, by vertex indices (n, 2).
 
-    Of several vertices at one position, those that the first of these faces has are returned.
+    Of several vertices at one position, those of the first of these faces are returned.
     """
     points, faces = triangles.points, finite_faces(triangles)
     names = np.unique(points + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
@@ -56,20 +56,20 @@ def open_edges(triangles: Triangles) -> NDArray[np.int32]:
 
 
 def is_oriented(triangles: Triangles) -> bool:
-    """Return whether the finite faces at each edge run through it equally often in both directions.
+    """Return whether the finite faces at each edge run through it equally often both ways.
 
     If their number is odd, as at open edges, one more may run in either direction.
     """
     names = hashes(triangles.points)[finite_faces(triangles)]
     start, end = names.ravel(), np.roll(names, -1, axis=1).ravel()
-    edges, ways = start ^ end, np.where(start < end, 1, -1)
+    edges, signs = start ^ end, np.where(start < end, 1, -1)
     order = np.argsort(edges)[np.count_nonzero(edges == 0) :]
-    edges, ways = edges[order], ways[order]
+    edges, signs = edges[order], signs[order]
     first = np.flatnonzero(np.append(True, edges[1:] != edges[:-1])[: len(edges)])
     if len(first) == 0:
         return True
     counts = np.diff(first, append=len(edges))
-    return bool((np.abs(np.add.reduceat(ways, first)) <= counts % 2).all())
+    return bool((np.abs(np.add.reduceat(signs, first)) <= counts % 2).all())
 
 
 def finite_faces(triangles: Triangles) -> NDArray[np.int32]:
@@ -82,14 +82,14 @@ def finite_faces(triangles: Triangles) -> NDArray[np.int32]:
 
 
 def hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return a number for each point, equal for equal points."""
+    """Return a hash for each point, equal for equal points; of points (n, 3), an array (n,)."""
     names = np.empty(len(points), np.uint64)
-    for begin in range(0, len(points), AT_ONCE):
-        some = names[begin : begin + AT_ONCE]
+    for begin in range(0, len(points), CHUNK):
+        some = names[begin : begin + CHUNK]
         some[:] = 0
         for axis in range(3):
             # Zeros of both signs are equal.
-            bits = (points[begin : begin + AT_ONCE, axis] + 0.0).view(np.uint64)
+            bits = (points[begin : begin + CHUNK, axis] + 0.0).view(np.uint64)
             # Round numbers differ in the upper bits alone: mix them into the lower ones.
             bits ^= bits >> HALF
             bits *= FACTORS[axis]

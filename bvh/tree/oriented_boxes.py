@@ -51,7 +51,10 @@ def one_box(boxes, child):
 
 @entry
 def _measure(data, groups, parents, axes, ends):
-    """Set `ends` (children, 3, 2), inf at first, to (min, -max) along each child's axes."""
+    """Set `ends` (children, 3, 2), inf at first, to (min, -max) along each child's axes.
+
+    `parents` has the number of each node as a child, -1 for the root.
+    """
     for child in range(len(parents) * WIDTH):
         code = child_code(data, node_at(child // WIDTH) + child % WIDTH)
         first, many = leaf_rows(code)
@@ -76,7 +79,7 @@ def _measure(data, groups, parents, axes, ends):
 
 
 def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
-    """Return the oriented boxes of all nodes of a tree over triangles, flat."""
+    """Return the oriented boxes of all nodes of a tree over triangles, as one flat array."""
     lanes = lanes_of(arrays.nodes.data)
     nodes, bound = len(lanes.codes), FrameView(arrays.frame).bound
     parents, levels = np.full(nodes, -1), [np.arange(min(nodes, 1))]
@@ -104,7 +107,7 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
         plain = half_areas(box) <= half_areas(np.hstack([low, high]))
     axes[plain] = np.eye(3)
     low[plain], high[plain] = box[plain, :3], box[plain, 3:]
-    return _boxes_of(axes, low, high, np.isfinite(ends[:, 0, 0]), bound)
+    return _rows_of_boxes(axes, low, high, np.isfinite(ends[:, 0, 0]), bound)
 
 
 def plain_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
@@ -113,14 +116,17 @@ def plain_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
     box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)
     used = (lanes.inner | lanes.leaf).ravel()
     axes = np.broadcast_to(np.eye(3), (len(box), 3, 3))
-    return _boxes_of(axes, box[:, :3], box[:, 3:], used, bound)
+    return _rows_of_boxes(axes, box[:, :3], box[:, 3:], used, bound)
 
 
-def _boxes_of(
+def _rows_of_boxes(
     axes: NDArray[Any], low: NDArray[np.float64], high: NDArray[np.float64],
     used: NDArray[np.bool_], bound: float,
 ) -> NDArray[np.float32]:  # fmt: skip
-    """Return the boxes with the given axes that extend from `low` to `high` along these."""
+    """Return the rows of boxes that extend from `low` to `high` (n, 3) along `axes` (n, 3, 3).
+
+    Boxes that are not `used` get the centre NaN; `bound` is that of the frame.
+    """
     with np.errstate(invalid="ignore"):
         middle, half = 0.5 * (low + high), 0.5 * (high - low) + MARGIN * bound
         centre = (middle[:, :, None] * axes).sum(axis=1)
@@ -131,7 +137,10 @@ def _boxes_of(
 
 
 def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return twice the area of each group, and twice the integrals of x, y, z, and xx to zz."""
+    """Return ten moments of the surface of each triangle group, (groups, 10).
+
+    These are twice the area, and twice the integrals of x, y, z, xx, xy, xz, yy, yz and zz.
+    """
     groups = arrays.groups.reshape(-1, ROWS, WIDTH)[:, : E2 + 3].transpose(1, 0, 2)
     ax, ay, az, ux, uy, uz, vx, vy, vz = np.ascontiguousarray(groups, np.float64)
     n = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx

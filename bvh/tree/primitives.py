@@ -57,7 +57,7 @@ def count_of(primitives: Primitives) -> int:
 
 
 def kind_of_faces(faces: NDArray[np.int32]) -> str:
-    """Return "points" or "segments" if all faces have one or two vertices, else "triangles"."""
+    """Return "points" if all faces are (a, a, a), "segments" if (a, b, b), else "triangles"."""
     a, b, c = faces.T
     # The first face tells for nearly all meshes.
     if len(faces) == 0 or b[0] != c[0] or not np.array_equal(b, c):
@@ -66,7 +66,7 @@ def kind_of_faces(faces: NDArray[np.int32]) -> str:
 
 
 def arrays_of(primitives: Primitives | Instanced) -> list[NDArray[Any]]:
-    """Return the arrays of primitives that the tree owns."""
+    """Return the arrays of primitives that the tree owns: of users' ones, without their data."""
     return [primitives.points] if isinstance(primitives, Custom) else list(primitives)
 
 
@@ -100,26 +100,30 @@ def _shape_test(shape):
     """
     interval = shape.interval
     if shape.hollow:
-        return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _cross(
+        return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _surface_hit(
             interval(primitives.points, prim, o, d), t_min, t_max, cull
         )
-    return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _stay(
+    return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _solid_hit(
         interval(primitives.points, prim, o, d), t_min, t_max
     )
 
 
 def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    """Return (t, side) as `intersect` does, for a primitive of a scene by its code."""
     kind = instanced.kind_of(primitives, instanced.leaf_of(prim))
     if kind == TRIANGLES:
         return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
     if kind >= instanced.SPHERES:
-        return _cross(instanced.instanced_round(primitives, prim, o, d), t_min, t_max, cull)
-    return _stay(instanced.instanced_interval(primitives, prim, o, d), t_min, t_max)
+        return _surface_hit(instanced.instanced_round(primitives, prim, o, d), t_min, t_max, cull)
+    return _solid_hit(instanced.instanced_interval(primitives, prim, o, d), t_min, t_max)
 
 
 @by_type(inline=True)
 def _call_user(function, prim, o, d, t_min, t_max, data):
-    """Return (t, u, v) of a ray and a user's primitive."""
+    """Return (t, u, v) of the user's test of a ray and a primitive.
+
+    The function is a compiled one, or an address (see `user_calls`).
+    """
     if isinstance(function, types.Dispatcher):
         return lambda function, prim, o, d, t_min, t_max, data: function(
             prim, o, d, t_min, t_max, data
@@ -136,8 +140,8 @@ def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 
 @inlined
-def _stay(interval, t_min, t_max):
-    """Return (t, side) where a ray meets a solid box, inside of which the line is in `interval`.
+def _solid_hit(interval, t_min, t_max):
+    """Return (t, side) where a ray meets a solid shape, by (hit, near, far) of its line.
 
     A ray that starts inside meets it at t_min, on the side BACK.
     """
@@ -148,9 +152,12 @@ def _stay(interval, t_min, t_max):
 
 
 @inlined
-def _cross(interval, t_min, t_max, cull):
-    """Return (t, side) where a line first crosses the surface of a shape in a range."""
-    # If a side is culled, only where it leaves the shape, or enters it.
+def _surface_hit(interval, t_min, t_max, cull):
+    """Return (t, side) where a ray first crosses the surface of a shape in t_min..t_max.
+
+    `interval` is (hit, near, far) of its line. If `cull` is FRONT, only where the ray leaves the
+    shape counts; if it is BACK, only where it enters it.
+    """
     hit, near, far = interval
     if hit and cull != FRONT and t_min <= near <= t_max:
         return near, FRONT
@@ -177,6 +184,7 @@ def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 
 def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
+    """Return (u, v) as `weights` does, for a primitive of a scene by its code."""
     if instanced.kind_of(primitives, instanced.leaf_of(prim)) != TRIANGLES:
         return NAN, NAN
     _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
@@ -227,7 +235,7 @@ def distance_of(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @by_type()
 def meets(primitives, prim, point):
-    """Return whether a point is a vertex of a primitive."""
+    """Return whether a point is a vertex of a primitive; False for all but triangles."""
     if primitives.instance_class is Triangles:
         return lambda primitives, prim, point: (
             corner_at(corners(primitives, prim), point) != NO_VERTEX

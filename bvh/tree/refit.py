@@ -19,10 +19,10 @@ from bvh.runtime.threads import Progress, copied, share
 from bvh.tree import frame as frames
 from bvh.tree import wide_nodes
 from bvh.tree.arrays import TreeArrays, frozen
-from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import local_frame
-from bvh.tree.primitives import Triangles, count_of, world_bounds
+from bvh.tree.nodes import local_box
+from bvh.tree.primitives import Primitives, Triangles, count_of, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, first_id, pack_group
 from bvh.tree.wide_nodes import NO_BOX, NODE_SIZE, WideNodes
 
@@ -32,10 +32,11 @@ CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 
 @entry
 def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
-    """Bound the leaves of the nodes begin..end, then the nodes that are whole among them.
+    """Bound the leaves of the nodes begin..end, then those of these nodes that can be bounded.
 
-    Leaves have triangles, whose groups are filled, or boxes by their corners. Nodes of which all
-    below are in begin..end are bounded and ordered; `is_done` tells which these are.
+    One of `triangles` and `corners`, of the boxes of other primitives, is None. The groups of
+    triangles are filled. A node can be bounded if all nodes below it are in begin..end; then its
+    children's boxes and visiting orders are set, and `is_done` of it.
     """
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
@@ -84,7 +85,7 @@ def _bound_and_order(data, node):
 
 @entry
 def _fit_others(data, is_done, root):
-    """Bound and order the nodes that are not done; write the root's box to `root`."""
+    """Bound and order the nodes that `_fit` has not; write the root's box (2, 3) to `root`."""
     for node in range(len(is_done) - 1, -1, -1):
         if not is_done[node]:
             _bound_and_order(data, node)
@@ -95,8 +96,11 @@ def _fit_others(data, is_done, root):
 
 @entry
 def _fill_empty(data, root, corner):
-    """Replace the boxes of children without primitives by a point of their parents' boxes."""
-    # A lane with an empty box would be taken for an unused one. All nodes are ordered again.
+    """Replace the boxes of children without primitives by a point of their parents' boxes.
+
+    A lane with an empty box would be taken for an unused one. All nodes are ordered again.
+    `corner`, (nodes, 3), is scratch.
+    """
     for axis in range(3):
         corner[0, axis] = root[0, axis]
     for node in range(wide_nodes.node_count(data)):
@@ -115,7 +119,7 @@ def _fill_empty(data, root, corner):
 
 @entry
 def _cost(data, frame):
-    """Return the SAH cost of nodes (see `stats.wide_cost`)."""
+    """Return the SAH cost of nodes, as `stats.wide_cost` does, for a tree that is not empty."""
     zeros, ones = simd.splat(np.int32(0), WIDTH), simd.splat(np.int32(1), WIDTH)
     totals, visits, none = simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH)
     for node in range(wide_nodes.node_count(data)):
@@ -135,18 +139,18 @@ def _cost(data, frame):
     for lane in range(WIDTH):
         total += simd.lane(totals, np.int32(lane))
         visited += simd.lane(visits, np.int32(lane))
-    whole = wide_nodes.half_area_of(frames.lower_corner(frame), frames.upper_corner(frame))
-    return 1.0 + (total / whole if whole > 0.0 else visited)
+    root_area = wide_nodes.half_area_of(frames.lower_corner(frame), frames.upper_corner(frame))
+    return 1.0 + (total / root_area if root_area > 0.0 else visited)
 
 
 def cost_of(arrays: TreeArrays) -> float:
-    """Return the SAH cost of a tree; 0 if it is empty."""
+    """Return the SAH cost of a tree (see `TreeStats.sah_cost`); 0 if it is empty."""
     return float(_cost(arrays.nodes.data, arrays.frame)) if len(arrays.nodes.data) else 0.0
 
 
 @entry
 def _mark(rows, in_leaf):
-    """Mark the primitives that are in leaves."""
+    """Mark the primitives that are in leaves, by the rows of `WideNodes`."""
     for row in range(len(rows)):
         for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
             prim = np.int64(peek(rows, i))
@@ -165,7 +169,7 @@ def _mark_corners(faces, in_leaf, used):
 
 @entry
 def _bound_used(points, used, bounds):
-    """Bound the used vertices; return whether all of them are finite."""
+    """Write the bounds (2, 3) of the used vertices; return whether all of them are finite."""
     low, high, all_finite = (INF, INF, INF), (-INF, -INF, -INF), True
     for i in range(len(used)):
         if used[i]:
@@ -202,11 +206,13 @@ def refitted(
     arrays: TreeArrays, points: NDArray[np.float64], threads: int, members: Members | None = None,
     progress: Progress | None = None,
 ) -> tuple[TreeArrays, NDArray[np.float64]]:  # fmt: skip
-    """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3)."""
-    # `points` replace those of the primitives; `members` are those of the tree, if they are known.
-    # Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
-    # vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape is
-    # wrong, if a primitive can be hit that is not in the tree, or if a box can no longer be hit.
+    """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3).
+
+    `points` replace those of the primitives; `members` are `members_of` the tree, if they are
+    known. Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with
+    a vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape is
+    wrong, if a primitive can be hit that is not in the tree, or if a box can no longer be hit.
+    """
     primitives, rows, ids = arrays.primitives, arrays.nodes.rows, arrays.nodes.ids
     name = "vertices" if isinstance(primitives, Triangles) else "boxes"
     if points.shape != primitives.points.shape:
@@ -214,38 +220,21 @@ def refitted(
     points = copied(points, threads)
     points.flags.writeable = False
     moved = primitives._replace(points=points)
-    in_leaf, used = members_of(arrays) if members is None else members
-    triangles, corners, lost = None, None, False
-    if isinstance(moved, Triangles):
-        triangles = moved
-        box = _used_box(moved.points, used, threads)
-        if in_leaf.all() and len(in_leaf) > 0 and box is not None:
-            frame, bounds = local_frame(box[:1], box[1:])
-        else:
-            lower, upper, valid = world_bounds(moved)
-            lost = _check_members(name, valid, in_leaf)
-            frame, bounds = local_frame(lower[valid], upper[valid])
-            if lost:
-                rows = kernel_input(np.where((ids >= 0) & valid[ids], ids, np.int32(-1)))
-    else:
-        lower, upper, valid = world_bounds(moved)
-        if _check_members(name, valid, in_leaf):
-            raise ValueError(
-                f"{name}: primitive {np.flatnonzero(in_leaf & ~valid)[0]} cannot be hit any more; "
-                "build a new tree"
-            )
-        frame, bounds = local_frame(lower[valid], upper[valid])
-        corners = kernel_input(lower), kernel_input(upper)
+    triangles = moved if isinstance(moved, Triangles) else None
+    members = members_of(arrays) if members is None else members
+    local, bounds, corners, valid = _placement(name, moved, members, threads)
     if np.isnan(bounds[0, 0]):
         none = aligned(0, np.float32)
         groups = aligned(0, arrays.groups.dtype)
         empty = TreeArrays(WideNodes(none, rows[:0]), groups, moved, np.zeros((4, 3)))
         return frozen(empty), owned(bounds)
-    whole = np.vstack([frame, np.zeros((2, 3))])
+    if valid is not None:
+        rows = kernel_input(np.where((ids >= 0) & valid[ids], ids, np.int32(-1)))
+    full_frame = np.vstack([local, np.zeros((2, 3))])
     data = aligned(len(arrays.nodes.data), np.float32)
     groups = aligned(len(rows) * GROUP_SIZE if triangles else 0, arrays.groups.dtype)
     count = arrays.nodes.size
-    frame, old, is_done = kernel_input(whole), arrays.nodes.data, np.empty(count, np.bool_)
+    frame, old, is_done = kernel_input(full_frame), arrays.nodes.data, np.empty(count, np.bool_)
 
     def fit(begin: int, end: int) -> None:
         part = slice(begin * NODE_SIZE, end * NODE_SIZE)
@@ -253,10 +242,43 @@ def refitted(
         _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done)
 
     share(count, CHUNK, fit, threads, progress, LEAST)
-    _fit_others(data, is_done, whole[2:])
-    if lost:
-        _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
-    return frozen(TreeArrays(WideNodes(data, rows), groups, moved, whole)), owned(bounds)
+    _fit_others(data, is_done, full_frame[2:])
+    if valid is not None:
+        _fill_empty(data, full_frame[2:], np.empty((count, 3), np.float32))
+    return frozen(TreeArrays(WideNodes(data, rows), groups, moved, full_frame)), owned(bounds)
+
+
+Corners = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def _placement(
+    name: str, moved: Primitives, members: Members, threads: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], Corners | None, NDArray[np.bool_] | None]:
+    """Return (frame, bounds, corners, valid) of moved primitives; raise if they cannot be refitted.
+
+    These are the first two rows of their frame; the bounds of all in the world, (2, 3); of boxes,
+    lower and upper corners, (n, 3); and if some triangles in leaves cannot be hit any more, which
+    can.
+    """
+    if isinstance(moved, Triangles):
+        box = _used_box(moved.points, members.used, threads)
+        if members.in_leaf.all() and len(members.in_leaf) > 0 and box is not None:
+            return *local_frame(box[:1], box[1:]), None, None
+    lower, upper, valid = world_bounds(moved)
+    new, lost = valid & ~members.in_leaf, members.in_leaf & ~valid
+    if new.any():
+        raise ValueError(
+            f"{name}: primitive {new.argmax()} could not be hit before and is not in the tree; "
+            "build a new tree"
+        )
+    if lost.any() and not isinstance(moved, Triangles):
+        raise ValueError(
+            f"{name}: primitive {lost.argmax()} cannot be hit any more; build a new tree"
+        )
+    frame, bounds = local_frame(lower[valid], upper[valid])
+    if isinstance(moved, Triangles):
+        return frame, bounds, None, valid if lost.any() else None
+    return frame, bounds, (kernel_input(lower), kernel_input(upper)), None
 
 
 def _used_box(
@@ -278,14 +300,3 @@ def _used_box(
     for lower, upper in others:
         low, high = np.where(lower < low, lower, low), np.where(upper > high, upper, high)
     return np.stack([low, high])
-
-
-def _check_members(name: str, valid: NDArray[np.bool_], in_leaf: NDArray[np.bool_]) -> bool:
-    """Refuse valid primitives that are not in the tree; return whether invalid ones are in it."""
-    if (valid & ~in_leaf).any():
-        first = np.flatnonzero(valid & ~in_leaf)[0]
-        raise ValueError(
-            f"{name}: primitive {first} could not be hit before and is not in the tree; "
-            "build a new tree"
-        )
-    return bool((in_leaf & ~valid).any())

@@ -103,7 +103,7 @@ def _pairs(histogram: tuple[int, ...]) -> str:
 def stats_of(
     arrays: TreeArrays, build_seconds: float, bits: NDArray[np.uint32] | None = None
 ) -> TreeStats:
-    """Return the statistics of a tree, whose faces may have bits."""
+    """Return the statistics of a tree; `bits` are those of its faces, if they have any."""
     view = lanes_of(arrays.nodes.data)
     stored = *arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)
     size = bytes_of(stored) + (0 if bits is None else bits.nbytes + arrays.face_bits.nbytes)
@@ -138,16 +138,20 @@ def wide_levels(view: Lanes) -> NDArray[np.int64]:
 
 
 def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
-    """Return the SAH cost of a wide tree, in visits of nodes and of rows of primitives."""
+    """Return the expected number of nodes and rows of primitives that a random ray visits.
+
+    The ray meets the root's box, so it meets a child's with the ratio of their surfaces.
+    `refit.cost_of` returns the same, faster, after it is compiled.
+    """
     if len(view.codes) == 0:
         return 0.0
     bounds = np.moveaxis(view.boxes, 1, 2)
     areas = half_areas(bounds[view.inner]), half_areas(bounds[view.leaf])
-    whole = float(half_areas(FrameView(frame).box.reshape(1, 6).astype(np.float32))[0])
+    root_area = float(half_areas(FrameView(frame).box.reshape(1, 6).astype(np.float32))[0])
     _, count = rows_of(view.codes[view.leaf])
-    if whole == 0.0:
+    if root_area == 0.0:
         return float(len(view.codes) + count.sum())
-    return 1.0 + float(areas[0].sum() + (areas[1] * count).sum()) / whole
+    return 1.0 + float(areas[0].sum() + (areas[1] * count).sum()) / root_area
 
 
 def check(arrays: TreeArrays) -> None:
@@ -161,10 +165,12 @@ def check(arrays: TreeArrays) -> None:
 
 
 def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
-    """Raise a ValueError that names the first error in the structure of wide nodes."""
-    # Every node must have one parent, which comes before it, and be in its box there; every row of
-    # primitives must be in one leaf; each of the primitives `ids` must be in a leaf, in none twice,
-    # and its row of `boxes` in the union of its leaves' boxes; orders must be permutations.
+    """Raise a ValueError that names the first error in the structure of wide nodes.
+
+    Every node must have one parent, which comes before it, and be in its box there; every row of
+    primitives must be in one leaf; each of the primitives `ids` must be in a leaf, in none twice,
+    and its row of `boxes` in the union of its leaves' boxes; orders must be permutations.
+    """
     view = lanes_of(nodes.data)
     n = len(view.codes)
     if n == 0:
@@ -202,7 +208,11 @@ def check_primitives(
     leaves: NDArray[np.float32], owner: NDArray[np.int64], prims: NDArray[np.int64],
     boxes: NDArray[np.float32], ids: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """Check that `ids` are in leaves: prims[i] is in leaf owner[i], of the box leaves[owner[i]]."""
+    """Raise a ValueError unless exactly the primitives `ids` are in leaves, and in their boxes.
+
+    prims[i] is in the leaf owner[i], whose box (6,) is leaves[owner[i]]; `boxes` (n, 6) are those
+    of all primitives.
+    """
     if not np.array_equal(np.unique(prims), np.sort(ids)):
         raise ValueError("a primitive is in no leaf, or one that cannot be hit is in a leaf")
     if len(np.unique(owner * (int(prims.max()) + 1) + prims)) != len(prims):

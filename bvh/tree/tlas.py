@@ -25,7 +25,7 @@ from bvh.tree import moving_boxes
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.build import record_boxes
 from bvh.tree.builders import binned_sah
-from bvh.tree.builders.records import WIDTH as RECORD
+from bvh.tree.builders import records as record
 from bvh.tree.collapse import widen
 from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.moving_boxes import AREA, FIGURES, OUTGROWN
@@ -68,11 +68,11 @@ class Tlas:
         bounds = np.empty((2, 3))
         ids = ids[: moving_boxes.valid_boxes(boxes, ids, bounds)]
         frame, bounds = local_frame(*bounds.reshape(2, 1, 3)[:, : len(ids)])
-        records = np.empty((2 * len(ids), RECORD), np.float32)
+        records = np.empty((2 * len(ids), record.WIDTH), np.float32)
         record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
         binary = binned_sah.build(records, group_bits=0, max_leaf=1)
         nodes = widen(binary, 1)
-        # Bounds of the boxes, and the value of `_changes` that they were computed at.
+        # The value of `_changes` at which the bounds of the boxes were computed, and these.
         self._bounds = self._changes, bounds
         self._frame, self._blocks = np.vstack([frame, np.zeros((2, 3))]), nodes.data
         # The rows of the frame that have the corners of the root's box.
@@ -122,17 +122,19 @@ class Tlas:
             return 0.0
         low, high = self._root
         x, y, z = (high - low).tolist()
-        whole = x * y + y * z + z * x
-        if whole == 0.0:
+        root_area = x * y + y * z + z * x
+        if root_area == 0.0:
             return float(len(self._parents) + len(self.arrays.nodes.ids))
-        return float(1.0 + self._figures[AREA] / whole)
+        return float(1.0 + self._figures[AREA] / root_area)
 
     def update(
         self, rows: NDArray[np.int64], boxes: NDArray[np.float64], rays: float = ASSUMED_RAYS
     ) -> bool:
-        """Move the boxes `rows`, after `rays` rays; return whether `arrays` have been replaced."""
-        # The tree is refitted, or rebuilt if that is cheaper. If a row occurs twice, its last box
-        # is used.
+        """Set boxes `rows` to `boxes`; return whether the tree was rebuilt, with new `arrays`.
+
+        `rays` is how many rays were cast since the last update. The tree is refitted, or rebuilt if
+        that is cheaper. If a row occurs twice, its last box is used.
+        """
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that has improved reduces the loss, but not below 0.
         self._lost = max(self._lost, 0.0)
@@ -151,12 +153,12 @@ class Tlas:
             return True
         return False
 
-    def _refit(self, new: bool) -> int:
-        """Refit all nodes; return KEPT, or OUTGROWN if the tree must be rebuilt."""
+    def _refit(self, is_new: bool) -> int:
+        """Refit all nodes; return REFITTED, or OUTGROWN if the tree must be rebuilt."""
         nodes = self.arrays.nodes
         answer: int = moving_boxes.refit_all(
             self.arrays.primitives.points, kernel_input(self._lanes), nodes.ids,
-            kernel_input(self._parents), self._frame, self._blocks, self._figures, new,
+            kernel_input(self._parents), self._frame, self._blocks, self._figures, is_new,
         )  # fmt: skip
         return answer
 

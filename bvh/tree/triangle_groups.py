@@ -115,16 +115,18 @@ def _put_row(groups, at, row, values, used):
 
 @inlined
 def pack_group(triangles, rows, c, s, extent, g, groups):
-    """Fill group g with the triangles of row g of ids; return the corners of their box."""
-    # `rows` are those of `WideNodes`; `c`, `s` and `extent` are the frame's centre, scale and
-    # bound. Lower > upper if it is empty.
+    """Fill group g with the triangles of row g of ids; return the corners of their box.
+
+    `rows` are those of `WideNodes`; `c`, `s` and `extent` are the frame's centre, scale and bound.
+    Lower > upper if the row has no triangles.
+    """
     at = group_at(g)
     ids = simd.load(rows, first_id(rows, g), WIDTH)
     prims = simd.convert(ids, np.int64(0))
     used = prims >= np.int64(0)
     bits = simd.mask_bits(used)
     if bits == 0:
-        _put_none(groups, at, ids)
+        _put_unused(groups, at, ids)
         return (INF, INF, INF), (-INF, -INF, -INF)
     # Unused lanes repeat a triangle until they are stored.
     first = simd.lane(prims, np.int32(simd.lowest_bit(bits)))
@@ -138,7 +140,7 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
 
 
 def _put_compact(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill a compact group, as `_put`."""
+    """Fill the compact group at `at` with triangles, as `_put` does a full one."""
     v0, v1, v2 = corners
     local = _local(v0, c, s), _local(v1, c, s), _local(v2, c, s)
     compact_groups.put(groups, at, used, ids, local, _local(box[0], c, s), _local(box[1], c, s))
@@ -150,7 +152,8 @@ _local = inlined(lambda v, c, s: vectors.scaled(vectors.minus(v, c), s))
 def _put(groups, at, used, ids, corners, box, c, s, extent):
     """Fill the group at `at` with triangles, by their vertices relative to c, times s.
 
-    Compact groups need the box of the triangles.
+    In lanes that are not `used`, `corners` are those of another lane. Only compact groups need
+    `box`, the corners of the triangles' box.
     """
     v0, v1, v2 = corners
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
@@ -176,7 +179,7 @@ def _put(groups, at, used, ids, corners, box, c, s, extent):
     simd.store_ints(groups, at + IDS * WIDTH, ids)
 
 
-def _put_nothing(groups, at, ids):
+def _put_all_unused(groups, at, ids):
     """Make all lanes of a group unused, but for their ids."""
     for row in range(IDS):
         simd.store(groups, at + row * WIDTH, simd.splat(np.float32(0.0), WIDTH))
@@ -187,7 +190,7 @@ def _put_nothing(groups, at, ids):
 # A function of groups that compiles to one of two: of full groups, of compact ones.
 _by_kind = partial(one_of_two, lambda groups: groups.dtype == types.int16)
 _put_triangles = _by_kind(_put, _put_compact)
-_put_none = _by_kind(_put_nothing, compact_groups.put_nothing.py_func)
+_put_unused = _by_kind(_put_all_unused, compact_groups.put_unused.py_func)
 
 
 @inlined
@@ -200,7 +203,7 @@ def _lower_corner(a, b, c):
 
 @entry
 def pack_triangles(points, faces, rows, frame, begin, end, groups):
-    """Fill the groups begin..end with triangles by the ids in `rows`, as those of `WideNodes`."""
+    """Fill the groups begin..end with the triangles of the rows of `WideNodes`, row by row."""
     c, s, extent = centre(frame), scale(frame), bound(frame)
     triangles = Triangles(points, faces)
     for g in range(begin, end):
@@ -255,6 +258,7 @@ def _load_group(groups, group):
 
 
 def _load_compact(groups, group):
+    """Return what `_load_group` does, of a compact group."""
     v0, e1, e2, used, step = compact_groups.corners_of(groups, group_at(group))
     n = cross(e1, e2)
     tolerance, size, grain = compact_groups.bounds_of(e1, e2, n, used, step)
@@ -290,10 +294,12 @@ dot = inlined(lambda a, b: simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2]
 
 @inlined
 def test_edges(o, d, v0, e1, e2, n, margin):
-    """Test on which side of the edges of triangles rays pass, lane by lane."""
-    # `margin` bounds the error of the tests. Returns masks of the lanes where the ray may pass
-    # through the triangle, and where it surely does; c, from the origin to v0; and den. A negative
-    # margin, of an unused lane, clears the first mask, but sets the second: combine both.
+    """Return (maybe, surely, c, den) of the lines of rays and triangles, lane by lane.
+
+    The masks tell where the line may pass through the triangle, and where it surely does; `margin`
+    bounds the error of the test. c is v0 - o, and den = d . n. A negative margin, of an unused
+    lane, clears the first mask, but sets the second: combine both.
+    """
     c = vectors.minus(v0, o)
     r = cross(c, d)
     den = dot(d, n)
@@ -308,8 +314,12 @@ def test_edges(o, d, v0, e1, e2, n, margin):
 
 @inlined
 def test_edges_near(point, rest, d, triangles, edge, extent):
-    """Return masks as `test_edges` does, by a point of rays, in two parts, near the triangles."""
-    # `triangles` is what `load_group` returns; `edge` times a tolerance is the margin anywhere.
+    """Return (maybe, surely) as `test_edges` does, with the narrower margins of near origins.
+
+    The origin is a point of the ray near the triangles, `point` + `rest`. `triangles` is what
+    `load_group` returns; `edge` times a tolerance is the margin anywhere, and `extent` the frame's
+    bound.
+    """
     v0, e1, e2, n, tolerance, _, grain = triangles
     v0 = vectors.minus(v0, point)
     near = _longest(vectors.minus(v0, rest)) + _longest(e1)
@@ -321,9 +331,12 @@ def test_edges_near(point, rest, d, triangles, edge, extent):
 
 @inlined
 def test_distance(c, den, low, high, n, margin):
-    """Find where rays meet the planes of triangles, lane by lane."""
-    # `margin` bounds the error of t times den. Returns the mask of the lanes where t may be in
-    # low..high, and t as a fraction, of which the denominator is positive.
+    """Return (maybe, numerator, denominator) of where lines of rays meet planes of triangles.
+
+    The mask has the lanes where t = numerator / denominator may be in low..high; `margin` bounds
+    the error of t times den. The denominator is positive, or 0 if the ray is parallel to the plane.
+    c and den are as by `test_edges`.
+    """
     size = abs(den)
     # T, with its sign changed if den is negative.
     numerator = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))

@@ -86,6 +86,7 @@ def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
 
 
 def _new_sums(count: int) -> Sums:
+    """Return `Sums` of zeros for `count` nodes."""
     return Sums(np.zeros((count, SHAPE)), np.zeros((count, 2, SLOTS)))
 
 
@@ -100,9 +101,11 @@ def _size(bounds, i):
 
 @entry
 def _widen(bounds, links, order, pending, codes):
-    """Collapse a binary tree to nodes of LANES children, opening the child of largest diagonal."""
-    # Returns the number of nodes; children have higher numbers than their parents. `pending` has
-    # rows of a binary node and the number of its wide node.
+    """Collapse a binary tree to nodes of LANES children; write their codes, return their number.
+
+    The child of the largest diagonal is opened first. Children have higher numbers than their
+    parents. `pending` is scratch: a stack of binary nodes with the numbers of their wide nodes.
+    """
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes = 1, 1
     while waiting > 0:
@@ -136,6 +139,7 @@ def _widen(bounds, links, order, pending, codes):
 
 @inlined
 def _local_corners(triangles, frame, face):
+    """Return the vertices of a face in the local frame."""
     a, b, c = corners(triangles, np.int64(face))
     return into_frame(frame, a), into_frame(frame, b), into_frame(frame, c)
 
@@ -145,7 +149,7 @@ _centre = inlined(lambda shape: (shape[MIDDLE], shape[MIDDLE + 1], shape[MIDDLE 
 
 @inlined
 def _weigh(total, area, centre):
-    """Add an area, and area times centre."""
+    """Add the area of a part, and area times centre, to the `shape` of a node."""
     total[AREA] += area
     for axis in range(3):
         total[MIDDLE + axis] += area * centre[axis]
@@ -153,7 +157,7 @@ def _weigh(total, area, centre):
 
 @inlined
 def _set_centre(total, centre):
-    """Divide by the area; a surface without any gets the centre of one of its parts."""
+    """Divide the sum of areas times centres by the area; without area, set a part's centre."""
     for axis in range(3):
         total[MIDDLE + axis] = (
             total[MIDDLE + axis] / total[AREA] if total[AREA] > 0.0 else centre[axis]
@@ -200,7 +204,7 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
 
 @inlined
 def _pack_leaf(triangles, frame, order, first, count, faces):
-    """Write the corners of a leaf's faces."""
+    """Write the corners of a leaf's faces, CORNERS rows of `count` numbers, to `faces`."""
     s = scale(frame)
     for k in range(count):
         at = CORNERS * first + k
@@ -212,11 +216,14 @@ def _pack_leaf(triangles, frame, order, first, count, faces):
 
 @entry
 def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
-    """Fill in the terms of all nodes, and the corners of all leaves."""
-    # `parts` and `away` are scratch: the sums of a node's children and of one face, and harmonics.
+    """Fill in the terms of all nodes, the last first, and the corners of all leaves.
+
+    `sums` has the sums of each node. `parts` and `away` are scratch: the sums of a node's children,
+    then of one face, and harmonics.
+    """
     for node in range(len(sums.shapes) - 1, -1, -1):
-        whole, poles = sums.shapes[node], sums.poles[node]
-        whole[BEGIN] = len(order)
+        total, poles = sums.shapes[node], sums.poles[node]
+        total[BEGIN] = len(order)
         for lane in range(LANES):
             shape, part, code = parts.shapes[lane], parts.poles[lane], codes[node * LANES + lane]
             # Copied by loops: for slices, Numba would compile an error message about shapes.
@@ -233,15 +240,15 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
             elif code == 0:
                 shape[REACH] = -1.0
                 continue
-            _weigh(whole, shape[AREA], _centre(shape))
-            whole[BEGIN] = min(whole[BEGIN], shape[BEGIN])
-            whole[END] = max(whole[END], shape[END])
-        _set_centre(whole, _centre(parts.shapes[0]))
-        whole[REACH] = _radius(triangles, frame, order, whole)
+            _weigh(total, shape[AREA], _centre(shape))
+            total[BEGIN] = min(total[BEGIN], shape[BEGIN])
+            total[END] = max(total[END], shape[END])
+        _set_centre(total, _centre(parts.shapes[0]))
+        total[REACH] = _radius(triangles, frame, order, total)
         for lane in range(LANES):
             shape = parts.shapes[lane]
             if shape[REACH] >= 0.0:
-                r = minus(_centre(shape), _centre(whole))
+                r = minus(_centre(shape), _centre(total))
                 multipoles.regular(r[0], r[1], r[2], away[0, 0], away[0, 1])
                 multipoles.add_shifted(parts.poles[lane], ORDER, away[0], poles)
             _write(terms, node * TERMS_SIZE + lane, shape, parts.poles[lane])

@@ -61,7 +61,7 @@ GROUP = 6 * LANES
 CHUNK = 2048
 
 
-def _turn(a: float, b: float) -> NDArray[np.float64]:
+def _rotation(a: float, b: float) -> NDArray[np.float64]:
     """Return the rotation about x by a, then about z by b."""
     about_x = np.array([[1, 0, 0, 0], [0, np.cos(a), -np.sin(a), 0], [0, np.sin(a), np.cos(a), 0]])
     about_z = np.array([[np.cos(b), -np.sin(b), 0], [np.sin(b), np.cos(b), 0], [0, 0, 1]])
@@ -69,7 +69,7 @@ def _turn(a: float, b: float) -> NDArray[np.float64]:
 
 
 # Rotations under which extents are compared.
-TURNS = np.array([_turn(a, b) for a in (0.4, 1.1, 1.9) for b in (0.5, 1.3, 2.6)])
+TURNS = np.array([_rotation(a, b) for a in (0.4, 1.1, 1.9) for b in (0.5, 1.3, 2.6)])
 
 PADDING, MIN_PADDING = 2.0**-49, 2.0**-1060
 # How far an instance of a round shape may be beyond the image of the shape, as a share of a radius.
@@ -85,8 +85,10 @@ class Extents(NamedTuple):
 
 
 def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return up to MAX_BOXES world boxes (k, 6) whose convex hull contains all valid primitives."""
-    # `bounds` are those of the whole tree, shape (2, 3). An empty tree has no boxes.
+    """Return up to MAX_BOXES world boxes (k, 6) whose convex hull contains all valid primitives.
+
+    `bounds` are those of the whole tree, shape (2, 3). An empty tree has no boxes.
+    """
     if len(arrays.nodes.data) == 0:
         return np.empty((0, 6))
     if not isinstance(arrays.primitives, Triangles):
@@ -100,7 +102,7 @@ def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the extent that bounds rotated trees by less volume."""
+    """Return the one of two extents of a tree that bounds it, turned by TURNS, by less volume."""
     extents = gathered([a, b])
     tree_of = np.repeat(np.arange(2, dtype=np.int32), len(TURNS))
     boxes = instance_bounds(extents, tree_of, np.concatenate([TURNS, TURNS]))
@@ -110,7 +112,7 @@ def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float
 
 
 def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return world boxes of upper nodes that contain all primitives."""
+    """Return world boxes (k, 6) of upper nodes that contain all primitives."""
     local, frame = _opened(arrays), FrameView(arrays.frame)
     # The order of numbers survives rounding, and a vertex is a double: it stays between the
     # corners, but for what underflows.
@@ -122,7 +124,10 @@ def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.
 
 
 def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return local boxes of nodes that contain all primitives; the largest are opened first."""
+    """Return local boxes (k, 6) of nodes that contain all primitives.
+
+    From the root down, the largest node is replaced by its children while k is at most MAX_BOXES.
+    """
     view = lanes_of(arrays.nodes.data)
     boxes = np.moveaxis(view.boxes, 1, 2).astype(np.float64)
     closed: list[tuple[float, int, int]] = []
@@ -170,8 +175,10 @@ def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
 
 @inlined
 def _span(boxes, begin, end, a, b, c):
-    """Return (low, high), the range of a x + b y + c z over the boxes of groups begin..end."""
-    # x, y, z are the centres and u, v, w the half sizes of LANES boxes at a time.
+    """Return (low, high), the range of a x + b y + c z over the boxes of groups begin..end.
+
+    x, y, z are the centres and u, v, w the half sizes of LANES boxes at a time.
+    """
     p, q, r = abs(a), abs(b), abs(c)
     low, high = splat(INF, LANES), splat(-INF, LANES)
     for g in range(begin, end):
@@ -188,7 +195,7 @@ def _span(boxes, begin, end, a, b, c):
 
 @entry
 def _bound(extents, tree_of, matrices, begin, end, found):
-    """Bound the instances begin..end."""
+    """Write the boxes of the instances begin..end to `found` (see `instance_bounds`)."""
     for i in range(begin, end):
         tree = np.int64(tree_of[i])
         first, last = extents.offsets[tree], extents.offsets[tree + 1]
@@ -210,9 +217,11 @@ def _bound(extents, tree_of, matrices, begin, end, found):
 def instance_bounds(
     extents: Extents, tree_of: NDArray[np.int32], matrices: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside."""
-    # `tree_of` has the tree of each, and `matrices` its finite affine map (3, 4). Boxes are +inf
-    # and -inf where there is nothing to bound.
+    """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside.
+
+    `tree_of` has the tree of each instance, and `matrices` (n, 3, 4) its finite affine map. Boxes
+    are +inf and -inf for empty trees.
+    """
     found = np.empty((len(matrices), 6))
     which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
     share(len(found), CHUNK, lambda begin, end: _bound(extents, which, maps, begin, end, found), 1)
@@ -239,8 +248,11 @@ def box_instance_bounds(
     extents: Extents, tree_of: NDArray[np.int32], rows: NDArray[np.float64],
     skews: NDArray[np.float64],
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Bound instances of boxes and oriented boxes, as `instance_bounds` does those of triangles."""
-    # `rows` are the correctly rounded inverses of their maps, `skews` those of all trees.
+    """Return boxes (n, 6) of instances of boxes and oriented boxes.
+
+    `rows` (n, 3, 4) are the correctly rounded inverses of their maps, `skews` (trees, 3) what
+    `skew_of` returns for each tree. A box is all of space where an inverse is too inaccurate.
+    """
     back, status = inverses(rows)
     found = instance_bounds(extents, tree_of, back)
     row_sum, far, _ = skews[tree_of].T
@@ -252,9 +264,9 @@ def box_instance_bounds(
         bounded = (status == INVERTED) & (slack <= reach).all(axis=1)
         bounded &= (np.abs(found) + np.hstack([slack, slack]) < LARGEST).all(axis=1)
         wide = np.hstack([found[:, :3] - slack, found[:, 3:] + slack])
-    whole = np.repeat([-LARGEST, LARGEST], 3)
+    everywhere = np.repeat([-LARGEST, LARGEST], 3)
     empty = found[:, :1] > found[:, 3:4]
-    return np.where(empty, found, np.where(bounded[:, None], wide, whole))
+    return np.where(empty, found, np.where(bounded[:, None], wide, everywhere))
 
 
 @warms("extents")

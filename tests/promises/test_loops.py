@@ -35,11 +35,11 @@ BOUNDS = {
         invocation._take_apart moving_boxes.move_boxes
         oriented_boxes._measure overlap_terms._root rebuilding.fit rebuilding.join""",
     "a counter that moves on, or a range that shrinks, in each round": """
-        all_hits._sift closest_hit._trace_blocks closest_pairs._test_collected
+        all_hits._sort all_hits._sort closest_hit._trace_blocks closest_pairs._test_collected
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
         meeting_pairs.find_contacts points.nearest_function points.nearest_function points.search
-        points.search polygons._sort python_calls.read_numbers
-        python_calls.words_of ray_batch.row_length region_search.search_regions
+        points.search polygons._sort python_calls._index_of
+        python_calls.memory_of ray_batch.row_length region_search.search_regions
         search.search search.search_function shared_splits._close_gaps
         streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
         winding_moments._widen""",

@@ -17,7 +17,7 @@ from bvh.runtime.compiler.cpu_levels import (
     host_levels,
     natural_width,
     parsed,
-    wanted_target,
+    target_of_settings,
 )
 from tests.children import answer, fork
 
@@ -116,12 +116,12 @@ ZEN4 = "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n"
 def test_cpus_that_halve_512_bits(identity: str, level: str, x86: pytest.MonkeyPatch) -> None:
     """Zen 4 has vectors of 8 lanes, with the instructions of AVX-512."""
     x86.setattr(cpu_levels, "cpu_identity", lambda: identity)
-    target = wanted_target()
+    target = target_of_settings()
     assert target.level == level
     assert natural_width(target) == (8 if level == HALVED else 16)
     # Zen 3, of the same family, has no AVX-512.
     x86.setattr(codegen, "get_host_cpu_features", lambda: ALL.replace("+avx512f", "-avx512f"))
-    assert wanted_target().level == "x86-64-v3"
+    assert target_of_settings().level == "x86-64-v3"
 
 
 def test_features() -> None:
@@ -130,20 +130,20 @@ def test_features() -> None:
 
 def test_the_highest_level_of_the_host(x86: pytest.MonkeyPatch) -> None:
     """One feature that is missing, and it is the level below; no level at all is native."""
-    assert wanted_target().level == "x86-64-v4"
+    assert target_of_settings().level == "x86-64-v4"
     for missing, level in (
         ("avx512vl", "x86-64-v3"), ("movbe", "x86-64-v2"), ("popcnt", NATIVE),
     ):  # fmt: skip
         features = ALL.replace(f"+{missing}", f"-{missing}")
         x86.setattr(codegen, "get_host_cpu_features", lambda features=features: features)
-        assert wanted_target().level == level
+        assert target_of_settings().level == level
     for triple in ("aarch64-unknown-linux-gnu", "arm64-apple-darwin23.1.0"):
         x86.setattr(llvm, "get_process_triple", lambda triple=triple: triple)
         x86.setattr(codegen, "get_host_cpu_features", lambda: "")
-        target = wanted_target()
+        target = target_of_settings()
         assert target.level == "aarch64" and parsed(target.features)["neon"]
     x86.setattr(llvm, "get_process_triple", lambda: "riscv64-unknown-linux-gnu")
-    assert wanted_target().level == NATIVE
+    assert target_of_settings().level == NATIVE
 
 
 def numpys(features: str) -> dict[str, bool]:
@@ -175,7 +175,7 @@ def test_numpy_knows_the_cpu_as_llvm_does(x86: pytest.MonkeyPatch) -> None:
         ):  # fmt: skip
             given = known | ({missing: False} if missing else {})
             x86.setattr(cpu_levels, "numpy_features", lambda given=given: given)
-            assert host_levels()[-1] == level == wanted_target().level
+            assert host_levels()[-1] == level == target_of_settings().level
     x86.setattr(cpu_levels, "numpy_features", lambda: dict.fromkeys(full, False) | {"ASIMD": True})
     assert host_levels() == ["aarch64"]
     # LLVM knows features that numpy does not.
@@ -212,23 +212,23 @@ def test_kernels_run_where_numpy_promises_too_much() -> None:
 def test_a_level_is_wanted(x86: pytest.MonkeyPatch) -> None:
     for level in ("x86-64-v2", "x86-64-v3", HALVED, "x86-64-v4"):
         x86.setenv("BVH_CPU", level)
-        target = wanted_target()
+        target = target_of_settings()
         assert (target.level, target.cpu) == (level, LEVELS[level].cpu)
         had = {name for name, present in parsed(target.features).items() if present}
         assert had == set(LEVELS[level].features)
     x86.setenv("BVH_CPU", "haswell")
     with pytest.raises(ValueError, match=r"BVH_CPU must be native or one of x86-64-v2.*'haswell'"):
-        wanted_target()
+        target_of_settings()
     x86.setenv("BVH_CPU", "aarch64")
     with pytest.raises(ValueError, match=r"cannot run kernels for aarch64; it has x86-64-v2, "):
-        wanted_target()
+        target_of_settings()
     x86.setattr(codegen, "get_host_cpu_features", lambda: ALL.replace("+avx512f", "-avx512f"))
     x86.setenv("BVH_CPU", "x86-64-v4")
     with pytest.raises(ValueError, match=r"BVH_CPU: this machine cannot run .* x86-64-v4"):
-        wanted_target()
+        target_of_settings()
     x86.setenv("BVH_CPU", NATIVE)
     x86.setattr(llvm, "get_host_cpu_name", lambda: "znver3")
-    assert wanted_target()[:2] == (NATIVE, "znver3")
+    assert target_of_settings()[:2] == (NATIVE, "znver3")
 
 
 def test_settings_of_numba(x86: pytest.MonkeyPatch) -> None:
@@ -238,16 +238,16 @@ def test_settings_of_numba(x86: pytest.MonkeyPatch) -> None:
     for features in ("", None):
         x86.setattr(config, "CPU_NAME", "x86-64-v3")
         x86.setattr(config, "CPU_FEATURES", features)
-        assert natural_width(wanted_target()) == 8
+        assert natural_width(target_of_settings()) == 8
     x86.setattr(config, "CPU_NAME", "haswell")
     x86.setattr(config, "CPU_FEATURES", "+sse4.2,+avx,+avx2,+fma")
-    assert wanted_target() == (NATIVE, "haswell", "+sse4.2,+avx,+avx2,+fma")
+    assert target_of_settings() == (NATIVE, "haswell", "+sse4.2,+avx,+avx2,+fma")
     x86.setattr(config, "CPU_NAME", "generic")
     x86.setattr(config, "CPU_FEATURES", "")
-    assert wanted_target() == (NATIVE, "generic", "")
+    assert target_of_settings() == (NATIVE, "generic", "")
     x86.setenv("BVH_CPU", "x86-64-v3")
     with pytest.raises(ValueError, match=r"Numba compiles for less than x86-64-v3"):
-        wanted_target()
+        target_of_settings()
 
 
 def test_fingerprints_do_not_know_the_machine(x86: pytest.MonkeyPatch) -> None:
@@ -261,8 +261,8 @@ def test_fingerprints_do_not_know_the_machine(x86: pytest.MonkeyPatch) -> None:
         x86.setenv("BVH_CPU", level)
         x86.setenv("BVH_WIDTH", width)
         x86.setattr(llvm, "get_host_cpu_name", lambda name=name: name)
-        x86.setattr(code_generator, "target", wanted_target)
-        x86.setattr(kernel_cache, "chosen_target", wanted_target)
+        x86.setattr(code_generator, "target", target_of_settings)
+        x86.setattr(kernel_cache, "chosen_target", target_of_settings)
         found[level, name, width] = kernel_cache.fingerprint_of({})
     alike = [
         found["x86-64-v3", *rest] for rest in (("znver3", ""), ("skylake", ""), ("znver3", "8"))

@@ -114,7 +114,7 @@ import bvh
 from bvh.geometry.arithmetic.floats import two_product, vector
 from bvh.runtime.compiler.deferred import activate
 names = (
-    "runtime.simd.vectors", "runtime.simd.lanes", "tree.builders.record_operations", "kernels",
+    "runtime.simd.vectors", "runtime.simd.lanes", "kernels",
     "runtime.compiler.dispatchers", "runtime.compiler.compilation", "queries.hierarchy",
 )
 asks = [lambda name=name: import_module(f"bvh.{name}") for name in names]

@@ -41,7 +41,7 @@ def probe(package: Path = PACKAGE, before: str = "", **settings: Any) -> dict[st
 def files(folder: Path) -> dict[Path, int]:
     """Return all kernels below a folder with their times, but for what calls them, and notes."""
     found = (path for path in folder.rglob("*") if path.is_file())
-    beside = "sources-", "helpers.", "bvh.runtime.calls.invocation."
+    beside = "sources-", "helpers.", "bvh.runtime.calls."
     return {p: p.stat().st_mtime_ns for p in found if not p.name.startswith(beside)}
 
 

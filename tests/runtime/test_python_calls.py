@@ -26,6 +26,6 @@ def test_no_function_of_pythons_is_named() -> None:
 def test_where_memory_begins() -> None:
     """The mark is after what precedes the bytes of an object, at a multiple of eight."""
     before = bytes.__basicsize__ - 1
-    held = calls.Held(np.array((calls.MARK, 12345), np.int64).tobytes())
+    held = calls.MethodMemory(np.array((calls.MARK, 12345), np.int64).tobytes())
     words = (ctypes.c_int64 * 2).from_address(id(held) + before)
     assert before % 8 == 0 and before >= 16 and [*words] == [calls.MARK, 12345]

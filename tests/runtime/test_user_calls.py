@@ -134,7 +134,7 @@ def test_nothing_but_the_function_is_compiled(rng: np.random.Generator) -> None:
     for _ in range(3):
         tree.closest_hit(o, d, filter=function)
     assert user_calls._compiled.cache_info().misses == misses + 1
-    assert user_calls._compiled.cache_info().maxsize == user_calls.MAX_KEPT
+    assert user_calls._compiled.cache_info().maxsize == user_calls.MAX_COMPILED
 
 
 FRESH = """

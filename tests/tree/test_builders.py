@@ -16,8 +16,7 @@ from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH
 from bvh.tree.build import QUALITIES, build_binary, prepare
 from bvh.tree.builders import binned_sah, sbvh
-from bvh.tree.builders.record_layout import FIRST_ID, ID
-from bvh.tree.builders.records import load, outward, store
+from bvh.tree.builders.records import FIRST_ID, ID, load, outward, store
 from bvh.tree.builders.subtrees import deepest_level
 from bvh.tree.frame import local_frame
 from bvh.tree.nodes import SMALLEST_PLANE, Nodes, local_boxes

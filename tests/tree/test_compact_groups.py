@@ -11,7 +11,7 @@ import pytest
 
 import bvh
 from bvh.runtime.simd import WIDTH
-from bvh.tree.compact_groups import GRID, NOTHING, ORIGIN_UNIT
+from bvh.tree.compact_groups import GRID, ORIGIN_UNIT, UNUSED
 from bvh.tree.frame import FrameView
 from tests.cases.families import FAMILIES, build
 from tests.cases.saved_trees import Parts
@@ -128,7 +128,7 @@ def test_numbers(scale: float, rng: Rng) -> None:
     local = np.ldexp(tree.vertices - frame.centre, frame.exponent)
     ids = tree.arrays.nodes.ids
     used = ids >= 0
-    assert np.array_equal(rows[:, 0] != NOTHING, used)
+    assert np.array_equal(rows[:, 0] != UNUSED, used)
     for axis in range(3):
         v0 = grids[:, axis, None] * ORIGIN_UNIT + rows[:, axis] * steps
         e1, e2 = rows[:, 3 + axis] * steps, rows[:, 6 + axis] * steps

@@ -14,9 +14,8 @@ from bvh.queries.tree_base import TreeBase
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH
 from bvh.tree import moving_boxes
-from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
-from bvh.tree.nodes import local_boxes
+from bvh.tree.nodes import local_box, local_boxes
 from bvh.tree.stats import check, wide_cost
 from bvh.tree.tlas import Tlas
 from bvh.tree.wide_nodes import lanes_of, octants_of

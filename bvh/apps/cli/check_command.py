@@ -30,8 +30,10 @@ def check_command(
     if not max_volume >= 0.0:
         raise ValueError(f"--max-volume must be at least 0, got {max_volume}")
     opened = files.opened_scene(scene, threads)
-    with console.bar("checking") as show:
-        found = opened.interferences(ignore=pairs, margin=margin, threads=threads, progress=show)
+    with console.bar("checking") as progress:
+        found = opened.interferences(
+            ignore=pairs, margin=margin, threads=threads, progress=progress
+        )
     # Unknown relations and volumes (NaN) count as overlaps.
     touching = found.relation == "touching"
     if max_volume > 0.0:

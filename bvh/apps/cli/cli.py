@@ -124,9 +124,9 @@ def partition_command(
 
     If killed, it leaves an incomplete folder, which other commands refuse; remove its files.
     """
-    with console.bar("partitioning") as tell:
+    with console.bar("partitioning") as progress:
         parts = partition(
-            meshes, output, memory=memory, quality=quality, threads=threads, progress=tell
+            meshes, output, memory=memory, quality=quality, threads=threads, progress=progress
         )
     console.out.print(f"{output}: {files.content_of(parts)}, {console.mebibytes(parts.nbytes)}")
 
@@ -166,9 +166,9 @@ def cast(
         limits: tuple[ArrayLike, ...] = (camera.t_min, camera.t_max)
     else:
         origins, directions, limits = columns[:, :3], columns[:, 3:6], tuple(columns[:, 6:].T)
-    with console.bar("casting") as tell:
+    with console.bar("casting") as progress:
         began = notice.clock()
-        hits = source.closest_hit(origins, directions, *limits, threads=threads, progress=tell)
+        hits = source.closest_hit(origins, directions, *limits, threads=threads, progress=progress)
         seconds = notice.clock() - began
     if output is not None:
         files.write_hits(output, hits, source)

@@ -62,9 +62,9 @@ def opened(
     up = source.up if isinstance(source, Scene) else "z"
     if flatten and isinstance(source, Scene):
         mesh = source.flattened()[:2]
-        with bar("building") as tell:
+        with bar("building") as progress:
             source = BVH.from_triangles(
-                *mesh, quality=quality, threads=threads, progress=tell, warn=False
+                *mesh, quality=quality, threads=threads, progress=progress, warn=False
             )
     return source, read, up
 

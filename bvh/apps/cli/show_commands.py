@@ -88,11 +88,11 @@ def render_command(
         # scenes, whose rays pass them.
         subject = Scene()
         subject.add(read)
-    with bar("rendering") as tell:
+    with bar("rendering") as progress:
         picture = render(
             subject, camera, shade, samples=1 if numbers else samples,
             data=shade if numbers and shade in DATA else (), lamp=direction, softness=softness,
-            light_rays=light_rays, reach=reach, ground=ground, threads=threads, progress=tell,
+            light_rays=light_rays, reach=reach, ground=ground, threads=threads, progress=progress,
         )  # fmt: skip
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {camera.width} x {camera.height} pixels, {files.content_of(source)}")

@@ -184,7 +184,7 @@ def drawing_of(
                 old = None
             maps = leaves.matrices[group]
             if old is None or not same_frame or not np.array_equal(old.maps, maps):
-                placed = Placing._make(column[group] for column in placing)
+                placed = Placing(*(column[group] for column in placing))
                 old = _drawn_mesh(scene, frame, tree, number, maps, placed, old)
             parts.append(old._replace(colours=colours[group]))
     corners = frame.to_page(np.concatenate(boxes)) if boxes else np.empty((0, 8, 3))

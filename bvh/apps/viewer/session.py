@@ -246,15 +246,15 @@ class Session:
     def pick_along(self, origin: Any, direction: Any) -> None:
         """Pick the face that a ray hits; its origin is in page coordinates."""
         with self.updated_scene():
-            whole = self.frame.ray_camera(origin, direction)
-            camera, began, pick = self._section.seen(whole), notice.clock(), None
+            ray_camera = self.frame.ray_camera(origin, direction)
+            camera, began, pick = self._section.seen(ray_camera), notice.clock(), None
             if camera is not None:
-                pick = self.scene.pick(camera, 0.5, 0.5, radius=self._snap(whole))
+                pick = self.scene.pick(camera, 0.5, 0.5, radius=self._snap(ray_camera))
             seconds = notice.clock() - began
             self.pick = pick
             many = len(self.scene.leaves) > 1
             self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds, many)
-            self._mark_pick(whole)
+            self._mark_pick(ray_camera)
             self.measuring.add(pick)
             self._boxes.follow()
 

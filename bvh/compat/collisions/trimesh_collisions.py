@@ -170,7 +170,9 @@ class CollisionManager:
         if name is None:
             distance, names, data = self._nearest(self)
         else:
-            distance, names, data = self._nearest(self._only(name), self._id(name))
+            others = _managed(self)
+            others._scene.remove(self._id(name))
+            distance, names, data = others._nearest(self._only(name))
         if data is not None and return_names:
             names = _alphabetical(names)
         return _chosen(distance, names, data, return_names, return_data)
@@ -279,17 +281,16 @@ class CollisionManager:
         return depth
 
     def _inside(
-        self, other: CollisionManager, touching: NDArray[np.int32], any_one: bool,
-        ignored: NDArray[np.int64] = NO_PAIRS,
-    ) -> list[Inside]:  # fmt: skip
+        self, other: CollisionManager, touching: NDArray[np.int32], any_one: bool
+    ) -> list[Inside]:
         """Return which meshes are inside solid ones; if `any_one`, only the first that is found.
 
-        Pairs in `touching`, and in `ignored` (see `candidates`), are left out.
+        Pairs in `touching` (n, 2) are left out.
         """
         if not (self._solid or other._solid):
             return []
         view, content = self._views(other)
-        pairs = candidates(view, content, ignored, 0.0, thread_count(None)).owners
+        pairs = candidates(view, content, NO_PAIRS, 0.0, thread_count(None)).owners
         left_out, result = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
             if (first, second) in left_out:
@@ -313,23 +314,17 @@ class CollisionManager:
                     return point
         return None
 
-    def _nearest(
-        self, other: CollisionManager, excluded: int | None = None
-    ) -> tuple[float, Names, DistanceData | None]:
+    def _nearest(self, other: CollisionManager) -> tuple[float, Names, DistanceData | None]:
         """Return the distance of the nearest meshes, their names, and where they are nearest.
 
-        The mesh with the id `excluded` is not compared with the only one of the other manager.
         Without a pair the result is inf, (None, None) and None.
         """
         view, content = self._views(other)
-        # A pair to ignore is the first id times 2**32, plus the second, which is 0 here.
-        ignored = NO_PAIRS if excluded is None else np.array([excluded << 32])
-        result = find_closest(view, content, ignored, thread_count(None))
+        result = find_closest(view, content, NO_PAIRS, thread_count(None))
         if len(result) == 0:
             return np.inf, (None, None), None
         if result.distance[0] > 0.0:
-            inside = self._inside(other, np.empty((0, 2), np.int32), True, ignored)
-            for first, second, point in inside:
+            for first, second, point in self._inside(other, np.empty((0, 2), np.int32), True):
                 names, points = self._names_of(other, first, second), np.stack([point, point])
                 return 0.0, names, DistanceData(names, (-1, -1), points, 0.0)
         names = self._names_of(other, *result.instance_id[0].tolist())
@@ -373,7 +368,7 @@ def _one(mesh: trimesh.Trimesh, transform: ArrayLike | None) -> CollisionManager
 
 
 def _managed(manager: CollisionManager) -> CollisionManager:
-    """Return a copy of a manager, so that all pairs count if it is compared with itself."""
+    """Return a copy of a manager: compared with the original, all pairs count."""
     if not isinstance(manager, CollisionManager):
         raise TypeError(f"other_manager must be a CollisionManager, got {type(manager).__name__}")
     result = copy.copy(manager)

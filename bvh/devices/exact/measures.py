@@ -128,58 +128,40 @@ def _by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
     return front, decided, found
 
 
-def _by(near: bool, sums: bool) -> tuple[Any, Any]:
-    """Return (distance, measures): by double-doubles and, for the rest, by one more means."""
+def _measures(near: bool, sums: bool, weights: bool) -> Any:
+    """Return a function that measures hits: by double-doubles and, for the rest, by more means."""
 
     @wp.func
-    def distance(
-        x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
-    ):  # fmt: skip
-        """Return (decided, t) of a hit, rounded to the nearest double."""
-        decided, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
-        if near:
-            if not decided:
-                decided, t = _time(x, o, v0, v1, v2)
-        if sums:
-            if not decided:
-                _front, exact, found = _by_sums(o, d, v0, v1, v2, 2)
-                decided = exact == 1
-                t = found[0]
-        return decided, t
-
-    @wp.func
-    def measures(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-        """Return the measures of a hit, as `exact_details` has them."""
-        # Scaled by the ray and the triangle alone, so that t, u and v are the same in any tree.
-        reach = wp.max(floats.largest(v0), wp.max(floats.largest(v1), floats.largest(v2)))
-        _scaled, _floor, e, k = triangles.scaled_ray(o, d, reach)
-        x = triangles.volumes_of(o, d, e, k, v0, v1, v2)
+    def measures(x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
+        """Return the measures of a hit, as `exact_details` has them; t alone without `weights`."""
         t_sure, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
-        u_sure, u, v_sure, v = triangles.weights_of(x)
-        front = x.total[0] < ZERO
+        u_sure, u, v_sure, v, front = bool(True), f8(0.0), bool(True), f8(0.0), x.total[0] < ZERO
+        if weights:
+            u_sure, u, v_sure, v = triangles.weights_of(x)
         if near:
             if not t_sure:
                 t_sure, t = _time(x, o, v0, v1, v2)
-            if x.in_range and is_sided(x):
-                tau = x.along[0] / x.total[0]
-                first, second = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
-                if not u_sure:
-                    u_sure, w = _weight(x, x.q, second, tau)
-                    u = -w
-                if not v_sure:
-                    v_sure, v = _weight(x, x.p, first, tau)
+            if weights:
+                if x.in_range and is_sided(x):
+                    tau = x.along[0] / x.total[0]
+                    first, second = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
+                    if not u_sure:
+                        u_sure, w = _weight(x, x.q, second, tau)
+                        u = -w
+                    if not v_sure:
+                        v_sure, v = _weight(x, x.p, first, tau)
         if sums:
             if x.in_range and not (t_sure and u_sure and v_sure):
-                front, exact, found = _by_sums(o, d, v0, v1, v2, 4)
+                front, exact, found = _by_sums(o, d, v0, v1, v2, wp.where(weights, 4, 2))
                 t, t_sure = wp.where(t_sure, t, found[0]), t_sure or (exact & 1) != 0
                 u, u_sure = wp.where(u_sure, u, found[1]), u_sure or (exact & 2) != 0
                 v, v_sure = wp.where(v_sure, v, found[2]), v_sure or (exact & 4) != 0
         sure = x.in_range and t_sure and u_sure and v_sure
         return Measures(t, u, v, front, sure)  # type: ignore[call-arg]
 
-    return distance, measures
+    return measures
 
 
-close_distance, close_measures = _by(near=False, sums=False)
-near_distance, near_measures = _by(near=True, sums=False)
-exact_distance, exact_measures = _by(near=False, sums=True)
+close_distance, close_measures = (_measures(False, False, weights) for weights in (False, True))
+near_distance, near_measures = (_measures(True, False, weights) for weights in (False, True))
+exact_distance, exact_measures = (_measures(False, True, weights) for weights in (False, True))

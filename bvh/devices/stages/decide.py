@@ -15,7 +15,7 @@ from typing import Any
 import warp as wp
 
 from bvh.devices.exact import measures, triangles
-from bvh.devices.exact.floats import INF, ONE, ONE4, OPTIONS, i8, nan
+from bvh.devices.exact.floats import INF, ONE, ONE4, OPTIONS, i8, largest, nan
 from bvh.devices.layout import Target
 from bvh.devices.stages import marks
 from bvh.devices.stages.moved import corners_of, face_of
@@ -135,11 +135,12 @@ def decide_function(side_of: Any, distance_of: Any, general: bool) -> Any:
                     hit = side != 0 and side != query.cull
                 if decided and hit:
                     x = triangles.volumes_of(o, d, e, k, v0, v1, v2)
-                    sure, t = distance_of(x, o, d, v0, v1, v2)
-                    decided = sure
+                    found = distance_of(x, o, d, v0, v1, v2)
+                    decided = found.decided
+                    t = found.t
                     if t >= q.t_min and t <= q.t_max:
                         if general:
-                            if query.goal == marks.LIST and sure:
+                            if query.goal == marks.LIST and decided:
                                 _insert(columns, i, count, t, leaf, prim)
                         count += 1
                         if _comes_before(t, leaf, prim, best_t, best_leaf, best_prim):
@@ -199,9 +200,13 @@ def measure_function(measures_of: Any, general: bool, of_lists: bool) -> Any:
                 sure, v0, v1, v2 = corners_of(target, leaf, prim)
             else:
                 v0, v1, v2 = face_of(target, prim)
-            x = measures_of(o, d, v0, v1, v2)
-            _write(target, columns, row, leaf, prim, x)
-            decided = decided and sure and x.decided
+            # Scaled by the ray and the triangle alone, so that u and v are the same in any tree.
+            reach = wp.max(largest(v0), wp.max(largest(v1), largest(v2)))
+            _scaled, _floor, e, k = triangles.scaled_ray(o, d, reach)
+            x = triangles.volumes_of(o, d, e, k, v0, v1, v2)
+            found = measures_of(x, o, d, v0, v1, v2)
+            _write(target, columns, row, leaf, prim, found)
+            decided = decided and sure and found.decided
         return decided
 
     return measure

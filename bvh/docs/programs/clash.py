@@ -5,16 +5,17 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.docs.programs.gallery.sheet import BLUE, INK, ORANGE, RED, Lit, Sheet, beside, ground, rgb
+from bvh.apps.bundled import bundled
+from bvh.docs.programs.gallery.sheet import BLUE, INK, ORANGE, RED, Lit, Sheet, ground, rgb
 
 TEXT = "A rod through the wall of a flange, and both in section"
 
 
 def main(path: Path, width: int = 1000, segments: int = 96) -> dict[str, float]:
     """Draw both solids, the curves in which they meet, and a section; return what they share."""
-    part = bvh.BVH.from_triangles(*beside("meshes.cad_part").cad_part())
+    part = bvh.BVH.from_triangles(*bundled("meshes.cad_part").cad_part())
     ends = [(0.0, -60.0), (6.0, -60.0), (6.0, 60.0), (0.0, 60.0)]
-    points, faces = beside("meshes.shapes").lathe(ends, segments)
+    points, faces = bundled("meshes.shapes").lathe(ends, segments)
     a = np.radians(52.0)
     turned = points @ [[np.cos(a), 0, -np.sin(a)], [0, 1, 0], [np.sin(a), 0, np.cos(a)]]
     rod = bvh.BVH.from_triangles(turned + [38.0, -1.0, 34.0], faces)

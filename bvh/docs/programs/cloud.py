@@ -6,24 +6,15 @@ from typing import Any
 import numpy as np
 
 import bvh
-from bvh.docs.programs.gallery.sheet import (
-    BLUE,
-    INK,
-    ORANGE,
-    THICK,
-    Lit,
-    Sheet,
-    beside,
-    colours,
-    rgb,
-)
+from bvh.apps.bundled import bundled
+from bvh.docs.programs.gallery.sheet import BLUE, INK, ORANGE, THICK, Lit, Sheet, colours, rgb
 
 TEXT = "from_points: their density, a lasso, and a pick"
 
 
 def main(path: Path, width: int = 1000, count: int = 60_000) -> dict[str, Any]:
     """Draw a cloud in the colours of its density, and a selection; return what was found."""
-    rng, (points, faces) = np.random.default_rng(6), beside("meshes.organic").organic(40)
+    rng, (points, faces) = np.random.default_rng(6), bundled("meshes.organic").organic(40)
     surface = bvh.BVH.from_triangles(points, faces)
     rays = rng.standard_normal((8 * count, 3)) * [1.0, 1.0, 0.5]
     # A scanner from inside out: sparse where the surface is far or steep.

@@ -6,18 +6,19 @@ import numpy as np
 import trimesh
 
 import bvh
+from bvh.apps.bundled import bundled
 from bvh.compat.embreex.mesh_construction import TriangleMesh
 from bvh.compat.embreex.rtcore_scene import EmbreeScene
 from bvh.compat.open3d import RaycastingScene
 from bvh.compat.trimesh import install
-from bvh.docs.programs.gallery.sheet import SIGN, THICK, Sheet, beside, colours
+from bvh.docs.programs.gallery.sheet import SIGN, THICK, Sheet, colours
 
 TEXT = "Programs for these libraries run with another import, and get exact answers"
 
 
 def main(path: Path, width: int = 1000, frequency: int = 60) -> dict[str, int]:
     """Draw normals, distances and places by calls of each; return how many rays they agree on."""
-    points, faces = beside("meshes.sculpture").sculpture(frequency)
+    points, faces = bundled("meshes.sculpture").sculpture(frequency)
     sheet = Sheet(width, 5.6, "Whose calls are these?", TEXT)
     camera = bvh.Camera.look_at([2.4, -6.0, 2.2], [0, 0, 0], fov_y=25, **sheet.raster(3.8, 4.0))
     o, d = camera.rays()

@@ -76,8 +76,8 @@ def section(path: Path) -> float:
         return found.parts
 
     text = f"tree.section finds {len(cut.loops)} loops, {cut.area / 100.0:.1f} cm\u00b2"
-    kept = [np.where(normal < 0.0, offset, tree.bounds[0]), tree.bounds[1]]
-    camera = bvh.Camera.framing(kept, [0.45, 1.0, -0.45], UP, fill=0.8)
+    half = [np.where(normal < 0.0, offset, tree.bounds[0]), tree.bounds[1]]
+    camera = bvh.Camera.framing(half, [0.45, 1.0, -0.45], UP, fill=0.8)
     write_page(path, scene, "A section", UP, 10**6, camera, draw=draw, text=text)
     return float(cut.area)
 

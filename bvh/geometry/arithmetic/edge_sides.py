@@ -223,9 +223,9 @@ passes_through = inlined(lambda o, d, v: is_zero(o, d, v, (1.0, 1.0, 1.0)))
 
 @kernel
 def is_zero(o, d, v, e):
-    """Return whether all three terms of (d x (v-o)) . e surely are zero, by a factor of each.
+    """Return whether each of the three terms of (d x (v-o)) . e surely has a factor that is zero.
 
-    False where that is not found out, though it may be so.
+    False means that this is unknown.
     """
     stay_outlined()
     p = floats.difference(v, o, 0)

@@ -306,10 +306,10 @@ def round_quotient(n, n_size, d, d_size):
     n and d are double-doubles, of numbers or of lanes, each off by at most DD_ERROR times its size,
     the sum of the absolute terms that it was computed from.
     """
-    # The quotient's relative error is the sum of both operands' relative
-    # errors and the division's own. If the double nearest to the two ends of that interval is the
-    # same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an
-    # underflow and are left undecided.
+    # The quotient's relative error is the sum of both operands' relative errors and the division's
+    # own. If the double nearest to the two ends of that interval is the same, it is the nearest to
+    # the true quotient (Ziv's test). Sizes below 2**-700 could hide an underflow and are left
+    # undecided.
     #
     # There is one division: q is off by two units in the last place, which `rest` corrects.
     inverse = 1.0 / d[0]

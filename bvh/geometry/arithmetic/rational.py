@@ -23,8 +23,14 @@ Row = tuple[int, ...]
 Corners = Sequence[Sequence[float]]
 # A squared distance, as a quotient of integers: numerator, and denominator above 0.
 Square = tuple[int, int]
-# A key by which quotients are compared.
-_quotient = cmp_to_key(lambda a, b: a[0] * b[1] - b[0] * a[1])
+
+
+def _difference(a: Square, b: Square) -> int:
+    """Return a number with the sign of a - b of two quotients."""
+    return a[0] * b[1] - b[0] * a[1]
+
+
+_quotient = cmp_to_key(_difference)  # a key by which quotients are compared
 
 
 def scaled(rows: Iterable[Iterable[float]]) -> tuple[list[Row], int]:

@@ -70,7 +70,7 @@ def _around(
     sides = {(*plane[:3], plane[3] * scale) for plane in planes if any(plane[:3])}
 
     def lowest(plane: Row) -> Fraction:
-        # The square, with its sign, of the lower end's distance from the plane.
+        """Return the square, with its sign, of the lower end's distance from a plane."""
         low = min(dot(plane[:3], end) + plane[3] for end in ends)
         return Fraction(low * abs(low), dot(plane[:3], plane[:3]))
 
@@ -106,8 +106,7 @@ def _nearest_of(
     """Return (x, w): x + w is the point of a polytope that is nearest to the segment x = a + t v.
 
     It is sought in all of the polytope's planes, for t = 0 or 1 by `mode`, or any t within 0..1 if
-    that is None.
-    None if the nearest point is no such one, or not unique.
+    that is None. None if the nearest point is no such one, or not unique.
     """
     # Unknowns: a factor for each plane, and t unless it is given.
     free, t = mode is None, Fraction(mode or 0)

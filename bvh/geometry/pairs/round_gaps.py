@@ -10,7 +10,7 @@ that their maximum over a triangle is at a corner.
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.geometry.arithmetic.vectors import dot, minus, moved_along
-from bvh.geometry.pairs.triangle_distance import FILTER_ERROR, FILTER_REACH, bounded_features
+from bvh.geometry.pairs.triangle_distance import FILTER_ERROR, FILTER_REACH, distance_bounds
 from bvh.geometry.point_triangle import along
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
@@ -73,7 +73,7 @@ def _gap(a, r, b, s):
         g = minus(x, y)
         low = high = sqrt(dot(g, g))
     else:
-        low, high, g, x, y = bounded_features(a, b)
+        low, high, g, x, y = distance_bounds(a, b)
     size = max(floats.reach_of(minus(a[0], o), minus(a[1], o), minus(a[2], o)), 0.0)
     size = max(size, max(floats.largest(minus(b[1], o)), floats.largest(minus(b[2], o))))
     error = FILTER_ERROR * size + SUM_ERROR * (r + s)

@@ -204,7 +204,7 @@ def _by_two(p, q, radius, planes, span, i, j):
             plane_height(planes, i, q if end else p)[0] / a,
             plane_height(planes, j, q if end else p)[0] / b,
         )
-        # The sum across the shortest way from that end to the edge.
+        # The sum whose plane is perpendicular to the shortest segment from that end to the edge.
         r, s = (c * y - x) / square, (c * x - y) / square
         if _separates(p, q, radius, planes, (i, j, j), (r, s, 0.0)):
             return APART

@@ -135,17 +135,11 @@ _least = inlined(lambda g, t: min(dot(g, t[0]), min(dot(g, t[1]), dot(g, t[2])))
 
 @inlined
 def distance_bounds(a, b):
-    """Return (low, high, g): bounds of the distance of two triangles, and a direction from b to a.
+    """Return (low, high, g, x, y): bounds of the distance of two triangles, and nearest points.
 
-    The lower bound is the gap along g. They are (0, inf, 0) if sizes are out of the filter's range.
+    The lower bound is the gap along g, a direction from b to a; x of a and y of b, less b[0], are
+    rounded. Bounds are (0, inf), and g is 0, if sizes are out of the filter's range.
     """
-    low, high, g, _, _ = bounded_features(a, b)
-    return low, high, g
-
-
-@inlined
-def bounded_features(a, b):
-    """Return (low, high, g, x, y): `distance_bounds`, and nearest points less b[0], rounded."""
     # The distance of any two points, x of a and y of b, is an upper bound; the gap between the
     # projections on any direction g is a lower one. With u = 2**-53 and `size` the largest
     # difference of vertices, a product with g / |g| is off by less than 20 u size, a point by 10 u

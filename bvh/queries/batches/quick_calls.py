@@ -29,7 +29,7 @@ from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
 from bvh.queries.query_arguments import RayBatch, plain_ray, plain_rays
 from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import shaped, thread_count
-from bvh.runtime.calls.invocation import First
+from bvh.runtime.calls.prepared_calls import PreparedKernel
 from bvh.runtime.cpus import settings
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
@@ -69,8 +69,8 @@ class Searched:
     # None before the first call.
     cast: Callable[..., Any] | None
     # Kernels of rays and of points with their first argument, the tree; None before the first call.
-    _rays: First | None
-    _near: First | None
+    _rays: PreparedKernel | None
+    _near: PreparedKernel | None
 
     def __init__(self, arrays: TreeArrays, split: bool) -> None:
         self.kind, self.split = type(arrays.primitives), split
@@ -94,16 +94,16 @@ class Searched:
             if self.arrays is arrays:
                 return cast
 
-    def for_rays(self, one: scratch.OneRay) -> First:
+    def for_rays(self, one: scratch.OneRay) -> PreparedKernel:
         """Return `gather_hits` with the tree's row; `one` has its other arguments."""
         first, arrays = self._rays, self.arrays
         # Two threads may both make it.
         if first is None or first.owner is not arrays:
             kernel: Any = gather_hits.specialised((arrays.row, *one.others[0].arguments))
-            first = self._rays = First(kernel, arrays.row, arrays)
+            first = self._rays = PreparedKernel(kernel, arrays.row, arrays)
         return first
 
-    def for_points(self) -> First | None:
+    def for_points(self) -> PreparedKernel | None:
         """Return `closest_points` with its target; None if primitives are not triangles."""
         first, arrays = self._near, self.arrays
         if first is None or first.owner is not arrays:
@@ -112,7 +112,7 @@ class Searched:
                 return None
             with POINT_SHELVES[self.kind].scratch() as one:
                 kernel: Any = one.closest.specialised((target, *one.given, one.found))
-            first = self._near = First(kernel, target, arrays)
+            first = self._near = PreparedKernel(kernel, target, arrays)
         return first
 
     def point_target(self, arrays: TreeArrays) -> Any:

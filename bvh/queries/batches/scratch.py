@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.calls.invocation import Others
+from bvh.runtime.calls.prepared_calls import PreparedArguments
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import NO_CALL
 from bvh.traversal.rays.blocks import BLOCK, HALF
@@ -107,7 +107,7 @@ class OneRay:
             goal = AllGoal(0, once, False, listed, memory.found, memory.visits)
             wanted = Wanted(NO_CALL.function, NO_CALL.data, ALL, listed, stored, stored)
             given = rays, order, scratch, goal, wanted, gathered, 0, 1
-            self.others.append(Others(numbers, 1, *given))
+            self.others.append(PreparedArguments(numbers, 1, *given))
         self.addresses = [others.address for others in self.others]
         # Memoryviews: their items are read faster than those of arrays.
         self.numbers: Any = numbers.data
@@ -147,7 +147,9 @@ class OnePoint:
         # Words of the target: the row, in a scene the address and length of metrics, and the mask.
         first = 4 if scene else 2
         # Of the kernel's two forms: with positions, or with the distance alone.
-        self.others = [Others(numbers, first, *self.given, x) for x in (self.found, distance)]
+        self.others = [
+            PreparedArguments(numbers, first, *self.given, x) for x in (self.found, distance)
+        ]
         self.addresses = [others.address for others in self.others]
         # Memoryviews: their items are read faster than those of arrays.
         self.numbers: Any = numbers.data

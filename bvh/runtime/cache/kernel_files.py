@@ -13,8 +13,8 @@ from bvh.runtime.cache.kernel_folders import KernelFolder
 # How long a folder is taken to have no new helpers.
 POLL_SECONDS = 0.05
 
-# Prefix of names of files of helpers, and the number of helpers after which a file is written.
-HELPERS, TOGETHER = "helpers.", 40
+# Prefix of names of files of helpers, and the number of new helpers that are written to one file.
+HELPERS, HELPERS_PER_FILE = "helpers.", 40
 
 
 def dumps(data: object) -> bytes:
@@ -32,6 +32,7 @@ class KernelFiles:
         self._base = base
 
     def _name(self, key: object) -> str:
+        """Return the name of the file of a key: that of the function, and a hash of the key."""
         return f"{self._base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}"
 
     def load(self, key: object) -> Any:
@@ -46,7 +47,11 @@ class KernelFiles:
 
 
 class HelperFiles:
-    """Records of lowered helpers by key; each file has some that were lowered in succession."""
+    """Records of lowered helpers (see `compiler.stored_helpers`), by key, in files of many each.
+
+    Several processes compile kernels into one folder at the same time, so files that others have
+    written meanwhile are read, too.
+    """
 
     def __init__(self) -> None:
         self._records: dict[str, Any] = {}
@@ -60,7 +65,7 @@ class HelperFiles:
         self._folder, self._read_at = folder, 0.0
 
     def find(self, key: str) -> Any:
-        """Return the record of a helper, or None."""
+        """Return the record of a helper, from this process or a file, or None."""
         if key not in self._records and time.monotonic() > self._read_at + POLL_SECONDS:
             self._read()
             self._read_at = time.monotonic()
@@ -78,7 +83,7 @@ class HelperFiles:
     def add(self, key: str, record: object) -> None:
         """Add a record; a process that needs the same may be waiting for it."""
         self._new[key] = record
-        if len(self._new) >= TOGETHER:
+        if len(self._new) >= HELPERS_PER_FILE:
             self.store()
 
     def store(self) -> None:

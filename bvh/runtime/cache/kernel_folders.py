@@ -52,10 +52,10 @@ class KernelFolder:
                 self._descriptor = os.open(name, FOLDER | PLAIN, dir_fd=above)
             status = os.fstat(self._descriptor)
             self._identity = status.st_dev, status.st_ino
-        self._demand(status, self.path)
+        self._require_trusted(status, self.path)
         return self._descriptor
 
-    def _demand(self, status: os.stat_result, what: Path) -> None:
+    def _require_trusted(self, status: os.stat_result, what: Path) -> None:
         """Raise `Untrusted` for what other users own or can write to; root is trusted."""
         if status.st_uid not in (os.getuid(), 0):
             raise Untrusted(errno.EACCES, "belongs to another user", str(what))
@@ -68,7 +68,7 @@ class KernelFolder:
         root = self.path.parent
         above = os.open(root, FOLDER | PLAIN & ~(NO_LINK if self._link else 0))
         try:
-            self._demand(os.fstat(above), root)
+            self._require_trusted(os.fstat(above), root)
             link = os.lstat(root)
             if stat.S_ISLNK(link.st_mode) and link.st_uid not in (os.getuid(), 0):
                 raise Untrusted(errno.EACCES, "is another user's link", str(root))
@@ -106,6 +106,7 @@ class KernelFolder:
         return open_plain(path, flags, folder)
 
     def remove(self, name: str) -> None:
+        """Remove a file if that is possible."""
         with contextlib.suppress(OSError):
             path, folder = self._at(name)
             os.unlink(path, dir_fd=folder)
@@ -122,7 +123,7 @@ class KernelFolder:
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "is no file", name)
             if BY_DESCRIPTOR:
-                self._demand(status, self.path / name)
+                self._require_trusted(status, self.path / name)
             return file.read()
 
     def write(self, name: str, content: bytes) -> None:

@@ -3,20 +3,12 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from bvh.runtime import jit
+from bvh.runtime.calls import words
 from bvh.runtime.calls.invocation import Call, called_from_python
 from bvh.runtime.calls.linked import Specialisation, linked_kernel
-from bvh.runtime.calls.words import (
-    OTHER,
-    canonical,
-    flat,
-    is_returned,
-    is_stored,
-    kernel_of_words,
-    structure_of,
-)
 from bvh.runtime.compiler.lazy_modules import numpy_support, types
 from bvh.runtime.jit import Dispatcher
 
@@ -24,8 +16,11 @@ from bvh.runtime.jit import Dispatcher
 class Entry:
     """A function that Python calls, and that is compiled.
 
-    There is a specialisation for each structure of arguments (see `words.structure_of`). A call
-    tries their functions in turn: each returns NotImplemented if the arguments do not fit.
+    There is a specialisation for each structure of arguments (see `words.structure_of`), linked
+    ahead of time or compiled here. A call tries their built-in functions (see `invocation`) in
+    turn: each returns NotImplemented if the arguments do not fit. Arguments that words cannot
+    hold, such as arrays that are not in C order, and kernels whose results words cannot hold, are
+    left to Numba's own dispatcher. In other kernels, an entry is a helper like those of `jit`.
     """
 
     __name__: str
@@ -42,11 +37,17 @@ class Entry:
             result = call(*arguments)
             if result is not NotImplemented:
                 return result
-        result = self.call_for(arguments)(*arguments)
-        return self.numbas(*arguments) if result is NotImplemented else result
+        kernel = self.specialised(arguments)
+        new_call = None if kernel is None else called_from_python(kernel, arguments)
+        if new_call is not None:
+            self._calls.append(new_call)
+            result = new_call(*arguments)
+            if result is not NotImplemented:
+                return result
+        return self.numba_function(*arguments)
 
     @functools.cached_property
-    def numbas(self) -> Dispatcher:
+    def numba_function(self) -> Dispatcher:
         """The function as Numba compiles and calls it, for arguments that words cannot hold."""
         return jit.called_by_numba(self.py_func)
 
@@ -59,19 +60,11 @@ class Entry:
     def _numba_type_(self) -> Any:
         return self.helper._numba_type_
 
-    def call_for(self, arguments: tuple[Any, ...]) -> Call:
-        """Compile or load the kernel for arguments of such types; return the function to call."""
-        found = self.specialised(arguments)
-        call = None if found is None else called_from_python(found, arguments)
-        if call is not None:
-            self._calls.append(call)
-        return call or cast(Call, self.numbas)
-
     def specialised(self, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Return the kernel for arguments of such types; None if words cannot hold them."""
         # Raises a TypeError for a wrong number of arguments.
         inspect.signature(self.py_func).bind(*arguments)
-        structure = ",".join(map(structure_of, arguments))
+        structure = ",".join(map(words.structure_of, arguments))
         found = self._specialisation_for(structure) or linked_kernel(
             f"{self.__module__}.{self.__name__}", structure
         )
@@ -88,15 +81,15 @@ class Entry:
 
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Compile the kernel for such arguments; None if words do not hold them or the results."""
-        kinds = tuple(canonical(jit.typeof(argument)) for argument in arguments)
-        if OTHER in structure or not all(map(is_stored, kinds)):
+        kinds = tuple(words.canonical(jit.typeof(argument)) for argument in arguments)
+        if words.OTHER in structure or not all(map(words.is_stored, kinds)):
             return None
-        compiled = kernel_of_words(self.py_func, kinds)
+        compiled = words.kernel_of_words(self.py_func, kinds)
         address = jit.c_address(compiled, (types.int64,))
         returned = compiled.overloads[types.int64,].signature.return_type.instance_type
-        if not is_returned(returned):
+        if not words.is_returned(returned):
             return None
-        results = tuple(str(numpy_support.as_dtype(kind).str[1:]) for kind in flat(returned))
+        results = tuple(str(numpy_support.as_dtype(kind).str[1:]) for kind in words.flat(returned))
         in_tuple = isinstance(returned, types.BaseTuple)
         return Specialisation(structure, address, results, in_tuple, compiled)
 

@@ -1,36 +1,26 @@
 """Calls of kernels from Python: a built-in function takes arguments apart, and calls by address.
 
-Numba compiles such a function for each kernel. This is one for all: a program, made from the first
-arguments of a kernel, describes the arguments that it takes (see `words.program_of`).
+Numba compiles such a function for each kernel. This is one for all, `invoke`. It is used as one
+built-in function for each structure of arguments, and each has memory of its own with a *program*,
+made from the first arguments of that structure (see `words.program_of`). A call
+
+1. runs the program, whose steps compare the arguments with what the kernel takes, and write them as
+   words on the stack; arguments that do not fit end the call with NotImplemented;
+2. releases the GIL and calls the kernel with the address of these words;
+3. makes Python's objects of the results, or raises the exception of a user's function.
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.runtime.calls import python_calls as calls
+from bvh.runtime.calls import words
 from bvh.runtime.calls.linked import Specialisation
-from bvh.runtime.calls.python_calls import F8, I4, I8, call_c, word
-from bvh.runtime.calls.words import (
-    ARRAY,
-    ERROR,
-    FLOAT,
-    INTEGER,
-    OBJECT,
-    RESULTS,
-    STATUS,
-    TRUTH,
-    TUPLE,
-    TYPES,
-    program_of,
-    raise_error,
-    words_of,
-)
-from bvh.runtime.jit import kernel, method
+from bvh.runtime.calls.python_calls import F8, I4, I8, call_c, word_at
+from bvh.runtime.jit import inlined, kernel, method
 from bvh.runtime.simd import peek, pointer_to, poke
 from bvh.runtime.tuple_references import stack_memory
 
@@ -40,9 +30,9 @@ Call = Callable[..., Any]
 MOST_WORDS, MOST_TUPLES = 512, 64
 WORD_BYTES, TUPLE_BYTES = 8 * MOST_WORDS, 16 * MOST_TUPLES
 
-# Layout of the function's own memory: address of the kernel, address of the program and number of
-# its steps, number of arguments, number of words before them, address of the kinds of results, and
-# whether these are returned in a tuple;
+# The function's own memory, from OWN on: the address of the kernel; the address of the program and
+# the number of its steps; the number of arguments; the number of words before them; the address of
+# the kinds of results, and whether these are returned in a tuple;
 KERNEL, PROGRAM, STEPS, GIVEN, BEGIN, KINDS, IN_TUPLE = range(calls.OWN, calls.OWN + 7)
 # then objects that it compares with, returns or calls, and the words of the dtypes uint8 and bool.
 NOT_IMPLEMENTED, RAISE, INT64, DOUBLE, TRUE, FALSE, TRUE8, FALSE8, BYTE, BOOL = range(
@@ -56,162 +46,153 @@ PLAIN = 0x101
 DTYPE = np.int64(~0xFF000000)
 
 
-@kernel
-def _take_apart(words, given, memory):
-    """Write the words of the arguments at `given`; return whether they fit the program."""
+@inlined
+def _read_array(memory, obj, dtype, axes, kernel_words, at):
+    """Write an array's address and shape to words from `at` on; return whether it fits.
+
+    It must be in C order and aligned, and have `axes` axes and the dtype of the word `dtype`.
+    """
     # The places of parts in objects are those of `python_calls.OFFSETS`.
-    # The stack holds, for each tuple that is open, the address of its next item and how many are
-    # left.
+    kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
+    is_array = kind == peek(memory, calls.ARRAY)
+    if not (is_array or calls.is_subtype(memory, kind, peek(memory, calls.ARRAY))):
+        return False
+    if peek(pointer_to(content + 8, I4), 0) != axes or word_at(content + 48) & PLAIN != PLAIN:
+        return False
+    found = word_at(word_at(content + 40) + peek(memory, calls.HEAD) + 8) & DTYPE
+    # A kernel of bytes also takes truths.
+    as_bytes = found == peek(memory, BOOL) and dtype == peek(memory, BYTE)
+    if found != dtype and not as_bytes:
+        return False
+    poke(kernel_words, at, word_at(content))
+    shape = pointer_to(word_at(content + 16), I8)
+    for axis in range(axes):
+        poke(kernel_words, at + 1 + axis, peek(shape, axis))
+    return True
+
+
+@inlined
+def _read_number(memory, obj, operation, expected, size):
+    """Return (whether an object is the number that a step of a program takes, its word)."""
+    kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
+    if operation == words.INTEGER and kind == peek(memory, calls.INTEGER):
+        return True, calls.as_int(memory, obj)
+    if operation == words.INTEGER and kind == peek(memory, INT64):
+        return True, word_at(content)
+    if operation == words.FLOAT and (
+        kind == peek(memory, calls.FLOAT) or kind == peek(memory, DOUBLE)
+    ):
+        return True, word_at(content)
+    if operation == words.TRUTH:
+        true = obj == peek(memory, TRUE) or obj == peek(memory, TRUE8)
+        false = obj == peek(memory, FALSE) or obj == peek(memory, FALSE8)
+        return true or false, np.int64(true)
+    if operation == words.SCALAR and kind == expected:
+        # The bytes that follow a scalar of fewer than 8 may be of something else.
+        valid = (np.int64(1) << 8 * size) - 1 if size < 8 else np.int64(-1)
+        return True, word_at(content) & valid
+    return False, np.int64(0)
+
+
+@kernel
+def _take_apart(memory, given, kernel_words):
+    """Write the words of the arguments at `given`; return whether they fit the program."""
+    # `memory` is the function's own. The stack holds, for each tuple that is open, the address of
+    # its next item and how many are left.
     stack, level = pointer_to(stack_memory(TUPLE_BYTES), I8), np.int64(0)
-    steps, at = pointer_to(peek(words, PROGRAM), I8), peek(words, BEGIN)
+    steps, at = pointer_to(peek(memory, PROGRAM), I8), peek(memory, BEGIN)
     poke(stack, 0, given)
-    poke(stack, 1, peek(words, GIVEN))
-    for step in range(peek(words, STEPS)):
+    poke(stack, 1, peek(memory, GIVEN))
+    for step in range(peek(memory, STEPS)):
         while peek(stack, 2 * level + 1) == 0:
             level -= 1
         place = peek(stack, 2 * level)
         poke(stack, 2 * level, place + 8)
         poke(stack, 2 * level + 1, peek(stack, 2 * level + 1) - 1)
-        operation, expected, number = (
-            peek(steps, 3 * step),
-            peek(steps, 3 * step + 1),
-            peek(steps, 3 * step + 2),
-        )
-        item = word(place)
-        kind, part = calls.type_of(words, item), item + peek(words, calls.HEAD)
-        if operation == TUPLE:
-            if (kind != expected and kind != peek(words, calls.TUPLE)) or word(part) != number:
+        obj = word_at(place)
+        operation, expected = peek(steps, 3 * step), peek(steps, 3 * step + 1)
+        number = peek(steps, 3 * step + 2)
+        if operation == words.TUPLE:
+            kind = calls.type_of(memory, obj)
+            is_tuple = kind == expected or kind == peek(memory, calls.TUPLE)
+            if not is_tuple or word_at(obj + peek(memory, calls.HEAD)) != number:
                 return False
             level += 1
-            poke(stack, 2 * level, item + peek(words, calls.ITEMS))
+            poke(stack, 2 * level, obj + peek(memory, calls.ITEMS))
             poke(stack, 2 * level + 1, number)
-        elif operation == ARRAY:
-            is_array = kind == peek(words, calls.ARRAY)
-            if not (is_array or calls.is_subtype(words, kind, peek(words, calls.ARRAY))):
+        elif operation == words.ARRAY:
+            if not _read_array(memory, obj, expected, number, kernel_words, at):
                 return False
-            axes = peek(pointer_to(part + 8, I4), 0)
-            if axes != number or word(part + 48) & PLAIN != PLAIN:
-                return False
-            dtype = word(word(part + 40) + peek(words, calls.HEAD) + 8) & DTYPE
-            as_bytes = dtype == peek(words, BOOL) and expected == peek(words, BYTE)
-            if dtype != expected and not as_bytes:
-                return False
-            poke(memory, at, word(part))
-            shape = pointer_to(word(part + 16), I8)
-            for axis in range(number):
-                poke(memory, at + 1 + axis, peek(shape, axis))
             at += 1 + number
-        elif operation == OBJECT:
-            if item != expected:
+        elif operation == words.OBJECT:
+            if obj != expected:
                 return False
         else:
-            if operation == INTEGER:
-                if kind == peek(words, calls.INTEGER):
-                    value = calls.as_int(words, item)
-                elif kind == peek(words, INT64):
-                    value = word(part)
-                else:
-                    return False
-            elif operation == FLOAT:
-                if kind != peek(words, calls.FLOAT) and kind != peek(words, DOUBLE):
-                    return False
-                value = word(part)
-            elif operation == TRUTH:
-                true = item == peek(words, TRUE) or item == peek(words, TRUE8)
-                if not (true or item == peek(words, FALSE) or item == peek(words, FALSE8)):
-                    return False
-                value = np.int64(true)
-            else:
-                if kind != expected:
-                    return False
-                # A scalar of fewer than 8 bytes: those that follow may be of something else.
-                value = word(part) & (
-                    (np.int64(1) << 8 * number) - 1 if number < 8 else np.int64(-1)
-                )
-            poke(memory, at, value)
+            fits, value = _read_number(memory, obj, operation, expected, number)
+            if not fits:
+                return False
+            poke(kernel_words, at, value)
             at += 1
     return True
 
 
 @kernel
-def _new_number(words, kind, place):
+def _new_number(memory, kind, place):
     """Return the result at an address as an object of its kind, or 0 with an exception."""
-    if kind == FLOAT:
-        return calls.new_float(words, peek(pointer_to(place, F8), 0))
-    return (
-        calls.new_int(words, word(place)) if kind == INTEGER else calls.new_bool(words, word(place))
-    )
+    if kind == words.FLOAT:
+        return calls.new_float(memory, peek(pointer_to(place, F8), 0))
+    if kind == words.INTEGER:
+        return calls.new_int(memory, word_at(place))
+    return calls.new_bool(memory, word_at(place))
 
 
 @kernel
-def _returned(words, address):
+def _returned(memory, address):
     """Return the results in the words at an address as an object, or 0 with an exception."""
-    count, kinds = peek(words, BEGIN) - RESULTS, pointer_to(peek(words, KINDS), I8)
+    count, kinds = peek(memory, BEGIN) - words.RESULTS, pointer_to(peek(memory, KINDS), I8)
     if count == 0:
-        calls.retain(words, peek(words, calls.NONE))
-        return peek(words, calls.NONE)
-    if peek(words, IN_TUPLE) == 0:
-        return _new_number(words, peek(kinds, 0), address + 8 * RESULTS)
-    made = calls.new_tuple(words, count)
+        return calls.new_reference(memory, calls.NONE)
+    if peek(memory, IN_TUPLE) == 0:
+        return _new_number(memory, peek(kinds, 0), address + 8 * words.RESULTS)
+    made = calls.new_tuple(memory, count)
     for i in range(count if made != 0 else 0):
-        part = _new_number(words, peek(kinds, i), address + 8 * (RESULTS + i))
+        part = _new_number(memory, peek(kinds, i), address + 8 * (words.RESULTS + i))
         if part == 0:
-            calls.release(words, made)
+            calls.decref(memory, made)
             return np.int64(0)
-        calls.set_item(words, made, i, part)
+        calls.set_item(memory, made, i, part)
     return made
 
 
 @kernel
-def _failed(words, memory):
-    """Raise the exception of a kernel; return 0."""
-    given = calls.new_tuple(words, 2)
+def _failed(memory, kernel_words):
+    """Raise the exception of a kernel, by a call of `words.raise_error`; return 0."""
+    given = calls.new_tuple(memory, 2)
     if given != 0:
-        calls.set_item(words, given, 0, calls.new_int(words, peek(memory, STATUS)))
-        calls.set_item(words, given, 1, calls.new_int(words, peek(memory, ERROR)))
-        calls.call_object(words, peek(words, RAISE), given)
-        calls.release(words, given)
+        calls.set_item(memory, given, 0, calls.new_int(memory, peek(kernel_words, words.STATUS)))
+        calls.set_item(memory, given, 1, calls.new_int(memory, peek(kernel_words, words.ERROR)))
+        calls.call_object(memory, peek(memory, RAISE), given)
+        calls.decref(memory, given)
     return np.int64(0)
 
 
 @method
-def call_stored(held, given, count, names):
-    """Call a kernel with stored arguments, and numbers: for single rays and points."""
-    # Arguments of the function: the addresses that `First` and `Others` have, and numbers.
-    words, arguments = calls.words_of(held), pointer_to(given, I8)
-    first = pointer_to(calls.as_int(words, peek(arguments, 0)), I8)
-    address = calls.as_int(words, peek(arguments, 1))
-    others_words = pointer_to(address, I8)
-    numbers = pointer_to(peek(others_words, 0), F8)
-    for i in range(count - 2):
-        poke(numbers, i, calls.as_float(words, peek(arguments, 2 + i)))
-    if calls.failed(words) != 0:
-        return np.int64(0)
-    for i in range(peek(first, 1)):
-        poke(others_words, 1 + RESULTS + i, peek(first, 2 + i))
-    thread_state = calls.let_others_run(words)
-    call_c(peek(first, 0), (address + 8,), I8)
-    calls.go_on(words, thread_state)
-    calls.retain(words, peek(words, calls.NONE))
-    return peek(words, calls.NONE)
-
-
-@method
-def invoke(held, given, count, names):
+def invoke(owner, given, count, names):
     """Call a kernel with objects; return its results, or NotImplemented if they do not fit."""
     # As a built-in function: `given` has the addresses of `count` arguments; names are not allowed.
-    words, address = calls.words_of(held), stack_memory(WORD_BYTES)
-    memory = pointer_to(address, I8)
-    fits = names == 0 and count == peek(words, GIVEN) and _take_apart(words, given, memory)
-    if calls.failed(words) != 0:
+    memory, address = calls.memory_of(owner), stack_memory(WORD_BYTES)
+    kernel_words = pointer_to(address, I8)
+    fits = names == 0 and count == peek(memory, GIVEN) and _take_apart(memory, given, kernel_words)
+    if calls.error_occurred(memory) != 0:
         return np.int64(0)
     if not fits:
-        calls.retain(words, peek(words, NOT_IMPLEMENTED))
-        return peek(words, NOT_IMPLEMENTED)
-    thread_state = calls.let_others_run(words)
-    call_c(peek(words, KERNEL), (address,), I8)
-    calls.go_on(words, thread_state)
-    return _returned(words, address) if peek(memory, STATUS) == 0 else _failed(words, memory)
+        return calls.new_reference(memory, NOT_IMPLEMENTED)
+    thread_state = calls.release_gil(memory)
+    call_c(peek(memory, KERNEL), (address,), I8)
+    calls.restore_gil(memory, thread_state)
+    if peek(kernel_words, words.STATUS) != 0:
+        return _failed(memory, kernel_words)
+    return _returned(memory, address)
 
 
 def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call | None:
@@ -220,72 +201,27 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
     The function returns NotImplemented for arguments of another structure. There is none, either,
     where methods cannot read Python's objects.
     """
-    (_, _, count), *program = program_of(arguments)
-    begin = RESULTS + len(kernel.results)
+    (_, _, count), *program = words.program_of(arguments)
+    begin = words.RESULTS + len(kernel.results)
     # At least as many words as the arguments take.
-    size = begin + sum(1 + number for operation, _, number in program if operation != TUPLE)
-    supported = all(result in TYPES for result in kernel.results) and calls.known_types()[0] != 0
-    tuples = sum(operation == TUPLE for operation, *_ in program)
-    if not supported or size > MOST_WORDS or tuples >= MOST_TUPLES:
+    size = begin + sum(1 + number for operation, _, number in program if operation != words.TUPLE)
+    can_read, can_return = calls.known_types()[0] != 0, set(kernel.results) <= words.TYPES.keys()
+    tuples = sum(operation == words.TUPLE for operation, *_ in program)
+    if not (can_read and can_return) or size > MOST_WORDS or tuples >= MOST_TUPLES:
         return None
-    steps = np.array([(step, _word(like), number) for step, like, number in program], np.int64)
-    kinds = np.array([TYPES[result] for result in kernel.results], np.int64)
+    steps = np.array([(step, _operand(like), number) for step, like, number in program], np.int64)
+    kinds = np.array([words.TYPES[result] for result in kernel.results], np.int64)
     contents = (
         kernel.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,
-        int(kernel.in_tuple), NotImplemented, raise_error, np.int64, np.float64, True, False,
-        np.True_, np.False_, _word(np.dtype(np.uint8)), _word(np.dtype(np.bool_)),
+        int(kernel.in_tuple), NotImplemented, words.raise_error, np.int64, np.float64, True, False,
+        np.True_, np.False_, _operand(np.dtype(np.uint8)), _operand(np.dtype(np.bool_)),
         (kernel, program, steps, kinds),
     )  # fmt: skip
     return calls.new_function(invoke, "kernel(*arguments)\n--\n\n", contents)
 
 
-def _word(like: object) -> int:
-    """Return the operand of a step: of a dtype its word, of other objects their address."""
+def _operand(like: object) -> int:
+    """Return what a step compares with: of a dtype its word, of other objects their address."""
     if not isinstance(like, np.dtype):
         return id(like)
     return ctypes.c_int64.from_address(id(like) + calls.OFFSETS[0] + 8).value & int(DTYPE)
-
-
-class StoredWords:
-    """Words in memory: those of `before`, then of arguments, which this object keeps alive."""
-
-    __slots__ = ("_words", "address", "arguments")
-
-    def __init__(self, before: Sequence[int], *arguments: Any) -> None:
-        self.arguments = arguments
-        words = np.array(before, np.int64).tobytes() + words_of(arguments)
-        self._words = np.frombuffer(bytearray(words), np.int64)
-        self.address: int = self._words.ctypes.data
-
-
-class First(StoredWords):
-    """A kernel without results, its first argument, and the function `call` that calls it."""
-
-    # Its words: the address of the kernel, the number of the argument's words, and these.
-
-    __slots__ = ("call", "owner")
-
-    def __init__(self, kernel: Specialisation, argument: Any, owner: object) -> None:
-        super().__init__((kernel.address, len(words_of(argument)) // 8), argument)
-        # Keeps alive the arrays whose addresses are in the argument.
-        self.owner = owner
-        # call(address of this, address of `Others`, *numbers)
-        self.call = _stored_call()
-
-
-class Others(StoredWords):
-    """The other arguments of such a kernel; a call writes its numbers to the array `numbers`.
-
-    Its words: the address of that array, those before arguments (see `words`), room for the `first`
-    words of the first argument, and the others.
-    """
-
-    __slots__ = ()
-
-    def __init__(self, numbers: NDArray[np.float64], first: int, *arguments: Any) -> None:
-        super().__init__((numbers.ctypes.data, *[0] * (RESULTS + first)), *arguments)
-
-
-@lru_cache(maxsize=1)
-def _stored_call() -> Call:
-    return calls.new_function(call_stored, "call(first, others, *numbers)\n--\n\n", ())

@@ -31,21 +31,34 @@ class Specialisation(NamedTuple):
     compiled: object = None  # owner of the machine code, if it is not linked
 
 
+class Library(NamedTuple):
+    """The library for this CPU, and what its manifest says of its functions."""
+
+    code: ctypes.CDLL
+    kernels: dict[str, Any]  # (symbol, results, in_tuple) by names of entries, then by structures
+    methods: dict[str, str]  # symbols by the names of methods and their modules
+
+    def address(self, symbol: str) -> int:
+        """Return the address of a function."""
+        return ctypes.cast(getattr(self.code, symbol), ctypes.c_void_p).value or 0
+
+
 def linked_kernel(entry: str, structure: str) -> Specialisation | None:
     """Return the linked kernel for arguments of a structure, or None; `entry` is its name."""
-    found = _library()
-    if found is None or structure not in found[1]["kernels"].get(entry, ()):
+    library = _library()
+    if library is None or structure not in library.kernels.get(entry, ()):
         return None
-    library, manifest = found
-    symbol, results, in_tuple = manifest["kernels"][entry][structure]
-    return Specialisation(structure, _address(library, symbol), tuple(results), in_tuple)
+    symbol, results, in_tuple = library.kernels[entry][structure]
+    return Specialisation(structure, library.address(symbol), tuple(results), in_tuple)
 
 
 def linked_method(function: Callable[..., Any]) -> int:
     """Return the address of a linked function that Python calls as it calls C; 0 without one."""
-    found = _library()
-    symbol = found and found[1]["methods"].get(f"{function.__module__}.{method_name(function)}")
-    return _address(found[0], symbol) if found and symbol else 0
+    library = _library()
+    name = f"{function.__module__}.{method_name(function)}"
+    if library is None or name not in library.methods:
+        return 0
+    return library.address(library.methods[name])
 
 
 def method_name(function: Callable[..., Any]) -> str:
@@ -55,38 +68,35 @@ def method_name(function: Callable[..., Any]) -> str:
     return "_".join((function.__name__, *classes))
 
 
-def _address(library: ctypes.CDLL, symbol: str) -> int:
-    return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
-
-
 @lru_cache(maxsize=1)
-def _library() -> tuple[ctypes.CDLL, dict[str, Any]] | None:
-    """Return the library and its manifest; None if there is none, or BVH_KERNELS is off."""
-    # manifest["kernels"][entry][structure] is (symbol, results, in_tuple); manifest["methods"] has
-    # symbols by name.
+def _library() -> Library | None:
+    """Return the library; None if there is none, or BVH_KERNELS is off."""
     setting = os.environ.get("BVH_KERNELS", "").lower()
     if setting not in ("", "off", "linked"):
         raise ValueError(f"BVH_KERNELS must be off or linked, got {setting!r}")
     if setting == "off":
         return None
-    found, reason = _fitting_library()
-    if setting == "linked" and found is None:
-        raise ValueError(f"BVH_KERNELS=linked: {reason}")
-    return found
+    found = _fitting_library()
+    if isinstance(found, Library):
+        return found
+    if setting == "linked":
+        raise ValueError(f"BVH_KERNELS=linked: {found}")
+    return None
 
 
-def _fitting_library() -> tuple[tuple[ctypes.CDLL, dict[str, Any]] | None, str]:
-    """Return the library and its manifest, or None and why there is none."""
+def _fitting_library() -> Library | str:
+    """Return the library, or a text that says why none can be used."""
     cpu = chosen_target()
     try:
         manifest = json.loads((LIBRARIES / f"{cpu.level}.json").read_bytes())
         if manifest["width"] != (width := natural_width(cpu)):
-            return None, f"the library is for BVH_WIDTH={manifest['width']}, not {width}"
+            return f"the library is for BVH_WIDTH={manifest['width']}, not {width}"
         if not _is_made_of_sources(manifest):
-            return None, "the library was made of other sources"
-        return (ctypes.CDLL(str(LIBRARIES / f"{cpu.level}{SUFFIX}")), manifest), ""
+            return "the library was made of other sources"
+        code = ctypes.CDLL(str(LIBRARIES / f"{cpu.level}{SUFFIX}"))
+        return Library(code, manifest["kernels"], manifest["methods"])
     except OSError as error:
-        return None, str(error)
+        return str(error)
 
 
 def _is_made_of_sources(manifest: dict[str, Any]) -> bool:

@@ -1,9 +1,13 @@
-"""Calls of kernels as built-in functions of Python, which take and return objects.
+"""Built-in functions made of kernels, which take and return Python's objects.
 
 Numba's entries take arguments from a tuple and make one of the results; with a Python function
 around them, that takes longer than a ray. A *method* is a kernel with the calling convention of
-built-in functions: it is given the addresses of objects, reads floats where tuples, lists and
-arrays have them in memory, and makes its result by functions of Python's C interface.
+built-in functions (METH_FASTCALL | METH_KEYWORDS): it is given the addresses of objects, reads
+floats where tuples, lists and arrays have them in memory, and makes its result by functions of
+Python's C interface. `new_function` makes the built-in function; its `self` is a `MethodMemory`,
+which leads the kernel to words of memory: types to recognise, functions to call, its own data.
+The methods are `invocation.invoke`, which calls any kernel, `prepared_calls.call_prepared`, and
+those of `traversal.rays.one_ray`.
 
 `known_types` checks on some objects that their parts are where they are expected. If not, no object
 is recognised, and callers read the numbers themselves.
@@ -52,17 +56,17 @@ def call_c(typingctx: TypingContext, function: Type, arguments: Type, like: Type
 
 
 def _api(name: str, result: Any) -> Any:
-    """Return a function (words, *arguments), for kernels, that calls `name` of Python's C API.
+    """Return a function (memory, *arguments), for kernels, that calls `name` of Python's C API.
 
-    `words` is the memory of a method. Objects are passed as addresses; the type of
-    `result`, any number, is the type that is returned.
+    `memory` is that of a method. Objects are passed as addresses; the type of `result`, any number,
+    is the type that is returned.
     """
     place = API + len(_functions)
     _functions.append(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
 
     @inlined
-    def call(words, *arguments):
-        return call_c(peek(words, place), arguments, result)
+    def call(memory, *arguments):
+        return call_c(peek(memory, place), arguments, result)
 
     return call
 
@@ -71,11 +75,11 @@ as_float, _compare = _api("PyFloat_AsDouble", F8), _api("PyUnicode_Compare", I4)
 as_int, is_subtype = _api("PyLong_AsLongLong", I8), _api("PyType_IsSubtype", I4)
 call_object = _api("PyObject_CallObject", I8)
 _item, _size = _api("PyTuple_GetItem", I8), _api("PyTuple_Size", I8)
-# `failed` returns 0 unless an exception is set; `raise_error` sets one, by its type and value.
-failed, raise_error = _api("PyErr_Occurred", I8), _api("PyErr_SetObject", I8)
-retain, release = _api("Py_IncRef", I8), _api("Py_DecRef", I8)
-# Between these two, the GIL is released; `go_on` is given what the first returned.
-let_others_run, go_on = _api("PyEval_SaveThread", I8), _api("PyEval_RestoreThread", I8)
+# `error_occurred` returns 0 unless an exception is set; `set_error` sets one, by type and value.
+error_occurred, set_error = _api("PyErr_Occurred", I8), _api("PyErr_SetObject", I8)
+incref, decref = _api("Py_IncRef", I8), _api("Py_DecRef", I8)
+# `release_gil` returns the thread's state, which `restore_gil` takes.
+release_gil, restore_gil = _api("PyEval_SaveThread", I8), _api("PyEval_RestoreThread", I8)
 # These return a new object, or the dict of an object's fields; 0 with an exception.
 new_float, new_int = _api("PyFloat_FromDouble", I8), _api("PyLong_FromLongLong", I8)
 new_bool, new_tuple = _api("PyBool_FromLong", I8), _api("PyTuple_New", I8)
@@ -88,7 +92,7 @@ OWN = API + len(_functions)
 MARK = np.int64(0x7B76_6820_776F_7264)
 
 
-class Held(bytes):
+class MethodMemory(bytes):
     """The address of a method's memory, after a mark; keeps the memory alive."""
 
     references: Any  # the memory, and the objects whose addresses it has
@@ -103,7 +107,8 @@ class _Definition(ctypes.Structure):
     ]  # fmt: skip
 
 
-# METH_FASTCALL | METH_KEYWORDS: (self, arguments, how many without names, names) -> result
+# METH_FASTCALL | METH_KEYWORDS; such a function has four arguments: self, the address of the
+# arguments' addresses, how many of these have no names, and the tuple of the others' names.
 FLAGS, ARGUMENTS = 0x82, 4
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.argtypes = [ctypes.POINTER(_Definition), ctypes.py_object, ctypes.c_void_p]
@@ -113,9 +118,10 @@ _definitions: dict[tuple[Dispatcher, str], _Definition] = {}
 
 
 def new_function(
-    method: Dispatcher, doc: str, contents: Sequence[object], held: type[Held] = Held
-) -> Callable[..., Any]:
-    """Return a method as a built-in function, which belongs to an object of the class `held`.
+    method: Dispatcher, doc: str, contents: Sequence[object],
+    memory_class: type[MethodMemory] = MethodMemory,
+) -> Callable[..., Any]:  # fmt: skip
+    """Return a method as a built-in function, bound to an object of the class `memory_class`.
 
     The first call for a method compiles it, unless it is linked. `contents` are written to
     its memory from OWN on: integers as they are, and addresses of all else. `doc` begins with the
@@ -131,7 +137,7 @@ def new_function(
     objects = None, TypeError, message, *_functions, *contents
     words = [x if type(x) is int else id(x) for x in objects]
     array = np.array([*OFFSETS, *known_types(), *words], np.int64)
-    memory = held(np.array((MARK, array.ctypes.data), np.int64).tobytes())
+    memory = memory_class(np.array((MARK, array.ctypes.data), np.int64).tobytes())
     memory.references = array, objects
     made: Callable[..., Any] = _new(ctypes.byref(_definitions[key]), memory, None)
     return made
@@ -146,115 +152,146 @@ OFFSETS = object.__basicsize__, tuple.__basicsize__
 
 @lru_cache(maxsize=1)
 def known_types() -> list[int]:
-    """Return the addresses that methods recognise objects by, from FLOAT to INTEGER.
+    """Return the addresses by which methods recognise objects, in the order from FLOAT to INTEGER.
 
-    They are zeros if objects do not have their parts where `OFFSETS` says.
+    These are the types float, tuple, list and ndarray, the dtype float64, and the type int. They
+    are zeros if objects do not have their parts where `OFFSETS` says.
     """
-    number, array, dtype = 0.625, np.arange(3.0), np.dtype(np.float64)
-    three = number, 1.5, 2.5
-    head, first = OFFSETS
-    some, items, flat = [*three], [*map(id, three)], id(array) + head
-    # Words expected at addresses; `behind`: at addresses that are stored there; `halves`: number of
-    # axes and flags, of 4 bytes each.
-    parts = {
-        id(number) + head - 8: [id(float), np.float64(number).view(np.int64).item()],
-        id(three) + head - 8: [id(tuple), 3], id(three) + first: items,
-        id(some) + head - 8: [id(list), 3], flat - 8: [id(np.ndarray), array.ctypes.data],
-        flat + 40: [id(dtype)],
-    }  # fmt: skip
-    behind = {id(some) + head + 8: items, flat + 16: [3], flat + 24: [8]}
-    halves = [_words(flat + at, 1)[0] & 0xFFFFFFFF for at in (8, 48)]
-    as_expected = all(_words(at, len(words)) == words for at, words in parts.items())
-    as_expected = as_expected and halves == [1, array.flags.num]
-    as_expected = as_expected and all(
-        _words(_words(at, 1)[0], len(x)) == x for at, x in behind.items()
-    )
     # Without the GIL, another thread may change a list meanwhile.
     listed = 0 if sysconfig.get_config_var("Py_GIL_DISABLED") else id(list)
-    types_of_objects = [id(float), id(tuple), listed, id(np.ndarray), id(dtype), id(int)]
-    return types_of_objects if as_expected else [0] * len(types_of_objects)
+    known = [id(float), id(tuple), listed, id(np.ndarray), id(np.dtype(np.float64)), id(int)]
+    return known if _parts_are_as_expected() else [0] * len(known)
 
 
-def _words(at: int, count: int) -> list[int]:
+def _parts_are_as_expected() -> bool:
+    """Return whether a float, a tuple, a list and an array have their parts as `OFFSETS` says."""
+    number, array = 0.625, np.arange(3.0)
+    three = number, 1.5, 2.5
+    same, items = [*three], [*map(id, three)]
+    head, first = OFFSETS
+    content = id(array) + head
+
+    def has(address: int, *words: int) -> bool:
+        return _words(address, len(words)) == [*words]
+
+    def int_at(address: int) -> int:
+        return _words(address, 1)[0] & 0xFFFFFFFF
+
+    return (
+        has(id(number) + head - 8, id(float), np.float64(number).view(np.int64).item())
+        and has(id(three) + head - 8, id(tuple), len(three))
+        and has(id(three) + first, *items)
+        and has(id(same) + head - 8, id(list), len(same))
+        and has(_words(id(same) + head + 8, 1)[0], *items)
+        and has(content - 8, id(np.ndarray), array.ctypes.data)
+        and int_at(content + 8) == array.ndim
+        and has(_words(content + 16, 1)[0], *array.shape)
+        and has(_words(content + 24, 1)[0], *array.strides)
+        and has(content + 40, id(array.dtype))
+        and int_at(content + 48) == array.flags.num
+    )
+
+
+def _words(address: int, count: int) -> list[int]:
     """Return `count` words at an address."""
-    return [*(ctypes.c_int64 * count).from_address(at)]
+    return [*(ctypes.c_int64 * count).from_address(address)]
 
 
 @inlined
-def words_of(held):
-    """Return a pointer to the memory of a method; `held` is the address of its `Held`."""
-    at, thing = 2, pointer_to(held, I8)
+def memory_of(owner):
+    """Return a pointer to the memory of a method; `owner` is the address of its `MethodMemory`."""
+    at, obj = 2, pointer_to(owner, I8)
     # The header before the content of `bytes` depends on Python's version: search for the mark.
-    while peek(thing, at) != MARK:
+    while peek(obj, at) != MARK:
         at += 1
-    return pointer_to(peek(thing, at + 1), I8)
+    return pointer_to(peek(obj, at + 1), I8)
 
 
 @inlined
-def word(at):
+def word_at(address):
     """Return the word at an address."""
-    return peek(pointer_to(at, I8), 0)
+    return peek(pointer_to(address, I8), 0)
 
 
 @inlined
-def type_of(words, thing):
+def new_reference(memory, place):
+    """Return the object whose address is in a word of a method's memory, with a new reference."""
+    obj = peek(memory, place)
+    incref(memory, obj)
+    return obj
+
+
+@inlined
+def type_of(memory, obj):
     """Return the address of the type of an object."""
-    return word(thing + peek(words, HEAD) - 8)
+    return word_at(obj + peek(memory, HEAD) - 8)
 
 
 @inlined
-def read_float(words, thing, numbers, at):
-    """Write the value of a float to numbers[at]; return False if `thing` is not a float."""
-    valid = type_of(words, thing) == peek(words, FLOAT)
+def read_float(memory, obj, numbers, at):
+    """Write the value of a float to numbers[at]; return False if `obj` is not a float."""
+    valid = type_of(memory, obj) == peek(memory, FLOAT)
     if valid:
-        poke(numbers, at, peek(pointer_to(thing + peek(words, HEAD), F8), 0))
+        poke(numbers, at, peek(pointer_to(obj + peek(memory, HEAD), F8), 0))
     return valid
 
 
 @kernel
-def read_three(words, thing, numbers, at):
+def read_three(memory, obj, numbers, at):
     """Write three floats of a tuple, list or array from numbers[at] on; return False for others."""
-    kind, part, items = type_of(words, thing), thing + peek(words, HEAD), np.int64(0)
-    if kind == peek(words, ARRAY):
-        axes, flags = peek(pointer_to(part + 8, I4), 0), word(part + 48)
-        readable = axes == 1 and flags & ALIGNED != 0
-        if not readable or word(part + 40) != peek(words, FLOAT64) or word(word(part + 16)) != 3:
+    # The places of parts in objects are those of `OFFSETS`.
+    kind, part, items = type_of(memory, obj), obj + peek(memory, HEAD), np.int64(0)
+    if kind == peek(memory, ARRAY):
+        axes, flags = peek(pointer_to(part + 8, I4), 0), word_at(part + 48)
+        if axes != 1 or flags & ALIGNED == 0 or word_at(word_at(part + 16)) != 3:
             return False
-        data, step = word(part), word(word(part + 24))
+        if word_at(part + 40) != peek(memory, FLOAT64):
+            return False
+        data, step = word_at(part), word_at(word_at(part + 24))
         for i in range(3):
             poke(numbers, at + i, peek(pointer_to(data + i * step, F8), 0))
         return True
-    if kind == peek(words, TUPLE):
-        items = thing + peek(words, ITEMS)
-    elif kind == peek(words, LIST):
-        items = word(part + 8)
-    valid = items != 0 and word(part) == 3
+    if kind == peek(memory, TUPLE):
+        items = obj + peek(memory, ITEMS)
+    elif kind == peek(memory, LIST):
+        items = word_at(part + 8)
+    valid = items != 0 and word_at(part) == 3
     if valid:
         for i in range(3):
-            valid &= read_float(words, word(items + 8 * i), numbers, at + i)
+            valid &= read_float(memory, word_at(items + 8 * i), numbers, at + i)
     return valid
 
 
+@inlined
+def _index_of(memory, name, first, count):
+    """Return the index of a name among `count` names from `first` on; `count` if absent."""
+    i = np.int64(0)
+    while i < count and _compare(memory, name, peek(memory, first + i)) != 0:
+        i += 1
+    return i
+
+
 @kernel
-def read_numbers(words, first, given, count, names, numbers, least, most):
-    """Write arguments to memory, in the order of the names at `first`; False with an exception."""
-    # `given` has the addresses of arguments, the first `count` without names; `names` is a tuple of
-    # the names of the others, or 0. Of `most` parameters, those from `least` on are optional.
-    seen, needed = np.int64(0), (np.int64(1) << least) - 1
-    for k in range(count + (_size(words, names) if names != 0 else 0)):
-        i = min(k, most) if k < count else np.int64(0)
-        while (
-            k >= count
-            and i < most
-            and _compare(words, _item(words, names, k - count), peek(words, first + i))
-        ):
-            i += 1
-        # Too many arguments, an unknown name, or one given twice: -1 is never equal to `seen`.
-        if i == most or seen >> i & 1:
-            needed = np.int64(-1)
+def read_numbers(memory, first, given, count, names, numbers, least, most):
+    """Write arguments to `numbers` in the order of the parameters; False with an exception.
+
+    The function has `most` parameters, whose names are in the memory from `first` on; those from
+    the number `least` on are optional. `given` has the addresses of arguments: `count` without
+    names, then those whose names are in the tuple `names`, which is 0 if there are none.
+    """
+    seen, valid = np.int64(0), True  # bits of the parameters given so far
+    named = _size(memory, names) if names != 0 else 0
+    for k in range(count + named):
+        i = np.int64(k)
+        if k >= count:
+            i = _index_of(memory, _item(memory, names, k - count), first, most)
+        # Too many arguments, an unknown name, or a parameter given twice.
+        if i >= most or seen >> i & 1:
+            valid = False
         else:
             seen |= np.int64(1) << i
-            poke(numbers, i, as_float(words, peek(given, k)))
-    if seen & needed != needed:
-        raise_error(words, peek(words, TYPE_ERROR), peek(words, MESSAGE))
-    return failed(words) == 0
+            poke(numbers, i, as_float(memory, peek(given, k)))
+    required = (np.int64(1) << least) - 1
+    if not valid or seen & required != required:
+        set_error(memory, peek(memory, TYPE_ERROR), peek(memory, MESSAGE))
+    return error_occurred(memory) == 0

@@ -1,5 +1,17 @@
 """How Numba compiles kernels, for which CPU, and when a stored kernel is valid.
 
+What the decorators of `jit.py` return are `Deferred` functions: the package is imported without Numba.
+A kernel that is called for the first time, and that is not linked ahead of time, goes this way:
+
+1. `deferred.py` activates: Numba is imported, all intrinsics and overloads are registered with it, and
+   `dispatchers.py` makes the dispatcher of the kernel.
+2. Numba asks `kernel_cache.py` for the kernel. It is loaded if a file of the folder has it; the folder
+   is named by a fingerprint of all sources of kernels, versions, and the CPU (`cpu_levels.py`).
+3. Otherwise `compilation.py` compiles it with the code generator of `code_generator.py`. `front_end.py`
+   finds types, and each helper that the kernel calls is compiled on the way to LLVM's code, or taken
+   from `stored_helpers.py`; then the kernel and all its helpers are linked, optimised, and emitted.
+4. `kernel_cache.py` stores the machine code.
+
 Each file imports only from those above it.
 
 | file | contents |

@@ -12,18 +12,8 @@ import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
 from numba.core import base, codegen, cpu, registry, types
 
+from bvh.runtime.compiler import cpu_levels
 from bvh.runtime.compiler.code_types import Context
-from bvh.runtime.compiler.cpu_levels import (
-    NATIVE,
-    Target,
-    cached_for_target,
-    chosen_target,
-    forget_target,
-    levels_of,
-    numba_features,
-    parsed,
-    target_of,
-)
 from bvh.runtime.interrupts import deferred_interrupts
 
 _left_to_numba = False
@@ -36,25 +26,28 @@ def leave_to_numba() -> None:
     """Let Numba's own generator compile kernels; call it before anything is compiled."""
     global _left_to_numba
     _left_to_numba = True
-    forget_target()
+    cpu_levels.forget_target()
 
 
-@cached_for_target
-def target() -> Target:
+@cpu_levels.cached_for_target
+def target() -> cpu_levels.Target:
     """Return the CPU that kernels are compiled for."""
-    chosen = chosen_target()
+    chosen = cpu_levels.chosen_target()
     # The level is by numpy's features; kernels must also run if Numba detects fewer.
-    runs = chosen.level == NATIVE or chosen.level in levels_of(*numba_features())
-    is_supported = runs and hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
-    return target_of(NATIVE) if _left_to_numba or not is_supported else chosen
+    native = cpu_levels.NATIVE
+    runs = [native, *cpu_levels.levels_of(*cpu_levels.numba_features())]
+    has_generator = hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
+    if _left_to_numba or not has_generator or chosen.level not in runs:
+        return cpu_levels.target_of(native)
+    return chosen
 
 
 def host_features() -> dict[str, bool]:
     """Return the features of the CPU that kernels are compiled for, by LLVM's names."""
-    return parsed(target().features)
+    return cpu_levels.parsed(target().features)
 
 
-@cached_for_target
+@cpu_levels.cached_for_target
 def kernel_context() -> Context:
     """Return Numba's target context for kernels."""
     numbas = registry.cpu_target.target_context
@@ -63,7 +56,7 @@ def kernel_context() -> Context:
         return numbas
     context = numbas.subtarget()
     context.__class__ = KernelContext
-    if target().level != NATIVE:
+    if target().level != cpu_levels.NATIVE:
         context._internal_codegen = _generator(target())
         _delay_interrupts(context.codegen())
     return context
@@ -73,6 +66,7 @@ class KernelContext(cpu.CPUContext):
     """Numba's target context, which imports its registries once, and not for each function."""
 
     def load_additional_registries(self) -> None:
+        """Install the registries of implementations that Numba's compiler needs."""
         # Install new entries of registries that are imported; import all only if there are none.
         for imported in [*self._registries]:
             self.install_registry(imported)
@@ -97,6 +91,7 @@ class KernelContext(cpu.CPUContext):
         library.add_ir_module(module)
 
     def get_function(self, fn: object, sig: object, _firstcall: bool = True) -> object:
+        """Return the generator of code for a call of a function; found once for each signature."""
         # Numba asks for this at each use of an array. No registry has it; Numba would load all.
         if fn == "__array__":
             raise NotImplementedError
@@ -110,7 +105,7 @@ class KernelContext(cpu.CPUContext):
         return found
 
 
-def _generator(target: Target) -> codegen.CPUCodegen:
+def _generator(target: cpu_levels.Target) -> codegen.CPUCodegen:
     """Return a code generator of Numba's for a CPU other than Numba's."""
 
     class Generator(codegen.JITCPUCodegen):

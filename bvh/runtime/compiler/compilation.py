@@ -53,6 +53,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
         self._linking_libraries: list[codegen.CodeLibrary] = []
 
     def add_llvm_module(self, ll_module: ModuleRef) -> None:
+        """Take the code of the helper, simplified."""
         ll_module.data_layout = self._codegen._data_layout
         manager, builder = _simplifier(self._codegen)
         for function in _own_functions(ll_module):
@@ -85,6 +86,7 @@ class EntryLibrary(codegen.JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
+        """Link all helpers, optimise the whole, and emit machine code."""
         self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
         public = {function.name for function in _own_functions(self._final_module)}
@@ -198,12 +200,14 @@ class KernelLower(lowering.Lower):
         self.post_block(block)
 
     def lower_assign(self, ty: Type, inst: ir.Assign) -> Value:
+        """Lower the right side of an assignment, without the addresses of functions."""
         # A compiled function is called by its name; nothing reads its address.
         if isinstance(ty, types.Dispatcher):
             return self.context.get_dummy_value()
         return super().lower_assign(ty, inst)
 
     def lower_binop(self, resty: Type, expr: ir.Expr, op: Callable[..., object]) -> Value:
+        """Lower a binary operator."""
         # As Numba's, but each operator is looked up once for its types. Operands that are constants
         # (static) are left to Numba.
         if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
@@ -340,6 +344,7 @@ class KernelPasses(compiler_machinery.PassManager):
     """Numba's list of passes, run without events and checks: they took a twentieth of the time."""
 
     def run(self, state: compiler.StateDict) -> None:
+        """Run all passes on a function."""
         for step, _ in self.passes:
             kernel_pass = compiler_machinery._pass_registry.get(step).pass_inst
             kernel_pass.analysis = self._analysis
@@ -358,6 +363,7 @@ class KernelCompiler(compiler.CompilerBase):
         self.state.flags = KernelFlags(self.state.flags)
 
     def define_pipelines(self) -> list[compiler_machinery.PassManager]:
+        """Return the one pipeline, of four passes."""
         manager = KernelPasses("bvh")
         for step in (
             FrontEnd,

@@ -179,7 +179,7 @@ def target_of(level_name: str, setting: str = "BVH_CPU") -> Target:
     return Target(level_name, level.cpu, ",".join(features))
 
 
-def wanted_target() -> Target:
+def target_of_settings() -> Target:
     """Return the target of the settings; raises ValueError if they are wrong."""
     setting = os.environ.get("BVH_CPU", "")
     if setting:
@@ -220,8 +220,8 @@ def cpu_identity() -> str:
 
 @lru_cache(maxsize=1)
 def chosen_target() -> Target:
-    """Return `wanted_target`, as it was at the first call."""
-    return wanted_target()
+    """Return `target_of_settings`, as it was at the first call."""
+    return target_of_settings()
 
 
 # Functions that clear caches of the target; see `code_generator.leave_to_numba`.

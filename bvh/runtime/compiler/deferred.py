@@ -22,11 +22,11 @@ _pending: deque[Callable[[], object]] = deque()
 _begun = _done = False
 
 
-def at_activation(tell: Callable[[], object]) -> None:
+def at_activation(register: Callable[[], object]) -> None:
     """Call a function when Numba is activated, or now if that has been done."""
-    _pending.append(tell)
+    _pending.append(register)
     if _done:
-        _tell()
+        _register_pending()
 
 
 def activate() -> None:
@@ -45,28 +45,28 @@ def activate() -> None:
             import numba  # noqa: F401
 
             forks.guard_compiler()
-            _tell()
+            _register_pending()
             _done = True
         finally:
             _begun = _done
     # Registrations that other threads have added meanwhile.
-    _tell()
+    _register_pending()
 
 
-def _tell() -> None:
+def _register_pending() -> None:
     """Make all registrations that are pending."""
     while _pending:
         # Another thread may have taken the last one.
         try:
-            tell = _pending.popleft()
+            register = _pending.popleft()
         except IndexError:
             return
         try:
-            tell()
+            register()
         except BaseException:
             if not _done:
                 # The next activation tries it again.
-                _pending.appendleft(tell)
+                _pending.appendleft(register)
             raise
 
 
@@ -141,19 +141,6 @@ def real_of(value: Any) -> Any:
     return real_of(value.real) if isinstance(value, Deferred) else value
 
 
-def names_of(module: str, names: str) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module: the names of another, which is imported with Numba."""
-    public, found = names.split(), dict[str, Deferred]()
-    at_activation(lambda: import_module(module))
-
-    def get(name: str) -> Any:
-        if name not in public:
-            raise AttributeError(name)
-        return found.setdefault(name, Named(module, name))
-
-    return get
-
-
 class Named(Deferred):
     """Stands for a name of a module that is imported with Numba."""
 
@@ -162,3 +149,9 @@ class Named(Deferred):
         self.__qualname__ = name
         self._make = lambda _: real_of(getattr(import_module(module), name))
         self.py_func = None
+
+
+def names_of(module: str, names: str) -> dict[str, Named]:
+    """Return what stands for the names, separated by spaces, of a module imported with Numba."""
+    at_activation(lambda: import_module(module))
+    return {name: Named(module, name) for name in names.split()}

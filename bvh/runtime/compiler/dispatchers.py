@@ -9,7 +9,9 @@ import os
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 import numba  # whole before its parts: threads may import at once
 from numba import extending
@@ -30,20 +32,13 @@ Options = dict[str, object]
 warnings.filterwarnings("ignore", ".*<lambda>", NumbaDebugInfoWarning, r".*\Wbvh\W")
 
 
-class Own(NamedTuple):
-    """The package's own pipelines."""
-
-    helper: Function
-    entry: Function
-    compile_helper: Function  # (dispatcher, signature)
-
-
+# Whether it is known which pipelines compile, and the module of the package's own ones, if these.
 _decided = False
-_own: Own | None = None
+_own: ModuleType | None = None
 
 
-def own_pipelines() -> Own | None:
-    """Return the package's own pipelines, or None for Numba's; the first call decides."""
+def own_pipelines() -> ModuleType | None:
+    """Return the module of the package's own compilers, or None; the first call decides."""
     global _decided, _own
     with global_compiler_lock:
         if _decided:
@@ -54,7 +49,8 @@ def own_pipelines() -> Own | None:
             if os.environ.get("BVH_PLAIN_COMPILER") == "1":
                 leave_to_numba()
             else:
-                _own = _imported()
+                # Imported here, because another version of Numba may lack something that it needs.
+                _own = import_module("bvh.runtime.compiler.stored_helpers")
                 _try()
         except Exception as error:  # another version of Numba may raise any
             _own = None
@@ -68,13 +64,6 @@ def own_pipelines() -> Own | None:
             _decided, _own = False, None
             raise
     return _own
-
-
-def _imported() -> Own:
-    from bvh.runtime.compiler.compilation import EntryCompiler, compile_helper
-    from bvh.runtime.compiler.stored_helpers import StoredHelperCompiler
-
-    return Own(StoredHelperCompiler, EntryCompiler, compile_helper)
 
 
 def _try() -> None:
@@ -94,14 +83,14 @@ def _try() -> None:
     compiled(power, options | ENTRY).compile((types.float64, types.int64))
 
 
-def _compiler(kind: str, *state: object) -> Any:
-    """Return the compiler of a helper or an entry."""
+def _compiler(name: str, *state: object) -> Any:
+    """Return the package's own compiler of a name, or Numba's."""
     own = own_pipelines()
-    return (getattr(own, kind) if own else compiler.Compiler)(*state)
+    return (getattr(own, name) if own else compiler.Compiler)(*state)
 
 
-HELPER: Options = {"pipeline_class": partial(_compiler, "helper")}
-ENTRY: Options = {"pipeline_class": partial(_compiler, "entry")}
+HELPER: Options = {"pipeline_class": partial(_compiler, "StoredHelperCompiler")}
+ENTRY: Options = {"pipeline_class": partial(_compiler, "EntryCompiler")}
 
 
 def compiled(function: Function, options: Options) -> Dispatcher:

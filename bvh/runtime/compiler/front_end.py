@@ -70,6 +70,7 @@ class KernelTypeInferer(typeinfer.TypeInferer):
         return kind or super().resolve_value_type(inst, val)
 
     def propagate(self, raise_errors: bool = True) -> object:
+        """Find the types of all variables."""
         # Without loops, variables are defined before they are used, so that one pass over the
         # constraints finds all types, unless it has errors. Numba would repeat passes.
         if any(
@@ -91,6 +92,7 @@ class FrontEnd(compiler_machinery.FunctionPass):
         compiler_machinery.FunctionPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
+        """Set the instructions of a function, `state.func_ir`, and the types of its variables."""
         # Skip the empty CACHE entries that Python, since 3.11, has among its instructions.
         for instruction in reversed(state.bc.table.values()):
             after = state.bc.table.get(instruction.next)

@@ -30,14 +30,8 @@ from bvh.runtime.cache.kernel_folders import KernelFolder, cache_roots, version_
 from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kernel_sources
 from bvh.runtime.cache.plain_files import absolute
 from bvh.runtime.caller_warnings import BVHWarning
+from bvh.runtime.compiler import cpu_levels
 from bvh.runtime.compiler.compile_notice import notice
-from bvh.runtime.compiler.cpu_levels import (
-    NATIVE,
-    cached_for_target,
-    chosen_target,
-    natural_width,
-    parsed,
-)
 from bvh.runtime.compiler.deferred import activate, real_of
 from bvh.runtime.compiler.lazy_modules import types
 
@@ -73,13 +67,13 @@ def _surroundings() -> tuple[str, ...]:
     kind = importlib.machinery.EXTENSION_SUFFIXES[0], sys.platform, platform.machine()
     cpu = target()
     cpus = [cpu.level]
-    if cpu.level == NATIVE:
-        features = parsed(cpu.features)
+    if cpu.level == cpu_levels.NATIVE:
+        features = cpu_levels.parsed(cpu.features)
         cpus += [cpu.cpu, *sorted(filter(features.get, features))]
     # SVML is a library that vectorized mathematics may call, where it is installed.
     names = ("BOUNDSCHECK", "DEBUGINFO", "OPT", "USING_SVML")
     settings = [f"{name}={getattr(config, name, '')}" for name in names]
-    settings.append(f"width={natural_width(chosen_target())}")
+    settings.append(f"width={cpu_levels.natural_width(cpu_levels.chosen_target())}")
     return *versions, *kind, *cpus, *settings
 
 
@@ -102,7 +96,7 @@ class KernelVersion(NamedTuple):
                 folder.write(self.note, self.fingerprint.encode())
 
 
-@cached_for_target
+@cpu_levels.cached_for_target
 def version_of(package: Path) -> KernelVersion:
     """Return the version of a package's kernels."""
     # A folder that has the note of these bytes is named by the fingerprint: nothing is parsed then.
@@ -162,7 +156,7 @@ def cache_directory() -> Path | None:
     return None if folder is None else folder.path
 
 
-@cached_for_target
+@cpu_levels.cached_for_target
 def cache_folder() -> KernelFolder | None:
     """Return `cache_directory` as a `KernelFolder`, or None."""
     setting = os.environ.get("BVH_CACHE_DIR", "")

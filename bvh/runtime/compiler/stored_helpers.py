@@ -19,9 +19,18 @@ from numba.core.environment import Environment
 
 from bvh.runtime.cache.kernel_files import helpers
 from bvh.runtime.compiler.code_types import Context, Type
-from bvh.runtime.compiler.compilation import HelperCompiler, HelperLibrary, callable_of
+from bvh.runtime.compiler.compilation import (
+    EntryCompiler,
+    HelperCompiler,
+    HelperLibrary,
+    callable_of,
+    compile_helper,
+)
 from bvh.runtime.compiler.deferred import real_of
 from bvh.runtime.compiler.kernel_cache import instructions
+
+# What `dispatchers` takes from this module.
+__all__ = ["EntryCompiler", "StoredHelperCompiler", "compile_helper"]
 
 # Numba's own functions that are identified by name and types.
 NUMBAS = ("ol_max.<locals>.impl", "ol_min.<locals>.impl", "ol_int.<locals>.impl")

@@ -29,21 +29,27 @@ else:
     Vec = Any
 
 _OPERATIONS = {
-    "arithmetic": "as_floats as_ints convert cycles fma fused greater highest_bit lesser lowest "
-    "lowest_bit popcount select sqrt",
-    "lanes": "compress_order full_like joined lane lane_numbers mask_bits mask_of part permute "
-    "splat",
-    "memory": "address claim gather load load_threes peek peek_int pointer pointer_to poke "
-    "prefetch_address shifted store store_ints",
+    **names_of(
+        f"{__name__}.arithmetic",
+        "as_floats as_ints convert cycles fma fused greater highest_bit lesser lowest lowest_bit "
+        "maximum minimum popcount select sqrt",
+    ),
+    **names_of(
+        f"{__name__}.lanes",
+        "compress_order from_lanes full_like joined lane lane_numbers mask_bits mask_of part "
+        "permute splat",
+    ),
+    **names_of(
+        f"{__name__}.memory",
+        "address claim gather load load_threes peek peek_int pointer pointer_to poke "
+        "prefetch_address shifted store store_ints",
+    ),
 }
-# By file, its deferred names; by operation, those of its file.
-_HOMES = {home: names_of(f"{__name__}.{home}", names) for home, names in _OPERATIONS.items()}
-_FOUND = {name: _HOMES[home] for home, names in _OPERATIONS.items() for name in names.split()}
 
-__all__ = ["HAS_FMA", "WIDTH", "Accessor", "Vec", "field", "rows", "splat_rows", *_FOUND]
+__all__ = ["HAS_FMA", "WIDTH", "Accessor", "Vec", "field", "rows", "splat_rows", *_OPERATIONS]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FOUND:
-        return _FOUND[name](name)
+    if name in _OPERATIONS:
+        return _OPERATIONS[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -36,38 +36,44 @@ Accessor = Callable[..., object]
 
 
 def field(kind: type, *places: int) -> tuple[Accessor, Accessor]:
-    """Return functions that read and write a number; for several places, a tuple of numbers."""
+    """Return (read, write) of the number at a place of a record; of several places, of tuples.
+
+    They are called as read(memory, index) and write(memory, index, value). `kind` is numpy's type
+    of the number; int32 is read as int64, the type of all integers inside kernels.
+    """
 
     @literal_operation
     def read(typingctx: TypingContext, memory: Type, index: Type) -> Operation:
         number = type_of_kind(kind)
-        # Numbers of int32 are read as int64, the type of all integers inside kernels.
         wide = types.int64 if number == types.int32 else number
         if not operations.is_flat(memory):
             return None
-        return _taking(operations.reading(memory, number), places, wide)
+        return _reads(operations.reading(memory, number), places, wide)
 
     @literal_operation
     def write(typingctx: TypingContext, memory: Type, index: Type, value: Type) -> Operation:
         if not operations.is_flat(memory):
             return None
         number = type_of_kind(kind)
-        return _putting(operations.writing(memory, number), places, types.unliteral(value), number)
+        return _writes(operations.writing(memory, number), places, types.unliteral(value), number)
 
     return read, write
 
 
 def rows(kind: type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
-    """Return functions that read a number, load n lanes, and store a number or lanes."""
-    # For several places, these are tuples. Stored values are converted to the type, if it is
-    # narrower than theirs.
+    """Return (read, load, store) of rows of lanes of type `kind` that begin at places of a record.
+
+    They are called as read(memory, index), for the number there, load(memory, index, n), for n
+    lanes from there on, and store(memory, index, value), with a number or lanes, converted to
+    `kind` if this is narrower. For several places values are tuples.
+    """
     read, _ = field(kind, *places)
 
     @literal_operation
     def load(typingctx: TypingContext, memory: Type, index: Type, n: Type) -> Operation:
         if not (operations.is_flat(memory) and isinstance(n, types.IntegerLiteral)):
             return None
-        return _taking(operations.loading(memory, n, type_of_kind(kind)), places)
+        return _reads(operations.loading(memory, n, type_of_kind(kind)), places)
 
     @literal_operation
     def store(typingctx: TypingContext, memory: Type, index: Type, value: Type) -> Operation:
@@ -75,18 +81,21 @@ def rows(kind: type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
             return None
         given = types.unliteral(value)
         stored = given if len(places) == 1 else given.dtype
-        return _putting(operations.storing(memory, stored, type_of_kind(kind)), places, given)
+        return _writes(operations.storing(memory, stored, type_of_kind(kind)), places, given)
 
     return read, load, store
 
 
 def splat_rows(*places: int) -> Accessor:
-    """Return a function of a tuple (memory, stride) that copies a float32 into all lanes."""
+    """Return a function of a tuple (memory, stride) that copies float32 numbers to all lanes.
 
-    # The index of the number is its place times the stride.
+    It returns a vector, or a tuple of them for several places. The index of a number is its place
+    times the stride.
+    """
+
     @literal_operation
     def read(typingctx: TypingContext, numbers: Type) -> Operation:
-        result = _kind_of(vectors.Vec(types.float32, WIDTH), places)
+        result = _value_type(vectors.Vec(types.float32, WIDTH), places)
 
         def codegen(context, builder, sig, args):
             memory, stride = cgutils.unpack_tuple(builder, args[0], 2)
@@ -95,7 +104,7 @@ def splat_rows(*places: int) -> Accessor:
                 index = builder.mul(stride, ir.Constant(vectors.LONG, place))
                 number = builder.load(builder.gep(memory, [index]))
                 found.append(vectors.spread(builder, number, WIDTH))
-            return _together(context, builder, result, found)
+            return _as_value(context, builder, result, found)
 
         return result(numbers), codegen
 
@@ -103,11 +112,11 @@ def splat_rows(*places: int) -> Accessor:
     return accessor
 
 
-def _each(
+def _at_places(
     operation: TypedCode, places: Sequence[int], context: Context, builder: Builder, args: Values,
     values: Sequence[Value] = (),
 ) -> list[Value]:  # fmt: skip
-    """Write an operation for each place, with its value if there are any; return the results."""
+    """Write an operation's code for each place, with its value if there are any; return results."""
     signature, write = operation
     results = []
     for i, place in enumerate(places):
@@ -116,31 +125,31 @@ def _each(
     return results
 
 
-def _kind_of(kind: Type, places: Sequence[int]) -> Type:
+def _value_type(kind: Type, places: Sequence[int]) -> Type:
     """Return the type of the values at some places: `kind`, or a tuple of it for several."""
     return kind if len(places) == 1 else types.UniTuple(kind, len(places))
 
 
-def _together(context: Context, builder: Builder, kind: Type, results: list[Value]) -> Value:
+def _as_value(context: Context, builder: Builder, kind: Type, results: list[Value]) -> Value:
     """Return a single result as it is, several as a tuple of type `kind`."""
     return results[0] if len(results) == 1 else context.make_tuple(builder, kind, results)
 
 
-def _taking(operation: TypedCode, places: Sequence[int], wide: Type | None = None) -> TypedCode:
+def _reads(operation: TypedCode, places: Sequence[int], wide: Type | None = None) -> TypedCode:
     """Return code that reads all places by an operation; integers are extended to type `wide`."""
     signature, _ = operation
-    result = _kind_of(wide or signature.return_type, places)
+    result = _value_type(wide or signature.return_type, places)
 
     def codegen(context, builder, sig, args):
-        found = _each(operation, places, context, builder, args)
+        found = _at_places(operation, places, context, builder, args)
         if wide not in (None, signature.return_type):
             found = [builder.sext(number, vectors.LONG) for number in found]
-        return _together(context, builder, result, found)
+        return _as_value(context, builder, result, found)
 
     return result(*signature.args), codegen
 
 
-def _putting(
+def _writes(
     operation: TypedCode, places: Sequence[int], given: Type, kind: Type | None = None
 ) -> TypedCode:
     """Return code that writes a value, or a tuple `given` for several places, by an operation.
@@ -152,12 +161,12 @@ def _putting(
     def codegen(context, builder, sig, args):
         values = [args[2]] if alone else cgutils.unpack_tuple(builder, args[2], len(places))
         if kind is not None:
-            own = [given] if alone else given.types
+            value_types = [given] if alone else given.types
             values = [
-                context.cast(builder, value, its, kind)
-                for value, its in zip(values, own, strict=True)
+                context.cast(builder, value, value_type, kind)
+                for value, value_type in zip(values, value_types, strict=True)
             ]
-        _each(operation, places, context, builder, args, values)
+        _at_places(operation, places, context, builder, args, values)
         return context.get_dummy_value()
 
     return types.void(*operation[0].args[:2], given), codegen

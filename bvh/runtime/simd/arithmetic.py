@@ -6,6 +6,7 @@ import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
 from numba import types
 
+from bvh.runtime.compiler.code_generator import host_features
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.jit import emits, literal_operation, llvm_operation
 from bvh.runtime.simd.cpu import HAS_FMA
@@ -73,11 +74,11 @@ def _multiply_add(exact: bool) -> Callable[..., Operation]:
 # Scalars among the operands are copied into all lanes.
 fused = literal_operation(_multiply_add(exact=True))
 fused.__doc__ = "Return a*b + c, rounded once, of doubles or of lanes."
-# A CPU without an instruction for it would call a function for each lane. With two roundings, in a
-# sum of products, each fused with the sum so far, no term goes through more roundings than the
-# innermost one, which goes through as many in any case.
+# Without an instruction, `fused` calls a function for each lane, and `fma` rounds twice.
+# In a sum of products, each fused with the sum so far, no term then goes through more roundings
+# than the innermost one, which goes through as many in any case: so bounds of errors hold.
 fma = literal_operation(_multiply_add(exact=False))
-fma.__doc__ = "The same; of float32 lanes rounded twice where the CPU cannot fuse both steps."
+fma.__doc__ = "Return a*b + c; of float32 lanes rounded twice where the CPU cannot fuse both steps."
 
 
 @literal_operation
@@ -99,8 +100,8 @@ def _extreme(symbol: str) -> Callable[..., Operation]:
 
         def codegen(context, builder, sig, args):
             args = operands(context, builder, sig.args, args, kind)
-            real = isinstance(getattr(kind, "dtype", kind), types.Float)
-            return builder.select(compare(symbol)(builder, real, *args), *args)
+            is_float = isinstance(getattr(kind, "dtype", kind), types.Float)
+            return builder.select(compare(symbol)(builder, is_float, *args), *args)
 
         return kind(types.unliteral(a), types.unliteral(b)), codegen
 
@@ -113,6 +114,27 @@ greater = literal_operation(_extreme(">"))
 greater.__doc__ = "Return a where a > b, else b, of lanes or scalars; b where either is NaN."
 
 
+def _strict_extreme(name: str) -> Callable[..., Operation]:
+    """Return a function that types and generates the lane-wise "max" or "min" of float32 lanes."""
+
+    def build(typingctx: TypingContext, a: Type, b: Type) -> Operation:
+        if not isinstance(a, Vec) or a != b or a.dtype != types.float32:
+            return None
+        has_avx = a.n == 8 and host_features().get("avx")
+        full = f"llvm.x86.avx.{name}.ps.256" if has_avx else f"llvm.{name}num.v{a.n}f32"
+        return a(a, b), emits(lambda b, *lanes: call(b, full, lanes, plain=True))
+
+    return build
+
+
+# As `lesser` and `greater`, but by one instruction even where the result is stored in place of an
+# operand: of a comparison and a select LLVM would make a masked store, which is slow on some CPUs.
+maximum = llvm_operation(_strict_extreme("max"))
+maximum.__doc__ = "Return the larger of each two float32 lanes, none of which may be NaN."
+minimum = llvm_operation(_strict_extreme("min"))
+minimum.__doc__ = "Return the smaller of each two float32 lanes, none of which may be NaN."
+
+
 @literal_operation
 def lowest(typingctx: TypingContext, vector: Type) -> Operation:
     """Return the smallest lane; no lane may be NaN, and of zeros the sign is either."""
@@ -120,7 +142,7 @@ def lowest(typingctx: TypingContext, vector: Type) -> Operation:
     if not isinstance(vector, Vec):
         return None
 
-    real = isinstance(vector.dtype, types.Float)
+    is_float = isinstance(vector.dtype, types.Float)
 
     def emit(builder: Builder, value: Value) -> Value:
         n = vector.n
@@ -130,7 +152,7 @@ def lowest(typingctx: TypingContext, vector: Type) -> Operation:
                 builder.shuffle_vector(value, value, indices(range(begin, begin + n)))
                 for begin in (0, n)
             ]
-            value = builder.select(compare("<")(builder, real, *halves), *halves)
+            value = builder.select(compare("<")(builder, is_float, *halves), *halves)
         return builder.extract_element(value, ir.Constant(INT, 0))
 
     return vector.dtype(vector), emits(emit)
@@ -146,18 +168,18 @@ def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
     kind = types.unliteral(like)
     source, result = vector.dtype, Vec(kind, vector.n)
 
-    real = isinstance(source, types.Float), isinstance(kind, types.Float)
+    are_floats = isinstance(source, types.Float), isinstance(kind, types.Float)
     wider = kind.bitwidth > source.bitwidth
     cast = {
         (True, True): "fpext" if wider else "fptrunc",
         (False, False): "sext" if wider else "trunc",
         (True, False): "fptosi",
         (False, True): "sitofp",
-    }[real]
+    }[are_floats]
     return result(vector, like), emits(lambda b, v, _: getattr(b, cast)(v, result.llvm))
 
 
-def _reread(kinds: dict[Type, Type]) -> Callable[..., Operation]:
+def _same_bits(kinds: dict[Type, Type]) -> Callable[..., Operation]:
     """Return a function that types and generates the same bits as values of the type in `kinds`."""
 
     def build(typingctx: TypingContext, value: Type) -> Operation:
@@ -170,9 +192,9 @@ def _reread(kinds: dict[Type, Type]) -> Callable[..., Operation]:
 
 
 _INTEGERS = {types.float32: types.int32, types.float64: types.int64}
-as_ints = literal_operation(_reread(_INTEGERS))
+as_ints = literal_operation(_same_bits(_INTEGERS))
 as_ints.__doc__ = "Return the bits of floating-point lanes, or of a scalar, as integers."
-as_floats = literal_operation(_reread({kind: real for real, kind in _INTEGERS.items()}))
+as_floats = literal_operation(_same_bits({kind: real for real, kind in _INTEGERS.items()}))
 as_floats.__doc__ = "Return the lanes, or the scalar, of floats that integers hold the bits of."
 
 

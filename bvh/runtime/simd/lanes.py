@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bvh.runtime.compiler.code_generator import host_features
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
-from bvh.runtime.jit import emits, inlined, literal_operation
+from bvh.runtime.jit import emits, inlined, literal_operation, llvm_operation
 from bvh.runtime.simd.cpu import WIDTH
 from bvh.runtime.simd.memory import load_bytes
 from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, call, indices, spread, suffix_of
@@ -42,6 +42,23 @@ def full_like(typingctx: TypingContext, like: Type, value: Type) -> Operation:
     kind = Vec(scalar, like.n) if isinstance(like, Vec) else scalar
     lanes = isinstance(kind, Vec)
     return kind(like, scalar), emits(lambda b, _, x: spread(b, x, kind.n) if lanes else x)
+
+
+@llvm_operation
+def from_lanes(typingctx: TypingContext, numbers: Type) -> Operation:
+    """Return the vector whose lanes are the numbers of a tuple, all of one type."""
+    if not isinstance(numbers, types.UniTuple):
+        return None
+    vec = Vec(numbers.dtype, len(numbers))
+
+    def emit(builder: Builder, numbers: Value) -> Value:
+        result = ir.Constant(vec.llvm, ir.Undefined)
+        for k in range(vec.n):
+            number = builder.extract_value(numbers, k)
+            result = builder.insert_element(result, number, ir.Constant(INT, k))
+        return result
+
+    return vec(numbers), emits(emit)
 
 
 @literal_operation

@@ -107,7 +107,7 @@ def prefetch_address(typingctx: TypingContext, target: Type) -> Operation:
 
 
 def reading(array: Type, dtype: Type) -> TypedCode:
-    """Return the operation that reads an element as a number of a type."""
+    """Return the operation (array, index) that reads an element as a number of a type."""
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
     def codegen(context, builder, sig, args):
@@ -117,7 +117,7 @@ def reading(array: Type, dtype: Type) -> TypedCode:
 
 
 def writing(array: Type, dtype: Type) -> TypedCode:
-    """Return the operation that writes an element as a number of a type."""
+    """Return the operation (array, index, value) that writes an element as a number of a type."""
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
     def codegen(context, builder, sig, args):
@@ -159,7 +159,7 @@ def peek_int(typingctx: TypingContext, array: Type, index: Type) -> Operation:
 
 
 def loading(array: Type, n: Type, lane: Type) -> TypedCode:
-    """Return the operation that loads n lanes of a type."""
+    """Return the operation (array, index, n) that loads n lanes of a type."""
     vec = Vec(lane, n.literal_value)
 
     def codegen(context, builder, sig, args):
@@ -199,9 +199,9 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
     vec = Vec(array.dtype, n.literal_value)
 
     def codegen(context, builder, sig, args):
-        whole = ir.VectorType(LLVM[array.dtype], 3 * vec.n)
-        place = _element(context, builder, sig, args, whole)
-        rows = builder.load(place, align=context.get_abi_sizeof(whole.element))
+        rows_type = ir.VectorType(LLVM[array.dtype], 3 * vec.n)
+        place = _element(context, builder, sig, args, rows_type)
+        rows = builder.load(place, align=context.get_abi_sizeof(rows_type.element))
         columns = [
             builder.shuffle_vector(rows, rows, indices(range(axis, 3 * vec.n, 3)))
             for axis in range(3)
@@ -212,7 +212,10 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
 
 
 def storing(array: Type, value: Type, lane: Type) -> TypedCode:
-    """Return the operation that stores lanes or a scalar, narrowed to the type `lane`."""
+    """Return the operation (array, index, value) that stores lanes or a scalar as a type `lane`.
+
+    It is narrowed to this type if it is wider.
+    """
     llvm = Vec(lane, value.n).llvm if isinstance(value, Vec) else LLVM[lane]
     narrow = {types.float64: "fptrunc", lane: None}.get(getattr(value, "dtype", value), "trunc")
 
@@ -239,8 +242,10 @@ def store(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Op
 def store_ints(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
     """Store the low bits of integers, lanes or a scalar, as int32 into a float32 array."""
     value = types.unliteral(value)
-    whole = isinstance(getattr(value, "dtype", value), types.Integer)
-    return storing(array, value, types.int32) if whole and is_flat(array, types.float32) else None
+    is_integer = isinstance(getattr(value, "dtype", value), types.Integer)
+    if not (is_integer and is_flat(array, types.float32)):
+        return None
+    return storing(array, value, types.int32)
 
 
 @literal_operation

@@ -164,8 +164,8 @@ def compare(symbol: str) -> Callable[[Builder, bool, Value, Value], Value]:
     """Return a function that writes the code of a comparison of lanes or scalars."""
     # Comparisons of floats are ordered, that is false with a NaN; != is unordered, true with one.
 
-    def emit(builder: Builder, real: bool, a: Value, b: Value) -> Value:
-        if real:
+    def emit(builder: Builder, is_float: bool, a: Value, b: Value) -> Value:
+        if is_float:
             write = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
             return write(symbol, a, b)
         return builder.icmp_signed(symbol, a, b)
@@ -173,26 +173,26 @@ def compare(symbol: str) -> Callable[[Builder, bool, Value, Value], Value]:
     return emit
 
 
-def _absolute(builder: Builder, real: bool, a: Value) -> Value:
-    if real:
+def _absolute(builder: Builder, is_float: bool, a: Value) -> Value:
+    if is_float:
         return call(builder, "llvm.fabs", [a])
     return call(builder, "llvm.abs", [a, ir.Constant(BIT, 0)])
 
 
 WHOLE, BITS = types.Integer, (types.Integer, types.Boolean)
 
-_define(operator.add, 2, lambda b, real, x, y: b.fadd(x, y) if real else b.add(x, y))
-_define(operator.sub, 2, lambda b, real, x, y: b.fsub(x, y) if real else b.sub(x, y))
-_define(operator.mul, 2, lambda b, real, x, y: b.fmul(x, y) if real else b.mul(x, y))
-_define(operator.truediv, 2, lambda b, real, x, y: b.fdiv(x, y), only=types.Float)
-_define(operator.neg, 1, lambda b, real, x: b.fneg(x) if real else b.neg(x))
+_define(operator.add, 2, lambda b, is_float, x, y: b.fadd(x, y) if is_float else b.add(x, y))
+_define(operator.sub, 2, lambda b, is_float, x, y: b.fsub(x, y) if is_float else b.sub(x, y))
+_define(operator.mul, 2, lambda b, is_float, x, y: b.fmul(x, y) if is_float else b.mul(x, y))
+_define(operator.truediv, 2, lambda b, is_float, x, y: b.fdiv(x, y), only=types.Float)
+_define(operator.neg, 1, lambda b, is_float, x: b.fneg(x) if is_float else b.neg(x))
 _define(abs, 1, _absolute)
-_define(operator.and_, 2, lambda b, real, x, y: b.and_(x, y), only=BITS)
-_define(operator.or_, 2, lambda b, real, x, y: b.or_(x, y), only=BITS)
-_define(operator.xor, 2, lambda b, real, x, y: b.xor(x, y), only=BITS)
-_define(operator.invert, 1, lambda b, real, x: b.not_(x), only=BITS)
-_define(operator.lshift, 2, lambda b, real, x, y: b.shl(x, y), only=WHOLE)
-_define(operator.rshift, 2, lambda b, real, x, y: b.lshr(x, y), only=WHOLE)
+_define(operator.and_, 2, lambda b, is_float, x, y: b.and_(x, y), only=BITS)
+_define(operator.or_, 2, lambda b, is_float, x, y: b.or_(x, y), only=BITS)
+_define(operator.xor, 2, lambda b, is_float, x, y: b.xor(x, y), only=BITS)
+_define(operator.invert, 1, lambda b, is_float, x: b.not_(x), only=BITS)
+_define(operator.lshift, 2, lambda b, is_float, x, y: b.shl(x, y), only=WHOLE)
+_define(operator.rshift, 2, lambda b, is_float, x, y: b.lshr(x, y), only=WHOLE)
 for _name, _symbol in (
     (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="),
     (operator.eq, "=="), (operator.ne, "!="),

@@ -3,6 +3,8 @@
 Numba takes a quarter of a microsecond to unpack an array, so a query's forty arrays would take
 longer than a search: kernels are given the addresses of their data instead, as arrays of int64.
 Whoever calls a kernel keeps the arrays alive.
+
+A pair of faces has a code, the first id times 2**32 plus the second; codes order pairs.
 """
 
 from typing import NamedTuple
@@ -21,18 +23,17 @@ MAX_KEYS = (MAX_LEAF_ROWS * WIDTH) ** 2
 # Rows of boxes, and of a group (see `near_faces`).
 BOX_ROWS, GROUP_ROWS = 18, 13
 ROWS_SIZE = max(BOX_ROWS, GROUP_ROWS * (MAX_LEAF_ROWS + 1)) * WIDTH
-# Candidates that are stored before they are measured. A pair of faces has a code, the first id
-# times 2**32 plus the second, and codes order pairs.
+# Capacity for candidates, pairs of faces that may be the closest, which are measured later.
 CAPACITY = 512
 
-# The state: the query, the stack's height (-1 before its root), candidates, the code of the lowest
-# pair that touches; whether the candidates have been decided; the pairs of faces of two leaves that
-# are collected, but not yet tested; the pair whose points are stored; whether lanes have lowered
-# the bound since a pair was tested.
+# The state: the query; the stack's height (-1 before its root); the number of candidates; the code
+# of the lowest pair that touches, or NO_PAIR; whether rational numbers have decided candidates; how
+# many pairs of faces of two leaves are collected, but not yet tested; the code of the pair whose
+# points are stored; whether lanes have lowered the bound since a pair was tested.
 QUERY, HEIGHT, COUNT, CONTACT, DECIDED, LEFT, KEPT_PAIR, LOWERED, STATE_SIZE = range(9)
-# Reals: the upper bound of the distance, the scale of the pair's frame; the limit; a distance of
-# two vertices that pairs of faces share, NaN for none, and where they are; the stored points;
-# the errors of lower bounds, of boxes and of faces.
+# Reals: the upper bound of the distance, and the scale of the pair's frame; the limit of distances;
+# a distance of two vertices that pairs of faces share, NaN for none, and these two points; the
+# stored points; the errors of lower bounds in the pair's frame, of boxes and of faces.
 BEST, SCALE, LIMIT, SHARED, VERTICES, POINTS = 0, 1, 2, 3, 4, 10
 BOX_MARGIN, FACE_MARGIN, REALS = 16, 17, 18
 
@@ -51,7 +52,7 @@ class ClosestSearch(NamedTuple):
     reals: NDArray[np.float64]
     sides: NDArray[np.float64]  # both, one after the other
     stack: NDArray[np.int64]
-    floats: NDArray[np.float32]
+    floats: NDArray[np.float32]  # of the first side (see `pair_frames.set_floats`)
     floats2: NDArray[np.float32]
     rows: NDArray[np.float32]  # boxes or triangles of the second side, triangles of the first
     ends: NDArray[np.float64]  # products of these with the direction
@@ -103,7 +104,7 @@ _singles, _ints, _longs = map(_pointer, (tree_rows.F4, tree_rows.I4, tree_rows.I
 
 @inlined
 def search_at(table):
-    """Return the pointers of a search by its table."""
+    """Return a search, of pointers, by the table of its arrays' addresses."""
     return ClosestSearch(
         _longs(table, 0), doubles_at(table, 1), doubles_at(table, 2), _longs(table, 3),
         _singles(table, 4), _singles(table, 5), _singles(table, 6), doubles_at(table, 7),
@@ -114,5 +115,5 @@ def search_at(table):
 
 @inlined
 def found_at(table):
-    """Return the pointers to the pairs found."""
+    """Return the results `Closest`, of pointers, by the table of their addresses."""
     return Closest(doubles_at(table, 0), doubles_at(table, 1), _ints(table, 2))

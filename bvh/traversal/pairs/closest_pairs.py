@@ -37,7 +37,11 @@ DESCENTS = 2
 
 @kernel
 def _test(task, code):
-    """Test a pair of faces, by its code: a contact ends up in the state, others as candidates."""
+    """Test a pair of faces by its code: store it as a contact if they touch, else as a candidate.
+
+    Pairs that are farther apart than the bound are dropped; once there is a contact, all that do
+    not touch.
+    """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
@@ -47,7 +51,7 @@ def _test(task, code):
         return
     low = 0.0
     if peek(state, memory.CONTACT) == memory.NO_PAIR:
-        low, high, g = distance_bounds(a, b)
+        low, high, g, _, _ = distance_bounds(a, b)
         if low > peek(reals, memory.BEST):
             return
     if low <= 0.0:
@@ -68,7 +72,7 @@ def _test(task, code):
 
 @inlined
 def _direct(task, g):
-    """Set the direction, from the second side to the first, along which both are measured."""
+    """Set the direction along which both sides are measured: that of g, towards the first."""
     pair_frames.set_direction(task.side, task.side2, g)
     pair_frames.set_floats(task.side, task.search.floats)
     pair_frames.set_floats(task.side2, task.search.floats2)
@@ -76,7 +80,7 @@ def _direct(task, g):
 
 @inlined
 def _pair_at(task, i):
-    """Return the code of the i-th collected pair of faces, from its name."""
+    """Return the code of the i-th collected pair of faces, by its name (see `near_faces`)."""
     name = peek(task.search.names, i)
     first = np.int64(peek(task.tree.ids, id_at(name >> 32)))
     return first << 32 | peek(task.tree2.ids, id_at(name & memory.LOW_BITS))
@@ -84,7 +88,10 @@ def _pair_at(task, i):
 
 @kernel
 def _test_collected(task):
-    """Test the pairs of faces that are collected, nearest bounds first, while there is room."""
+    """Test collected pairs of faces, nearest bounds first, while there is room for candidates.
+
+    LEFT is how many are collected, and on return how many are left.
+    """
     # Pairs that are surely apart become candidates untested, except the nearest one after lanes
     # have lowered the bound: tests of the others would lower it by no more than the error of
     # lanes. Once faces touch, the lowest pairs come first.
@@ -134,8 +141,10 @@ def _leaves(task, code, box, code2, box2):
 
 @kernel
 def _descend_from(task, name):
-    """Descend from a pair of children of the roots, always to the nearest, and test both leaves."""
-    # `name` gives the lanes of both (see `near_pairs.open_pair`).
+    """Descend from a pair of children of the roots, always to the nearest, and test both leaves.
+
+    `name` gives the lanes of both (see `near_pairs.open_pair`).
+    """
     stay_outlined()
     tree, tree2, search = task.tree, task.tree2, task.search
     root = np.int64(0)
@@ -180,8 +189,10 @@ def _descend(task):
 
 @kernel
 def _begin(task, limit, hint):
-    """Begin a query: set the frame of the pair and bounds, and test some pairs to lower these."""
-    # Those are the pair with the code `hint`, or those of descents if it is -1.
+    """Begin a query: set the frame of the pair and bounds, and test some pairs to lower these.
+
+    They are the pair with the code `hint`, or those of descents if it is -1.
+    """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
@@ -211,13 +222,13 @@ def _begin(task, limit, hint):
 
 
 def _visit(search, task, top, pair):
-    """Drop or open a pair of subtrees, or test two leaves; return the stack's height."""
+    """Drop or open a pair of subtrees, or test two leaves (see `pair_walk.visit`)."""
     (key, code, box, code2, box2), state = pair, search.state
     contact = peek(state, memory.CONTACT)
     if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
         return top
     if np.int64(peek(task.lowest, box)) > contact >> 32 and code != 0:
-        # All pairs come after the one that touches. The root, of code 0, has no lowest id.
+        # All pairs of faces come after the one that touches. The root, of code 0, has no lowest id.
         return top
     if code >= 0 or code2 >= 0:
         count = near_pairs.open_pair(task, code, box, code2, box2)
@@ -236,7 +247,7 @@ SEARCHES[memory.ClosestSearch] = _visit, lambda search: peek(search.state, memor
 
 @kernel
 def _continue(task, steps):
-    """Continue a query for some steps; return how many of them are left."""
+    """Continue the search of a query for some steps; return how many of them are left."""
     search = task.search
     if peek(search.state, memory.DECIDED) != 0:
         # Candidates filled their memory; the caller has left the best of them, or none.
@@ -252,9 +263,11 @@ def _continue(task, steps):
 
 @kernel
 def _finish(task, found, q):
-    """Write the result of a query; return whether it is decided."""
-    # Without a contact, it is not if several candidates may be the closest, or one has no exact
-    # distance. Then their corners are written for rational numbers.
+    """Write row q of the results, if it is decided; return whether it is.
+
+    Without a contact, it is not if several candidates may be the closest, or one has no exact
+    distance. Then their corners are written for rational numbers.
+    """
     stay_outlined()
     search = task.search
     state, reals = search.state, search.reals
@@ -306,14 +319,16 @@ _has_more = inlined(lambda state: peek(state, memory.HEIGHT) > 0 or peek(state, 
 
 @entry
 def closest_pairs(row, row2, motions, limits, hints, memory_table, end, steps, found):
-    """Continue queries from state[QUERY] to `end`, for `steps` visits of pairs of subtrees."""
-    # `row` and `row2` are rows of trees, `memory_table` and `found` the tables of the addresses of
-    # `ClosestSearch` and `Closest`. The motions are a table of `pair_frames.set_motions`, with a
-    # matrix for each query. A hint is the code of a pair, -1 for none.
-    #
-    # Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
-    # rational numbers to decide. The caller leaves the best of them as the only candidate, or none,
-    # sets state[DECIDED], and calls again.
+    """Continue queries from state[QUERY] to `end`, for `steps` visits of pairs of subtrees.
+
+    `row` and `row2` are rows of trees, `memory_table` and `found` the tables of the addresses of
+    `ClosestSearch` and `Closest`. The motions are a table of `pair_frames.set_motions`, with a
+    matrix for each query. A hint is the code of a pair, -1 for none.
+
+    Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
+    rational numbers to decide. The caller leaves the best of them as the only candidate, or none,
+    sets state[DECIDED], and calls again.
+    """
     search, out = memory.search_at(memory_table), memory.found_at(found)
     address, address2 = TriangleRow(simd.address(row, 0)), TriangleRow(simd.address(row2, 0))
     task = task_of(address, address2, search.sides, search.stack, search)

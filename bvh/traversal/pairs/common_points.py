@@ -4,31 +4,26 @@ from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two,
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.pairs.triangle_distance import all_scaled, nearest_features, point_on, put_back
 from bvh.geometry.point_triangle import nearest_on_triangle
-from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.jit import kernel, stay_outlined
 
 # The largest distance from both triangles, in a box of about 1, of a point that counts as common.
 COMMON = 2.0**-52
 
 
-@inlined
-def _off(p, a, b):
-    """Return the distance of a point from the farther one of two triangles."""
-    d, _, _ = nearest_on_triangle(p, a[0], a[1], a[2])
-    e, _, _ = nearest_on_triangle(p, b[0], b[1], b[2])
-    return max(d, e)
-
-
 @kernel
 def _nearer(p, a, b, least, best):
-    """Return (distance, point) of the point nearer to both triangles, p or the best so far."""
+    """Return (distance, point): p, if it is nearer to both triangles, or the best so far.
+
+    The distance is that from the farther triangle.
+    """
     stay_outlined()
-    off = _off(p, a, b)
-    return (off, p) if off < least else (least, best)
+    distance = max(nearest_on_triangle(p, *a)[0], nearest_on_triangle(p, *b)[0])
+    return (distance, p) if distance < least else (least, best)
 
 
 @kernel
 def common_point(a, b):
-    """Return a point of two triangles that touch, rounded."""
+    """Return a point that two triangles have in common, rounded; they are known to touch."""
     # One of their features meets another there: a vertex and a face, an edge and a face, or two
     # edges. The first that is as near to both triangles as its rounding allows is taken, or the one
     # that is computed nearest to both.

@@ -1,7 +1,8 @@
 """Pairs of faces that are measured: the bound, points, shared vertices.
 
-A vertex of a closed mesh is shared by six faces, so that where two meshes are nearest at vertices,
-36 pairs of faces are at one distance. It is measured for one of them.
+For `search`, its `state` and its `reals` see `closest_memory`. A vertex of a closed mesh is shared
+by six faces, so that where two meshes are nearest at vertices, 36 pairs of faces are at one
+distance. It is measured for one of them.
 """
 
 import numpy as np
@@ -26,7 +27,7 @@ ROUNDED = 1.0 - 2.0**-18
 
 @inlined
 def _place(t, p):
-    """Return which vertex of a triangle a point is, -1 for none."""
+    """Return the index of the vertex of a triangle that is at a point, -1 for none."""
     for i in range(3):
         if t[i][0] == p[0] and t[i][1] == p[1] and t[i][2] == p[2]:
             return i
@@ -49,13 +50,15 @@ def _askew(u, v):
 
 @kernel
 def nearest_at(a, b, v, w):
-    """Return whether v is a vertex of a, w one of b, and they are clearly the nearest points."""
-    # If so, `triangle_distance` returns their distance, and is sure of it. Edges at v lead away
-    # from w, and edges at w away from v, so that the distance grows along all of them. Two features
-    # (vertices, edges, faces) of which one contains neither v nor w are farther apart by at least
-    # 2**-31 of the distance. All others are found not to be nearer by signs of products of sines
-    # and cosines above 2**-20: at least 2**-60 of their terms, which double-doubles decide, with
-    # errors of 2**-98.
+    """Return whether v is a vertex of triangle a, w one of b, and they clearly are nearest points.
+
+    If so, `triangle_distance` returns their distance, and is sure of it.
+    """
+    # Edges at v lead away from w, and edges at w away from v, so that the distance grows along all
+    # of them. Two features (vertices, edges, faces) of which one contains neither v nor w are
+    # farther apart by at least 2**-31 of the distance. All others are found not to be nearer by
+    # signs of products of sines and cosines above 2**-20: at least 2**-60 of their terms, which
+    # double-doubles decide, with errors of 2**-98.
     stay_outlined()
     i, j = _place(a, v), _place(b, w)
     g = minus(v, w)
@@ -75,7 +78,7 @@ def nearest_at(a, b, v, w):
 
 @inlined
 def lower_best(reals, distance):
-    """Lower the bound to a distance; return whether that is less."""
+    """Lower the upper bound BEST to a rounded distance; return whether that is less."""
     # Distances are rounded: by 2 units in the last place at most, or near the least denormal.
     distance = distance * (1.0 + 2.0**-50) + 1e-322
     lower = distance < peek(reals, memory.BEST)
@@ -86,7 +89,7 @@ def lower_best(reals, distance):
 
 @inlined
 def put_points(reals, at, x, y):
-    """Store the points x and y from `at` on."""
+    """Store the points x and y, six numbers, from `at` on."""
     for axis in range(3):
         poke(reals, at + axis, x[axis])
         poke(reals, at + 3 + axis, y[axis])
@@ -94,19 +97,29 @@ def put_points(reals, at, x, y):
 
 @inlined
 def points_at(reals, at):
-    """Return two points that are stored."""
+    """Return the two points that are stored from `at` on."""
     points = shifted(reals, at)
     return vector(points, 0), vector(points, 1)
 
 
 @inlined
-def measure(reals, a, b):
-    """Return (low, high, x, y) of two triangles: bounds of the distance, and nearest points."""
-    # Those of an earlier pair are returned if they are vertices of both triangles, too, and the
-    # nearest points.
+def _at_shared(reals, a, b):
+    """Return whether two faces have the distance SHARED, between the stored VERTICES."""
     v, w = points_at(reals, memory.VERTICES)
     d = peek(reals, memory.SHARED)
-    if d == d and nearest_at(a, b, v, w):
+    return d == d and nearest_at(a, b, v, w)
+
+
+@inlined
+def measure(reals, a, b):
+    """Return (low, high, x, y) of two triangles: bounds of the distance, and nearest points.
+
+    Where two vertices that an earlier pair of faces had are clearly the nearest points of this one,
+    too, the distance is that one's.
+    """
+    d = peek(reals, memory.SHARED)
+    if _at_shared(reals, a, b):
+        v, w = points_at(reals, memory.VERTICES)
         return d, d, v, w
     _, low, high, x, y = triangle_distance(a, b)
     if low == high and not low > d and nearest_at(a, b, x, y):
@@ -117,7 +130,7 @@ def measure(reals, a, b):
 
 @inlined
 def add_candidate(search, code, low, high):
-    """Add a pair to the candidates, for which there is room."""
+    """Add a pair with bounds of its distance to the candidates, for which there must be room."""
     count = peek(search.state, memory.COUNT)
     poke(search.codes, count, code)
     poke(search.lows, count, low)
@@ -126,16 +139,8 @@ def add_candidate(search, code, low, high):
 
 
 @inlined
-def _at_shared(reals, a, b):
-    """Return whether two faces are at the shared distance, by its vertices."""
-    v, w = points_at(reals, memory.VERTICES)
-    d = peek(reals, memory.SHARED)
-    return d == d and nearest_at(a, b, v, w)
-
-
-@inlined
 def lower_bound(reals, key):
-    """Return a lower bound of the distance of two faces in the world by their key, from lanes."""
+    """Return a lower bound of the distance of two faces in the world, by their key from lanes."""
     return (
         (sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN))
         / peek(reals, memory.SCALE)
@@ -163,12 +168,14 @@ def _nearest_first(search, count):
 
 @kernel
 def settle(task):
-    """Measure candidates; keep the best of known distance, and those that may be as near."""
-    # The distance of a candidate is known if its lower and upper bound are the same.
+    """Measure all candidates; leave only those that may still be the closest pair.
+
+    These are the best one whose bounds are equal, and others whose bounds do not decide.
+    """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
-    best, best_code, kept = INF, np.int64(memory.NO_PAIR), np.int64(0)
+    best, best_code, left = INF, np.int64(memory.NO_PAIR), np.int64(0)
     count = peek(state, memory.COUNT)
     _nearest_first(search, count)
     for i in range(count):
@@ -182,7 +189,7 @@ def settle(task):
             if not (valid and valid2):
                 continue
             if i > 0 and high == memory.UNTESTED and not _at_shared(reals, a, b):
-                low, high, _ = distance_bounds(a, b)
+                low, high, _, _, _ = distance_bounds(a, b)
                 lower_best(reals, high)
                 if low > peek(reals, memory.BEST):
                     continue
@@ -195,22 +202,22 @@ def settle(task):
                     put_points(reals, memory.POINTS, x, y)
                     poke(state, memory.KEPT_PAIR, code)
         else:
-            poke(search.codes, kept, code)
-            poke(search.lows, kept, low)
-            poke(search.highs, kept, high)
-            kept += 1
+            poke(search.codes, left, code)
+            poke(search.lows, left, low)
+            poke(search.highs, left, high)
+            left += 1
     if best_code != memory.NO_PAIR:
-        # There is room: at least one candidate was sure.
-        poke(search.codes, kept, best_code)
-        poke(search.lows, kept, best)
-        poke(search.highs, kept, best)
-        kept += 1
-    poke(state, memory.COUNT, kept)
+        # There is room, as this one was a candidate.
+        poke(search.codes, left, best_code)
+        poke(search.lows, left, best)
+        poke(search.highs, left, best)
+        left += 1
+    poke(state, memory.COUNT, left)
 
 
 @kernel
 def put_corners(task, count):
-    """Write the moved corners of all candidates."""
+    """Write the corners, in the world, of the first `count` candidates' faces to `corners`."""
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     for c in range(count):

@@ -28,15 +28,15 @@ from bvh.tree.arrays import TriangleRow
 from bvh.tree.triangle_groups import group_at, used_lanes
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows, node_at
 
-# Numbers that one step may push.
+# Numbers that one step may push beyond those of its pair.
 SPARE = ENTRY * (WIDTH * WIDTH + 1)
 MAX_LEAF_PAIRS = (MAX_LEAF_ROWS * WIDTH) ** 2
 # Capacity for pairs of faces.
 PAIRS = 4 * MAX_LEAF_PAIRS
 GROUP_SIZE = pair_frames.GROUP_ROWS * WIDTH
 
-# The state: how many numbers the stack holds; how many pairs are found; where the stack begins
-# (`split`), or the current task (`find_contacts`).
+# The state: how many numbers the stack holds; how many pairs of faces have been found; where the
+# stack begins (`split`), or which task is the current one (`find_contacts`).
 HEIGHT, MET, FIRST = 0, 1, 2
 
 # The meshes that both sides belong to: two meshes; one mesh, whose faces do not intersect where
@@ -63,12 +63,12 @@ class Meeting(NamedTuple):
     state: Pointer[np.int64]
     rows: Pointer[np.float32]
     pairs: Pointer[np.int32]
-    room: int  # it pauses once more pairs are found
-    shared: int
+    room: int  # it pauses once more pairs than this are found
+    shared: int  # TWO_MESHES, ONE_MESH or ONE_TREE
 
 
 def new_pair_search(entries: int) -> PairSearch:
-    """Return the scratch of a search that begins with up to `entries` pairs of subtrees."""
+    """Return the memory of a search that begins with up to `entries` pairs of subtrees."""
     stack = np.empty(PAIRS_STACK + ENTRY * entries, np.int64)
     rows = np.empty(GROUP_SIZE * MAX_LEAF_ROWS, np.float32)
     pairs = np.empty((PAIRS, 2), np.int32)
@@ -76,14 +76,14 @@ def new_pair_search(entries: int) -> PairSearch:
 
 
 def begin_with(pair_search: PairSearch, entries: NDArray[np.int64]) -> None:
-    """Begin a search with some pairs of subtrees."""
+    """Begin a search with some pairs of subtrees, (n, ENTRY) entries of its stack."""
     pair_search.stack[: entries.size] = entries.ravel()
     pair_search.state[:] = entries.size, 0, 0
 
 
 @inlined
 def _overlapping(low, high, rows, k):
-    """Return the lanes whose boxes overlap the moved box in column k of the rows, as bits."""
+    """Return the lanes, as bits, whose boxes low..high overlap the box in column k of the rows."""
     first, last = pair_frames.lower(rows, k), pair_frames.upper(rows, k)
     below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
     above = (high[0] >= first[0]) & (high[1] >= first[1]) & (high[2] >= first[2])
@@ -128,7 +128,10 @@ def _open(task, top, code, box, code2, box2):
 
 @inlined
 def _straddling(tree, group, rows, at, margin):
-    """Return the lanes of a group whose planes a moved triangle may meet, as bits."""
+    """Return the lanes, as bits, of a group whose planes the triangle at `at` of the rows may meet.
+
+    `margin` bounds the errors of differences of that triangle's corners from the group's.
+    """
     # The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
     # below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate
     # for the float32 rounding of w, v0 and the sums. At a point of the triangle, what N is off by
@@ -147,7 +150,7 @@ def _straddling(tree, group, rows, at, margin):
 
 @kernel
 def _meets(task, i, j):
-    """Return whether face i and face j of the second tree intersect."""
+    """Return whether face i of the first tree and face j of the second intersect, exactly."""
     stay_outlined()
     valid, a = side_corners(task.tree.primitives, i, task.side)
     valid2, b = side_corners(task.tree2.primitives, j, task.side2)
@@ -160,7 +163,7 @@ def _meets(task, i, j):
 
 @inlined
 def _test_leaves(search, task, code, code2):
-    """Test the faces of two leaves, and add the pairs that intersect."""
+    """Test the faces of two leaves, and add the pairs that intersect, for which there is room."""
     tree, tree2, rows, side2 = task.tree, task.tree2, search.rows, task.side2
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
@@ -206,7 +209,7 @@ def _test_leaves(search, task, code, code2):
 
 
 def _visit(search, task, top, pair):
-    """Open a pair of subtrees, or test two leaves (codes below 0); return the stack's height."""
+    """Open a pair of subtrees, or test two leaves (see `pair_walk.visit`)."""
     _, code, box, code2, box2 = pair
     if code >= 0 or code2 >= 0:
         return _open(task, top, code, box, code2, box2)
@@ -219,7 +222,10 @@ SEARCHES[Meeting] = _visit, lambda search: peek(search.state, MET) > search.room
 
 @inlined
 def _task_of(row, row2, motions, places, pair_search, room, shared):
-    """Return the task of a search, with the maps of both leaves, `places`."""
+    """Return the task of a search for pairs that meet, in the frame of the first tree.
+
+    `motions` is the table of `pair_frames.set_motions`, and `places` are the leaves of both sides.
+    """
     memory, none = as_pointers(pair_search), np.int64(0)
     search = Meeting(memory.state, memory.rows, memory.pairs, np.int64(room), np.int64(shared))
     task = pair_walk.task_of(row, row2, memory.sides, memory.stack, search)
@@ -230,9 +236,11 @@ def _task_of(row, row2, motions, places, pair_search, room, shared):
 
 @entry
 def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
-    """Open pairs of subtrees until there are `wanted`, or only leaves are left."""
-    # The pairs are in the stack from FIRST to HEIGHT. `leaves` is how many of its last numbers are
-    # those of pairs of leaves.
+    """Open pairs of subtrees until there are `wanted`, or only leaves are left.
+
+    The pairs are in the stack from FIRST to HEIGHT.
+    """
+    # `leaves` is how many of the stack's last numbers are those of pairs of leaves.
     none = np.int64(0)
     task = _task_of(row, row2, motions, (leaf, leaf2), pair_search, none, shared)
     stack, top, first, leaves = task.stack, pair_search.state[HEIGHT], np.int64(0), np.int64(0)
@@ -251,9 +259,11 @@ def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
 
 @entry
 def meet(row, row2, motions, leaf, leaf2, shared, pair_search, steps):
-    """Continue a search for pairs until its end, for some steps, or until pairs might not fit."""
-    # A step opens a pair of subtrees, or tests the faces of two leaves. The motions are a table of
-    # `pair_frames.set_motions`. Returns whether the search is complete.
+    """Continue a search for pairs for some steps, or until pairs might not fit.
+
+    A step opens a pair of subtrees, or tests the faces of two leaves. The motions are a table of
+    `pair_frames.set_motions`. Returns whether the search is complete.
+    """
     room = PAIRS - MAX_LEAF_PAIRS
     task = _task_of(row, row2, motions, (leaf, leaf2), pair_search, room, shared)
     poke(task.search.state, MET, 0)
@@ -264,11 +274,14 @@ def meet(row, row2, motions, leaf, leaf2, shared, pair_search, steps):
 
 @entry
 def find_contacts(rows, rows2, tasks, motions, pair_search, touching, enough, steps):
-    """Continue with tasks from state[FIRST], for some steps; return whether none is left."""
-    # Trees, which are over triangles, are given by the addresses of their rows; a task by its two
-    # trees, its group, and its two leaves. The group is `touching` once two faces meet: then no
-    # more of it is searched. Nor is any group if enough[1] is not 0: a contact copies it to
-    # enough[0], which ends the search. A task begins where the stack's height is below 0.
+    """Continue with tasks from state[FIRST], for some steps; return whether none is left.
+
+    Trees, which are over triangles, are given by the addresses of their rows; a task by the indices
+    of its two trees, its group, and its two leaves. The group is `touching` once two faces meet:
+    then no more of it is searched. If enough[1] is not 0, the first contact ends the search of all
+    groups: it copies enough[1] to enough[0].
+    """
+    # A task begins where the stack's height is below 0.
     k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
     while k < count and steps > 0:
         group = tasks[k, 2]

@@ -24,17 +24,17 @@ from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_or
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows
 
 F = np.float32
-# Rows of a group: corners, normals, the inverse squares of these.
+# Rows of a group, GROUP_ROWS of WIDTH lanes: three corners, from these on normals n, and 1 / n . n.
 NORMAL, SQUARE = 9, 12
 
 
-# Mask of the lanes with a face (ids are -1 without one) whose id is at most `last`.
-_of_use = inlined(lambda ids, last: (ids >= np.int32(0)) & (ids <= last))
+# The mask of lanes with a face (ids are -1 without one) whose id is at most `last`.
+_up_to = inlined(lambda ids, last: (ids >= np.int32(0)) & (ids <= last))
 
 
 @inlined
 def _local_group(groups, group):
-    """Return (v0, e1, e2) of a group's triangles."""
+    """Return (v0, e1, e2): corners and edges of a group's triangles, in the frame of their tree."""
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
     return group_origin(groups, at), e1, e2
@@ -42,8 +42,10 @@ def _local_group(groups, group):
 
 @inlined
 def _ends(group, floats, side, sign):
-    """Return the least (sign -1) or greatest (1) products of triangles with the direction."""
-    # `group` is what `_local_group` returns. The side's margin moves the results outward.
+    """Return the ends of triangles along the direction, as `near_pairs._ends` does for boxes.
+
+    `group` is what `_local_group` returns.
+    """
     v0, e1, e2 = group
     sign32, none = F(sign), splat(F(0.0), WIDTH)
     wide = greater(greater(towards(floats, e1) * sign32, towards(floats, e2) * sign32), none)
@@ -53,7 +55,7 @@ def _ends(group, floats, side, sign):
 
 @inlined
 def _in_frame(group, floats):
-    """Return the corners of triangles in the frame of the pair."""
+    """Return the corners of the triangles of `_local_group` in the frame of the pair."""
     v0, e1, e2 = group
     a, u, v = placed(floats, v0), turned(floats, e1), turned(floats, e2)
     return a, (a[0] + u[0], a[1] + u[1], a[2] + u[2]), (a[0] + v[0], a[1] + v[1], a[2] + v[2])
@@ -61,9 +63,11 @@ def _in_frame(group, floats):
 
 @inlined
 def _beyond(g, reach, inverse, p, q, r):
-    """Return squared gaps along g between triangles and a box, 0 where they overlap."""
-    # p, q, r are the corners less the box's centre, `reach` is the largest product of g with a
-    # vector from that centre to a point of the box, and `inverse` is 1 / g . g.
+    """Return squared gaps along g between triangles and a box, 0 where they overlap.
+
+    p, q, r are the triangles' corners less the box's centre, `reach` is the largest product of g
+    with a vector from that centre to a point of the box, and `inverse` is 1 / g . g.
+    """
     x, y, z = dot(p, g), dot(q, g), dot(r, g)
     gap = greater(lesser(x, lesser(y, z)), -greater(x, greater(y, z))) - reach
     return square_above(gap, inverse)
@@ -71,8 +75,10 @@ def _beyond(g, reach, inverse, p, q, r):
 
 @inlined
 def _keys_of_box(corners, n, inverse, box):
-    """Return lower bounds of the squared distances of triangles from a box."""
-    # `n` and `inverse` are normals and 1 / n . n; `box` is what `near_pairs.in_frame` returns.
+    """Return lower bounds of the squared distances of triangles, in lanes, from a box.
+
+    `n` and `inverse` are their normals and 1 / n . n; `box` is what `near_pairs.in_frame` returns.
+    """
     (c, h0, h1, h2), reaches, inverses = box
     p, q, r = minus(corners[0], c), minus(corners[1], c), minus(corners[2], c)
     keys = _beyond(h0, reaches[0], inverses[0], p, q, r)
@@ -85,20 +91,20 @@ def _keys_of_box(corners, n, inverse, box):
 
 @inlined
 def _gap(g, a, b):
-    """Return the gap between triangles a and b, in lanes, along a direction g towards a."""
+    """Return the gap between triangles a and b, in lanes, along a vector g towards a, times |g|."""
     near = lesser(dot(g, a[0]), lesser(dot(g, a[1]), dot(g, a[2])))
     return near - greater(dot(g, b[0]), greater(dot(g, b[1]), dot(g, b[2])))
 
 
 @inlined
 def _either_gap(g, a, b):
-    """Return the gap between triangles along a direction, towards either."""
+    """Return the gap between triangles along g, as `_gap`, towards either of them."""
     return greater(_gap(g, a, b), _gap(g, b, a))
 
 
 @inlined
 def _row(rows, row):
-    """Return three rows of lanes, from one on, as a vector."""
+    """Return three rows of lanes, from `row` on, as a vector."""
     at = row * WIDTH
     return load(rows, at, WIDTH), load(rows, at + WIDTH, WIDTH), load(rows, at + 2 * WIDTH, WIDTH)
 
@@ -113,9 +119,11 @@ def _sum(v):
 
 @inlined
 def _keys_of_faces(rows, at, k):
-    """Return lower bounds of squared distances: between the centres, and along the normals."""
-    # Between the triangles in lanes, whose rows begin at row `at`, and the triangle at k: its first
-    # row times WIDTH, plus its lane.
+    """Return lower bounds of squared distances of triangles in lanes from one more.
+
+    The rows of those in lanes begin at row `at`. The other one is at position k: its first row
+    times WIDTH, plus its lane. Directions are those between the centres, and along both normals.
+    """
     a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
     b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
     g = minus(_sum(a), _sum(b))
@@ -132,10 +140,12 @@ _between = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.
 
 @inlined
 def _nearest_edges(rows, at, k):
-    """Return (squares, keys) of triangles in lanes and one more, by nearest points of edges."""
-    # `at` and `k` are those of `_keys_of_faces`. `squares` are the least squared distances of two
-    # edges, up to rounding. `keys` are lower bounds of the squared distances of the triangles,
-    # along the directions between these points; any direction gives a bound.
+    """Return (squares, keys) of triangles in lanes and one more, by nearest points of edges.
+
+    `squares` are the least squared distances of two edges, up to rounding, and `keys` lower bounds
+    of the squared distances of the triangles, along the directions between the edges' nearest
+    points. `at` and k are those of `_keys_of_faces`.
+    """
     best = splat(F(INF), WIDTH)
     gx, gy, gz = best, best, best
     for i in range(3):
@@ -168,7 +178,7 @@ def _nearest_edges(rows, at, k):
 
 @inlined
 def _put_corners(rows, row, corners):
-    """Store corners, normals n and 1 / n . n of triangles from a row on; return the last two."""
+    """Store corners, normals n and 1 / n . n of triangles from `row` on; return (n, 1 / n . n)."""
     n = cross(minus(corners[1], corners[0]), minus(corners[2], corners[0]))
     inverse = near_pairs.inverse_of(dot(n, n))
     for i in range(3):
@@ -180,7 +190,7 @@ def _put_corners(rows, row, corners):
 
 @inlined
 def _lower(task, squares, mask):
-    """Lower the bound of the search to the least of squared distances between points of faces."""
+    """Lower the search's bound to the least squared distance, of points of faces, in `mask`."""
     state, reals = task.search.state, task.search.reals
     least = sqrt(np.float64(near_pairs.least_of(squares, mask)))
     # The margin and the factor cover the errors of float32; the quotient is in the world.
@@ -193,11 +203,12 @@ def _lower(task, squares, mask):
 
 @kernel
 def collect_faces(task, code, box, code2, box2):
-    """Collect the pairs of faces of two leaves that may be near enough; return how many."""
-    # The leaves are given by their codes and the positions of their boxes. A pair gets a key, a
-    # lower bound of its squared distance, and a name: the number group * WIDTH + lane of the first
-    # face, times 2**32, plus that of the second. First faces with higher ids than that of a pair
-    # that touches are left out, for their pairs come after it.
+    """Collect the pairs of faces of two leaves that may be near enough; return how many.
+
+    A pair gets a key, a lower bound of its squared distance, and a name: the number group * WIDTH +
+    lane of the first face, times 2**32, plus that of the second. First faces with higher ids than
+    that of a pair that touches are left out, for their pairs come after it.
+    """
     stay_outlined()
     search, tree, tree2 = task.search, task.tree, task.tree2
     rows, ends, count = search.rows, search.ends, np.int64(0)
@@ -209,12 +220,12 @@ def collect_faces(task, code, box, code2, box2):
     # Where first faces begin along the direction, which leads to them from the second side.
     least = INF
     for g in range(many):
-        used = _of_use(load(tree.ids, group_at(first + g), WIDTH), last)
+        used = _up_to(load(tree.ids, group_at(first + g), WIDTH), last)
         low = _ends(_local_group(tree.groups, first + g), search.floats, task.side, -1.0)
         simd.store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
         least = min(least, near_pairs.least_of(low, used))
     # Second faces that are near enough to those, and to the first leaf's box.
-    whole = near_pairs.in_frame(one_box(task.boxes, box), search.floats)
+    leaf_box = near_pairs.in_frame(one_box(task.boxes, box), search.floats)
     most = -INF
     for m in range(many2):
         group = _local_group(tree2.groups, first2 + m)
@@ -226,26 +237,27 @@ def collect_faces(task, code, box, code2, box2):
             continue
         corners = _in_frame(group, search.floats2)
         n, inverse = _put_corners(rows, m * memory.GROUP_ROWS, corners)
-        used = used & (~near_pairs.far(_keys_of_box(corners, n, inverse, whole), bound))
+        used = used & (~near_pairs.far(_keys_of_box(corners, n, inverse, leaf_box), bound))
         simd.poke(search.masks, m, mask_bits(used))
         simd.store(ends, m * WIDTH, -high)
         most = max(most, -near_pairs.least_of(-high, used))
     # First faces that are near enough to these, and to the second leaf's box.
-    whole = near_pairs.in_frame(one_box(task.boxes2, box2), search.floats2)
+    leaf_box = near_pairs.in_frame(one_box(task.boxes2, box2), search.floats2)
     at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
         low = load(ends, (MAX_LEAF_ROWS + g - first) * WIDTH, WIDTH)
-        kept = _of_use(load(tree.ids, group_at(g), WIDTH), last) & (low <= most + reach)
-        if mask_bits(kept) == 0:
+        near = _up_to(load(tree.ids, group_at(g), WIDTH), last) & (low <= most + reach)
+        if mask_bits(near) == 0:
             continue
-        a = _in_frame(_local_group(tree.groups, g), search.floats)
-        n, inverse = _put_corners(rows, at, a)
-        kept = kept & ~near_pairs.far(_keys_of_box(a, n, inverse, whole), bound)
-        if mask_bits(kept) == 0:
+        corners = _in_frame(_local_group(tree.groups, g), search.floats)
+        n, inverse = _put_corners(rows, at, corners)
+        near = near & ~near_pairs.far(_keys_of_box(corners, n, inverse, leaf_box), bound)
+        if mask_bits(near) == 0:
             continue
         for m in range(many2):
-            # The side with more faces left is in lanes; those of the other are taken one by one.
-            bits, bits2 = mask_bits(kept), peek(search.masks, m)
+            # The side with more faces left is in lanes, those of the other are taken one by one:
+            # `column` and `step2` are of the latter.
+            bits, bits2 = mask_bits(near), peek(search.masks, m)
             lanes, lanes_at = at, MAX_LEAF_ROWS + g - first
             column, column_at = m * memory.GROUP_ROWS, m
             name, step, name2, step2 = (g * WIDTH) << 32, 1 << 32, (first2 + m) * WIDTH, 1
@@ -255,11 +267,11 @@ def collect_faces(task, code, box, code2, box2):
                 step, step2 = step2, step
             lane_bits = splat(np.int32(bits), WIDTH) >> simd.lane_numbers(WIDTH)
             used = lane_bits & np.int32(1) != np.int32(0)
-            near = load(ends, lanes_at * WIDTH, WIDTH)
+            lane_ends = load(ends, lanes_at * WIDTH, WIDTH)
             while bits2 != 0:
                 k = simd.lowest_bit(bits2)
                 bits2 &= bits2 - 1
-                mask = used & (near + peek(ends, column_at * WIDTH + k) <= reach)
+                mask = used & (lane_ends + peek(ends, column_at * WIDTH + k) <= reach)
                 if mask_bits(mask) == 0:
                     continue
                 c = column * WIDTH + k

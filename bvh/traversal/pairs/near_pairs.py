@@ -38,14 +38,16 @@ DEEPEST = -16.0
 
 @inlined
 def reach_of(reals):
-    """Return the upper bound of the distance in the frame of the pair."""
+    """Return the upper bound of the search's distance in the frame of the pair."""
     return (simd.peek(reals, memory.BEST) * simd.peek(reals, memory.SCALE)) * UP + 2.0**-100
 
 
 @inlined
 def bound_of(task, margin):
-    """Return the squared bound beyond which a lower bound of a distance is too far."""
-    # `margin` says what it is a bound of: BOX_MARGIN or FACE_MARGIN.
+    """Return the bound beyond which keys, squared distances, are of pairs that are too far.
+
+    `margin` is BOX_MARGIN for keys of boxes, FACE_MARGIN for those of faces.
+    """
     reach = reach_of(task.search.reals) + simd.peek(task.search.reals, margin)
     return reach * reach * SLACK
 
@@ -56,18 +58,21 @@ far = inlined(lambda keys, bound: keys > F(bound))
 
 @inlined
 def square_above(gap, inverse):
-    """Return the square of a gap, 0 if it is negative, times a number."""
+    """Return the square of a gap along a vector, in lanes, 0 if it is negative.
+
+    `inverse` is 1 by the vector's squared length.
+    """
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return gap * gap * inverse
 
 
-# The square of a gap times a number, with the sign of the gap.
+# The same with the sign of the gap, in place of 0.
 _signed_square = inlined(lambda gap, inverse: gap * abs(gap) * inverse)
 
 
 @inlined
 def quotient(gap, square):
-    """Return gap**2 / square; 0 if the gap is negative, or the square, of a direction, is tiny."""
+    """Return gap**2 / square; 0 if the gap is negative, or the square tiny, of a direction."""
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return simd.select(square > F(1e-30), gap * gap / square, F(0.0))
 
@@ -78,7 +83,7 @@ inverse_of = inlined(lambda square: simd.select(square > 1e-30, 1.0 / square, 0.
 
 @inlined
 def spread(rows, row, k):
-    """Return the vector at column k, from a row on, each coordinate in all lanes."""
+    """Return the vector in column k of three rows, from `row` on, each coordinate in all lanes."""
     at = row * WIDTH + k
     return (
         simd.splat(simd.peek(rows, at), WIDTH), simd.splat(simd.peek(rows, at + WIDTH), WIDTH),
@@ -88,7 +93,7 @@ def spread(rows, row, k):
 
 @inlined
 def put_three(rows, row, v):
-    """Store a vector of lanes in three rows from one on."""
+    """Store a vector of lanes in three rows, from `row` on."""
     for axis in range(3):
         simd.store(rows, (row + axis) * WIDTH, v[axis])
 
@@ -99,8 +104,10 @@ doubles = inlined(lambda lanes, x: simd.convert(lanes, 0.0) + x)
 
 @inlined
 def _ends(box, floats, side, sign):
-    """Return the least (sign -1) or greatest (1) products of boxes with the direction."""
-    # The side's margin moves the results outward.
+    """Return the ends of boxes along the direction: the least for sign -1, the greatest for 1.
+
+    The side's margin moves them outward.
+    """
     c, h0, h1, h2 = box
     wide = abs(towards(floats, h0)) + abs(towards(floats, h1)) + abs(towards(floats, h2))
     margin = simd.peek(side, ALONG_SHIFT) + sign * simd.peek(side, ALONG_MARGIN)
@@ -113,10 +120,12 @@ least_of = inlined(lambda lanes, mask: simd.lowest(simd.select(mask, lanes, INF)
 
 @inlined
 def in_frame(box, floats):
-    """Return (box, reaches, inverses) of a box, or boxes in lanes, in the frame of the pair."""
-    # A box is (centre, h0, h1, h2) with half axes that need not be orthogonal in this frame.
-    # reaches[i] is the largest product of hi with a vector from the centre to a point of the box,
-    # |hi . h0| + |hi . h1| + |hi . h2|, and inverses[i] is 1 / hi . hi.
+    """Return (box, reaches, inverses) of a box, or boxes in lanes, in the frame of the pair.
+
+    A box is (centre, h0, h1, h2), whose half axes need not be orthogonal in this frame. reaches[i]
+    is the largest product of hi with a vector from the centre to a point of the box,
+    |hi . h0| + |hi . h1| + |hi . h2|, and inverses[i] is 1 / hi . hi.
+    """
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
     q0, q1, q2 = dot(h0, h0), dot(h1, h1), dot(h2, h2)
@@ -126,8 +135,11 @@ def in_frame(box, floats):
 
 
 @inlined
-def _box_keys(box, reaches, inverses, rows, k, bound, kept):
-    """Return lower bounds of squared distances of boxes from the one in column k of the rows."""
+def _box_keys(box, reaches, inverses, rows, k, bound, lanes):
+    """Return keys of boxes in lanes and the one in column k of the rows, all as by `in_frame`.
+
+    If the keys along the centres exceed `bound` in all `lanes`, given as bits, these suffice.
+    """
     # Any direction bounds a distance from below. These are between the centres, and along the half
     # axes of either. With `in_frame`, all is in float32: no coordinate of a centre is above 2, and
     # none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
@@ -135,8 +147,7 @@ def _box_keys(box, reaches, inverses, rows, k, bound, kept):
     # frames by 2**-19: BOX_ERROR covers it all.
     #
     # Boxes that overlap along all of them have keys below 0, minus the square of how far: faces
-    # meet sooner where boxes overlap deeply. If the keys along the centres exceed `bound` in all
-    # lanes `kept`, as bits, these suffice.
+    # meet sooner where boxes overlap deeply.
     c, h0, h1, h2 = box
     g0, g1, g2 = spread(rows, 3, k), spread(rows, 6, k), spread(rows, 9, k)
     d = minus(spread(rows, 0, k), c)
@@ -145,7 +156,7 @@ def _box_keys(box, reaches, inverses, rows, k, bound, kept):
     square = dot(d, d)
     gap = square - ((x0 + x1) + (x2 + y0) + (y1 + y2))
     keys = simd.select(square > F(1e-30), gap * abs(gap) / square, F(DEEPEST))
-    if simd.mask_bits(far(keys, bound)) & kept == kept:
+    if simd.mask_bits(far(keys, bound)) & lanes == lanes:
         return keys
     m00, m01, m02 = abs(dot(h0, g0)), abs(dot(h0, g1)), abs(dot(h0, g2))
     m10, m11, m12 = abs(dot(h1, g0)), abs(dot(h1, g1)), abs(dot(h1, g2))
@@ -162,15 +173,17 @@ def _box_keys(box, reaches, inverses, rows, k, bound, kept):
 
 
 @inlined
-def collect(task, keys, found, name, step, count):
-    """Append the keys and names of the lanes `found`, as bits; return the number collected."""
-    # The name of lane k is name + step * k.
+def collect(task, keys, lanes, name, step, count):
+    """Append the keys and names of `lanes`, given as bits, to `count` others; return the new count.
+
+    The name of lane k is name + step * k.
+    """
     search = task.search
-    if found != 0:
+    if lanes != 0:
         simd.store(search.spare, 0, keys)
-        while found != 0:
-            k = simd.lowest_bit(found)
-            found &= found - 1
+        while lanes != 0:
+            k = simd.lowest_bit(lanes)
+            lanes &= lanes - 1
             simd.poke(search.keys, count, simd.peek(search.spare, k))
             simd.poke(search.names, count, name + step * k)
             count += 1
@@ -179,15 +192,17 @@ def collect(task, keys, found, name, step, count):
 
 @inlined
 def _lane_mask(used, child, node):
-    """Return a mask with the lane of one child of a node alone."""
+    """Return the mask `used`, limited to the lane of the box at position `child` of a node."""
     return used & (simd.lane_numbers(WIDTH) == np.int32(child - node * WIDTH))
 
 
 @kernel
 def open_pair(task, code, box, code2, box2):
-    """Collect the pairs of children of a node-node or node-leaf pair; return how many."""
-    # A name is the lane of the second child times WIDTH, plus that of the first. A leaf stays as it
-    # is, and has its lane in its parent. Once faces touch, keys order pairs by lowest ids.
+    """Collect the near pairs of children of a node-node or node-leaf pair; return how many.
+
+    A name is the lane of the second child times WIDTH, plus that of the first. A leaf stays as it
+    is, and has its lane in its parent. Once faces touch, keys order pairs by lowest ids.
+    """
     stay_outlined()
     search = task.search
     rows, ends, count = search.rows, search.ends, np.int64(0)
@@ -209,6 +224,7 @@ def open_pair(task, code, box, code2, box2):
     touching = contact != memory.NO_PAIR
     if touching:
         used = used & (ids <= np.int32(contact >> 32))
+    # Along the direction first: drop boxes that are too far from all of the other side.
     low = _ends(boxes, search.floats, task.side, -1.0)
     used = used & (low <= reach - least_of(-high, used2))
     bits2 = simd.mask_bits(used2 & (high >= least_of(low, used) - reach))
@@ -224,22 +240,22 @@ def open_pair(task, code, box, code2, box2):
     while bits2 != 0:
         k = simd.lowest_bit(bits2)
         bits2 &= bits2 - 1
-        kept = simd.mask_bits(used & (low <= simd.peek(ends, k) + reach))
-        if kept == 0:
+        lanes = simd.mask_bits(used & (low <= simd.peek(ends, k) + reach))
+        if lanes == 0:
             continue
-        keys = _box_keys(boxes, reaches, inverses, rows, k, bound, kept)
-        kept &= ~simd.mask_bits(far(keys, bound))
+        keys = _box_keys(boxes, reaches, inverses, rows, k, bound, lanes)
+        lanes &= ~simd.mask_bits(far(keys, bound))
         if touching:
             # Pairs that may touch come before all others, the lowest faces first.
-            count = collect(task, simd.convert(ids, 0.0) - FIRST, kept, k * WIDTH, 1, count)
+            count = collect(task, simd.convert(ids, 0.0) - FIRST, lanes, k * WIDTH, 1, count)
         else:
-            count = collect(task, simd.convert(keys, 0.0), kept, k * WIDTH, 1, count)
+            count = collect(task, simd.convert(keys, 0.0), lanes, k * WIDTH, 1, count)
     return count
 
 
 @inlined
 def sort_collected(search, count):
-    """Sort collected pairs, the nearest last; of more than SORTED, only move the nearest there."""
+    """Sort collected pairs, the nearest last; if more than SORTED, only move the nearest there."""
     keys, names = search.keys, search.names
     if count > SORTED:
         best = np.int64(0)
@@ -264,7 +280,7 @@ def sort_collected(search, count):
 
 @inlined
 def push_collected(task, top, code, box, code2, box2, count):
-    """Push collected pairs; return the stack's height."""
+    """Push `count` collected pairs of children of a pair of subtrees; return the stack's height."""
     search = task.search
     for i in range(count):
         name, key = simd.peek(search.names, i), bits(simd.peek(search.keys, i))

@@ -90,7 +90,7 @@ doubles_at = inlined(lambda table, i: simd.pointer_to(peek(table, i), 0.0))
 
 @inlined
 def _store_map(side, at, numbers, first, given):
-    """Store a map, the twelve numbers from `first` on, or the identity unless `given`."""
+    """Store twelve `numbers` from `first` on as a map of a side, or the identity if not `given`."""
     for i in range(12):
         one = 1.0 if i % 5 == 0 else 0.0
         poke(side, at + i, peek(numbers, first + i) if given else one)
@@ -98,9 +98,11 @@ def _store_map(side, at, numbers, first, given):
 
 @inlined
 def set_motions(side, side2, table, leaf, leaf2, q):
-    """Store what moves the vertices of both sides: the maps of two leaves, and the q-th matrix."""
-    # The table has the addresses of maps (n, 3, 4) and their inverses, for the first side; of maps,
-    # and of matrices (n, 4, 4), for the second; 0 for what does not move them.
+    """Store what moves the vertices of both sides: the maps of two leaves, and the q-th matrix.
+
+    The table has the addresses of maps (n, 3, 4) and their inverses, for the first side; of maps,
+    and of matrices (n, 4, 4), for the second; 0 for what does not move them.
+    """
     mapped, mapped2, moved = peek(table, 0) != 0, peek(table, 2) != 0, peek(table, 3) != 0
     matrices = doubles_at(table, 3)
     _store_map(side, MAP, doubles_at(table, 0), 12 * leaf, mapped)
@@ -115,14 +117,14 @@ def set_motions(side, side2, table, leaf, leaf2, q):
 
 @inlined
 def _applied(numbers, at, p):
-    """Return a point under the twelve numbers of a map from `at` on, every operation rounded."""
+    """Return a point moved by the map whose numbers begin at `at`, every operation rounded."""
     a, b, c = row_of(numbers, at), row_of(numbers, at + 4), row_of(numbers, at + 8)
     return dot(p, a) + a[3], dot(p, b) + b[3], dot(p, c) + c[3]
 
 
 @inlined
 def _turned(numbers, at, v):
-    """Return a vector under the linear part of a map."""
+    """Return a vector under the linear part of the map whose numbers begin at `at`."""
     return (
         dot(v, row_of(numbers, at)), dot(v, row_of(numbers, at + 4)),
         dot(v, row_of(numbers, at + 8)),
@@ -131,7 +133,7 @@ def _turned(numbers, at, v):
 
 @inlined
 def _sized(side, at, p):
-    """Return the sums of the absolute terms of `_applied`, for p without negative numbers."""
+    """Return the sums of the absolute terms of `_applied`, for a p that bounds coordinates."""
     a, b, c = row_of(side, at), row_of(side, at + 4), row_of(side, at + 8)
     return (
         abs(a[0]) * p[0] + abs(a[1]) * p[1] + abs(a[2]) * p[2] + abs(a[3]),
@@ -142,12 +144,12 @@ def _sized(side, at, p):
 
 @inlined
 def _column(side, k):
-    """Return a column of the linear map from a side's tree to the world."""
+    """Return column k of the linear map from a side's tree, without its scale, to the world."""
     column = peek(side, MAP + k), peek(side, MAP + 4 + k), peek(side, MAP + 8 + k)
     return _turned(side, MATRIX, column)
 
 
-# The centre of a side in the world.
+# The centre of a side's tree, moved to the world.
 _middle = inlined(
     lambda tree, side: _applied(side, MATRIX, _applied(side, MAP, frames.centre(tree.frame)))
 )
@@ -155,7 +157,7 @@ _middle = inlined(
 
 @inlined
 def _extent(tree, side):
-    """Return bounds of the coordinates of a side's vertices, before the matrix moves them."""
+    """Return bounds of the sizes of a side's coordinates, after its map but before its matrix."""
     far = frames.farthest(tree.frame)
     return _sized(side, MAP, (far, far, far))
 
@@ -174,10 +176,12 @@ def _radius(tree, side):
 
 @inlined
 def _set_side(tree, side, c, k, by_inverse, size, rounded):
-    """Set the map of a side: to the world, then by INVERSE if `by_inverse`, less c, times 2**k."""
-    # `size` and `rounded` are 0 unless the boxes of the first side stay as they are. Then the
-    # margin covers its vertices, too: they are rounded in the world, where `size` bounds their
-    # coordinates, and to float32 in their frame, where `rounded` does.
+    """Set L, T and margins of a side: to the world, by INVERSE if `by_inverse`, less c, times 2**k.
+
+    `size` and `rounded` are 0 unless the boxes of the first side stay as they are. Then the margin
+    covers its vertices, too: they are rounded in the world, where `size` bounds their coordinates,
+    and to float32 in their frame, where `rounded` does.
+    """
     s, bound = power_of_two(k), frames.bound(tree.frame)
     at, (x, y, z) = _middle(tree, side), _sized(side, MATRIX, _extent(tree, side))
     size = x + size[0], y + size[1], z + size[2]
@@ -205,8 +209,10 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
 
 @kernel
 def set_first_frame(tree, tree2, side, side2, table, leaf):
-    """Set the map of the second side to the local frame of the first, after `set_motions`."""
-    # `table` is that of the motions, and `leaf` the first side's leaf.
+    """Set the map of the second side to the local frame of the first, after `set_motions`.
+
+    `table` is that of the motions, and `leaf` the first side's leaf.
+    """
     stay_outlined()
     for i in range(2):
         # Identities, which scenes often have, need no exact arithmetic.
@@ -224,8 +230,10 @@ def set_first_frame(tree, tree2, side, side2, table, leaf):
 
 @kernel
 def set_common_frame(tree, tree2, side, side2):
-    """Set the maps of both sides, after `set_motions`; return the frame's scale and extent."""
-    # The extent bounds the coordinates in the frame.
+    """Set the maps of both sides to a common frame, after `set_motions`; return (scale, extent).
+
+    The extent bounds the coordinates of both in the frame.
+    """
     stay_outlined()
     c, c2, none = _middle(tree, side), _middle(tree2, side2), (0.0, 0.0, 0.0)
     reach = largest(minus(scaled(c, LESS), scaled(c2, LESS)))
@@ -238,8 +246,11 @@ def set_common_frame(tree, tree2, side, side2):
 
 @kernel
 def set_direction(side, side2, g):
-    """Set the direction along which both sides are measured: g, from the second to the first."""
-    # The result is 0, which bounds nothing, if g is too short or too long.
+    """Set the direction along which both sides are measured: that of g in the frame of the pair.
+
+    g leads from the second side to the first. The direction is 0, which bounds nothing, if g is too
+    short or too long.
+    """
     stay_outlined()
     length = simd.sqrt(dot(g, g))
     f = SHORTER / length if 1e-100 < length < 1e100 else 0.0
@@ -267,14 +278,14 @@ def set_direction(side, side2, g):
 
 @inlined
 def set_floats(side, floats):
-    """Store the map of a side and the direction in the tree's frame as float32."""
+    """Store L, T and the direction of a side, in the tree's frame, as FLOATS numbers of float32."""
     for i in range(12):
         poke(floats, i, F(peek(side, LINEAR + i)))
     for i in range(3):
         poke(floats, 12 + i, F(peek(side, ALONG + i)))
 
 
-# The products of vectors in lanes, in a tree's frame, with the direction.
+# The products of vectors in lanes, in a tree's frame, with the direction of `floats`.
 towards = inlined(lambda floats, p: lanes_dot(p, vector(floats, 4)))
 
 
@@ -309,7 +320,10 @@ def _put(rows, at, lanes):
 
 @inlined
 def _put_ends(rows, at, row, low, high, margin):
-    """Store the ends of intervals, moved outward, also by what rounding to float32 may lose."""
+    """Store intervals along an axis, `row`, of boxes that begin at `at`, with their margin.
+
+    They are also moved outward by what rounding to float32 may lose.
+    """
     low, high = low - margin, high + margin
     low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
     # NaN fails the first comparison, and becomes the largest number, negative for `low`.
@@ -321,7 +335,7 @@ def _put_ends(rows, at, row, low, high, margin):
 
 @inlined
 def transform_children(blocks, node, side, rows):
-    """Transform the boxes of a node's children to the frame of the pair; return the used lanes."""
+    """Write boxes of a node's children in the frame of the pair; return the mask of used lanes."""
     first, last = child_boxes(blocks, node_at(node))
     low, high = _doubles(first), _doubles(last)
     centre = (low[0] + high[0]) * 0.5, (low[1] + high[1]) * 0.5, (low[2] + high[2]) * 0.5
@@ -336,7 +350,7 @@ def transform_children(blocks, node, side, rows):
 
 @inlined
 def transform_group(groups, group, side, rows, at):
-    """Transform a triangle group to the frame of the pair: boxes and corners."""
+    """Write GROUP_ROWS rows of a triangle group in the frame of the pair, from `at` on."""
     start = group_at(group)
     e1, e2 = group_edges(groups, start)
     v0, e1, e2 = _doubles(group_origin(groups, start)), _doubles(e1), _doubles(e2)
@@ -356,7 +370,7 @@ def transform_group(groups, group, side, rows, at):
 
 @kernel
 def _moved(side, p):
-    """Return a vertex of a side whose vertices are moved."""
+    """Return a vertex of a side, of which the map or the matrix moves vertices, in the world."""
     stay_outlined()
     if peek(side, MAPPED) != 0.0:
         p = transformed_point(side, np.int64(MAP), p)
@@ -365,7 +379,7 @@ def _moved(side, p):
 
 @inlined
 def side_corners(triangles, prim, side):
-    """Return (finite, corners) of a triangle of a side in the world."""
+    """Return (whether all are finite, corners) of triangle `prim` of a side, in the world."""
     a, b, c = corners(triangles, prim)
     if peek(side, MAPPED) + peek(side, MOVED) != 0.0:
         a, b, c = _moved(side, a), _moved(side, b), _moved(side, c)

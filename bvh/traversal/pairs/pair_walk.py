@@ -1,8 +1,10 @@
 """Walk through pairs of subtrees of two trees: the stack, the task, and the loop of both searches.
 
-An entry of the stack is five numbers: a key, by which a search may order or drop pairs, and for
-each side the code of a node or leaf, and the position of its box (its parent's node and lane). A
-search defines, by its class, how a pair is visited, and when it pauses.
+A search is of two trees, the *sides*; names with 2 are those of the second. A subtree is given by
+its code, of a node (0 or more) or a leaf (below 0), and the position of its box, which is that of
+its parent times WIDTH plus its lane there; the root has 0 for both. An entry of the stack is five
+numbers: a key, by which a search may order or drop pairs, and code and box of both sides. A search
+defines, by its class, how a pair is visited, and when it pauses.
 """
 
 from collections.abc import Callable
@@ -28,13 +30,15 @@ entry, set_entry = field(np.int64, *range(ENTRY))
 
 
 class PairTask(NamedTuple):
-    """Pointers that all steps of a search share."""
+    """What all steps of a search of two trees share, inside kernels."""
 
     tree: TreePointers
     tree2: TreePointers
-    side: Pointer[np.float64]  # see `pair_frames`
+    side: Pointer[np.float64]  # the map of the first tree: see `pair_frames`
     side2: Pointer[np.float64]
-    lowest: Pointer[np.int32]  # from here to boxes2 for closest pairs alone: see `rows`
+    # For closest pairs alone (see `rows`): the lowest id below each box of the first tree, and the
+    # oriented boxes of both.
+    lowest: Pointer[np.int32]
     boxes: Pointer[np.float32]
     boxes2: Pointer[np.float32]
     stack: Pointer[np.int64]
@@ -43,7 +47,7 @@ class PairTask(NamedTuple):
 
 @inlined
 def task_of(row, row2, sides, stack, search):
-    """Return the task of a search, by the rows of two trees over triangles."""
+    """Return the task of a search, by the rows of two trees over triangles and both sides."""
     words, words2 = tree_rows.row_at(row.address), tree_rows.row_at(row2.address)
     return PairTask(
         as_pointers(row), as_pointers(row2), sides, shifted(sides, SIDE_SIZE),
@@ -53,7 +57,7 @@ def task_of(row, row2, sides, stack, search):
 
 @inlined
 def push(stack, top, key, child, child2):
-    """Push a pair of subtrees, each as (code, box); return the stack's height."""
+    """Push a pair of subtrees, each as (code, box), with a key; return the stack's height."""
     set_entry(stack, top, (key, child[0], child[1], child2[0], child2[1]))
     return top + ENTRY
 
@@ -67,20 +71,22 @@ def push_roots(stack):
 
 @inlined
 def child_of(blocks, code, box, lane):
-    """Return (code, box) of a child of a node, or of a leaf itself."""
+    """Return (code, box) of the child in a lane of a node, or of the leaf itself if it is one."""
     if code < 0:
         return code, box
     return child_code(blocks, node_at(code) + lane), code * WIDTH + lane
 
 
-# Two functions of a search, by its class: (search, task, top, pair) visits a pair that is no longer
-# on the stack, and returns the stack's height; (search) tells whether the search must pause.
+# `visit` and `pauses`, by the class of a search.
 SEARCHES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 @by_type(inline=True)
 def visit(search, task, top, pair):
-    """Open a pair of subtrees, or test the faces of two leaves; return the stack's height."""
+    """Open a pair of subtrees, or test the faces of two leaves; return the stack's height.
+
+    The pair is the entry (key, code, box, code2, box2), which has been popped.
+    """
     return SEARCHES[search.instance_class][0]
 
 
@@ -92,7 +98,7 @@ def pauses(search):
 
 @inlined
 def walk(task, top, steps):
-    """Visit pairs from the top of the stack, for some steps; return its height and steps left."""
+    """Visit pairs from the top of the stack, for some steps; return (height, steps left)."""
     while top > 0 and steps > 0 and not pauses(task.search):
         top -= ENTRY
         steps -= 1

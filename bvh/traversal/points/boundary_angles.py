@@ -63,11 +63,12 @@ from bvh.traversal.points.edge_factors import (
     way_of,
 )
 
-# Beyond the first of these distances, in sizes of the boundary, points outside of the surface's box
-# have another formula, whose result is 0 beyond the last one. Points in the box that are further
-# away than the second have none.
+# Distances of points from the boundary's middle, in sizes of the boundary. Outside of the surface's
+# box, points beyond FAR have another formula (`far_number`), and the number 0 beyond OUT_OF_SIGHT.
+# Within the box, angles of the boundary are left out beyond FARTHEST.
 FAR, FARTHEST, OUT_OF_SIGHT = 2.0**16, 2.0**100, 2.0**500
-# Limits of `exact_factor` (see above), with margins.
+# Limits beyond which `exact_factor` is used, relative to the terms' sizes (see above), with
+# margins.
 CANCELLED, NEAR_RAY, UNSURE, SHORTEST = 2.0**-40, 2.0**-43, 2.0**-92, 2.0**-100
 EXACT_BYTES, POINT_BYTES = 8 * 4 * WIDTH, 8 * 5 * WIDTH
 
@@ -86,14 +87,17 @@ STEEP = 0.66
 
 @inlined
 def chosen(mask, a, b):
-    """Select between double-doubles."""
+    """Return a where the mask is set and b elsewhere, of double-doubles in lanes."""
     return simd.select(mask, a[0], b[0]), simd.select(mask, a[1], b[1])
 
 
 @inlined
 def _permuted(v, first, second, way):
-    """Return coordinates, in lanes, from the axis of each way on, with its sign `way`."""
-    # `first` are the lanes of ways along the axis 0, `second` those along the axis 1.
+    """Return the coordinates of a vector in lanes, turned so that each way is along the first.
+
+    A way is an axis and a sign: `first` are the lanes of axis 0, `second` those of axis 1, and
+    `way` has the signs.
+    """
     x, y, z = v
     return (
         simd.select(first, x, simd.select(second, y, z)) * way,
@@ -104,7 +108,11 @@ def _permuted(v, first, second, way):
 
 @inlined
 def _projected(v, q):
-    """Return (x, y, h, size of x and y, that of r, mask of doubt) of a vertex seen from q."""
+    """Return (x, y, h, size of x and y, size of r, doubt) of the vertex v as seen from q, in lanes.
+
+    x, y and h are the projection of the module's text, double-doubles; `doubt` is the mask of lanes
+    in which it may be too inaccurate.
+    """
     none = simd.splat(0.0, WIDTH)
     a = two_sum(v[0], -q[0]), two_sum(v[1], -q[1]), two_sum(v[2], -q[2])
     x, y, z = rotated(a, ROWS[0]), rotated(a, ROWS[1]), rotated(a, ROWS[2])
@@ -121,8 +129,20 @@ def _projected(v, q):
 
 
 @inlined
+def unit_scale(re, im):
+    """Return powers of two that scale complex numbers, in lanes, to about 1: only angles count."""
+    # 2**-e, with e the exponent of the larger part: biased, e + 1023 and 1023 - e have the sum
+    # 2046.
+    size = simd.greater(abs(re), abs(im))
+    return simd.as_floats(np.int64(2046 << 52) - (simd.as_ints(size) & np.int64(2047 << 52)))
+
+
+@inlined
 def _turned(turns, re, im, sides):
-    """Negate numbers with a negative real part; count half turns by the signs of `sides`."""
+    """Return (turns, re, im): numbers with a negative real part negated, half turns added for that.
+
+    A half turn has the sign of `sides`, which is that of the imaginary part, or decides for it.
+    """
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     back = re[0] < none
     step = simd.select(sides > none, one, -one)
@@ -132,8 +152,11 @@ def _turned(turns, re, im, sides):
 
 @kernel
 def _arguments(loops, s, points, directions, which, used, q, first, second, way):
-    """Return (half turns, re, im): in lanes, the sum of the arguments of all edges."""
-    # `q` are the points from `which` on, times s, as `_permuted`; only the lanes `used` count.
+    """Return (half turns, re, im): in lanes, the sum of the angles of the factors of all edges.
+
+    The sum is that of the half turns and the angle of re + i im. q are the points from `which` on,
+    times s, as `_permuted`, and `first`, `second` and `way` theirs; only the lanes `used` count.
+    """
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     memory = simd.pointer_to(stack_memory(EXACT_BYTES), 0.0)
     turns, re, im = none, (one, none), (none, none)
@@ -159,11 +182,7 @@ def _arguments(loops, s, points, directions, which, used, q, first, second, way)
             im = plus(product(re, y), product(im, x))
             # Both factors are on one side of the real axis if the product's real part is negative.
             turns, re, im = _turned(turns, real, im, y[0])
-            size = simd.greater(abs(re[0]), abs(im[0]))
-            # Scaled to between 1 and 3: only the direction counts.
-            scale = simd.as_floats(
-                np.int64(2046 << 52) - (simd.as_ints(size) & np.int64(2047 << 52))
-            )
+            scale = unit_scale(re[0], im[0])
             re, im = (re[0] * scale, re[1] * scale), (im[0] * scale, im[1] * scale)
         before = now
     return turns, re, im
@@ -171,7 +190,10 @@ def _arguments(loops, s, points, directions, which, used, q, first, second, way)
 
 @kernel
 def _decided(loops, i, points, directions, which, left, x, y, memory):
-    """Return the factors of the edge that ends at vertex i, of the lanes `left` exactly."""
+    """Return the factors (x, y) of the edge to vertex i, by `exact_factor` in lanes `left`.
+
+    `left` are bits of lanes; `memory` is scratch for four vectors.
+    """
     stay_outlined()
     for k, part in enumerate((x[0], x[1], y[0], y[1])):
         simd.store(memory, k * WIDTH, part)
@@ -195,14 +217,14 @@ def _decided(loops, i, points, directions, which, left, x, y, memory):
 
 @inlined
 def _polynomial(a, z, factors):
-    """Return the value of a polynomial: `a`, of its highest powers, and four factors."""
+    """Return (((a z + f[0]) z + f[1]) z + f[2]) z + f[3] of factors f."""
     a = simd.fused(a, z, factors[0])
     return simd.fused(simd.fused(simd.fused(a, z, factors[1]), z, factors[2]), z, factors[3])
 
 
 @inlined
 def angles(x, y):
-    """Return the angles of complex numbers that are not zero, in lanes."""
+    """Return the angles of complex numbers x + i y that are not zero, in lanes."""
     one, none = simd.full_like(x, 1.0), simd.full_like(x, 0.0)
     a, b = abs(x), abs(y)
     t = simd.lesser(a, b) / simd.greater(a, b)
@@ -218,8 +240,11 @@ def angles(x, y):
 
 @entry
 def add_boundary(loops, points, directions, begin, end, found):
-    """Turn signed crossings of rays along WAYS, in `found`, into winding numbers, in place."""
-    # Results are NaN for points that are not finite.
+    """Turn signed crossings of rays, in `found`, into winding numbers, for points begin..end-1.
+
+    `directions` are those of the rays, of WAYS, and `loops` the boundary: its vertices in loops,
+    each of which repeats its first one at the end. Results are NaN for points that are not finite.
+    """
     lines, rays, where = as_pointers(loops), simd.pointer(directions), simd.pointer(points)
     numbers, s = simd.pointer(found), simd.peek(lines.frame, 3)
     memory = simd.pointer_to(stack_memory(POINT_BYTES), 0.0)
@@ -241,7 +266,7 @@ def add_boundary(loops, points, directions, begin, end, found):
                     used |= np.int64(1) << k
                     axis, way = way_of(vector(rays, i + k))
             if used >> k & 1 == 0:
-                # No point, or one that is finished.
+                # A lane without a point, or with one that is finished.
                 p = m
             for j in range(3):
                 simd.poke(memory, j * WIDTH + k, p[j] * s)

@@ -27,16 +27,16 @@ from bvh.tree.primitives import corners
 
 
 class TreeTarget(NamedTuple):
-    """A tree over triangles, as point queries take it."""
+    """A tree, as point queries take it."""
 
     tree: TreeRow | TreePointers
-    mask: int
+    mask: int  # groups of faces that count
 
 
 class Nearest(NamedTuple):
-    """The nearest primitives, `count` rows for each point; pointers inside kernels."""
+    """Results: the nearest primitives, `count` rows for each point; pointers inside kernels."""
 
-    distance: NDArray[np.float64]
+    distance: NDArray[np.float64]  # inf for none
     names: NDArray[np.int64]  # -1 for none
     weights: NDArray[np.float64]  # (n, 2), or empty: not written
     position: NDArray[np.float64]  # (n, 3), or empty
@@ -49,23 +49,27 @@ SPACES: dict[type, tuple[Callable[..., object], Callable[..., object]]] = {}
 
 @by_type(inline=True)
 def space_of(target, x, reach):
-    """Return the space of x in a target's frame; `reach` is its largest coordinate."""
+    """Return the space of x for `walk_float32`.
+
+    x is a point in the frame of the target's tree, and `reach` its largest absolute coordinate.
+    """
     return SPACES[target.instance_class][0]
 
 
 @by_type(inline=True)
 def double_space_of(target, x, reach):
-    """Return the space of x for `walk_float64`."""
+    """Return the space of x for `walk_float64`; arguments are as in `space_of`."""
     return SPACES[target.instance_class][1]
 
 
 @pointers_of(TreeTarget)
 def _tree_pointers(arrays):
+    """Return a `TreeTarget` as kernels read it."""
     return TreeTarget(as_pointers(arrays.tree), arrays.mask)
 
 
 def _tree_space(target, x, reach):
-    """Return the space of x for `walk_float32`."""
+    """Return `space_of` a tree by itself."""
     tree = target.tree
     # In doubles: float32 would lose small errors in the sum.
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
@@ -76,9 +80,8 @@ def _tree_space(target, x, reach):
 
 
 def _tree_double_space(target, x, reach):
-    """Return the space of x for `walk_float64`."""
-    tree = target.tree
-    scale = frames.scale(tree.frame)
+    """Return `double_space_of` a tree by itself."""
+    tree, scale = target.tree, frames.scale(target.tree.frame)
     return DoubleSpace(tree, np.int64(0), scale, x, EVEN, 2.0**-49 * reach, target.mask)
 
 
@@ -87,8 +90,11 @@ SPACES[TreeTarget] = _tree_space, _tree_double_space
 
 @kernel
 def _closest(target, scratch, p, x, reach, limit):
-    """Return (distance, name, u, v) of the closest triangle; NO_TRIANGLE beyond the limit."""
-    # `x` is p in the local frame, and `reach` its largest coordinate.
+    """Return (distance, name, u, v) of the triangle closest to p; NO_TRIANGLE beyond the limit.
+
+    x is p in the frame of the target's tree, and `reach` its largest absolute coordinate, which is
+    at most FAR.
+    """
     goal = Candidates(np.int64(0), (limit, np.int64(NO_TRIANGLE), NAN, NAN))
     space = space_of(target, x, reach)
     near, limits, goal = point_walks.walk_float32(space, goal, limit, scratch, p, np.int64(0))
@@ -98,7 +104,7 @@ def _closest(target, scratch, p, x, reach, limit):
 
 @kernel
 def _nearest_in_doubles(target, scratch, p, x, reach, rows):
-    """Fill rows, which begin as NO_TRIANGLE at the limit, with the nearest triangles."""
+    """Fill rows with the triangles nearest to p, in float64; they begin as `_clear` sets them."""
     stay_outlined()
     limit = peek(rows.distance, rows.k - 1)
     point_walks.walk_float64(
@@ -108,7 +114,7 @@ def _nearest_in_doubles(target, scratch, p, x, reach, rows):
 
 @inlined
 def _clear(rows, limit):
-    """Set all rows to no triangle at the limit, which nearer triangles replace."""
+    """Set all rows to NO_TRIANGLE at the limit, which nearer triangles replace."""
     for i in range(rows.k):
         poke(rows.distance, i, limit)
         poke(rows.names, i, np.int64(NO_TRIANGLE))
@@ -116,7 +122,11 @@ def _clear(rows, limit):
 
 @inlined
 def nearest_to(target, scratch, p, limit):
-    """Return (distance, name, u, v) of the closest triangle; NO_TRIANGLE for points not finite."""
+    """Return (distance, name, u, v) of the triangle closest to p, within a limit.
+
+    The name is NO_TRIANGLE if there is none, or p is not finite; the distance is then of no use,
+    and the weights are NaN.
+    """
     d, name, u, v = INF, np.int64(NO_TRIANGLE), NAN, NAN
     if finite(p) and limit >= 0.0:
         x, reach = point_bounds.local_point(target.tree.frame, p)
@@ -134,7 +144,7 @@ def nearest_to(target, scratch, p, limit):
 
 @kernel
 def _k_nearest(target, scratch, p, limit, rows):
-    """Fill rows with the nearest triangles within a limit, NO_TRIANGLE for none."""
+    """Fill rows with the triangles nearest to p within a limit, NO_TRIANGLE for none."""
     _clear(rows, limit)
     if finite(p) and limit >= 0.0:
         x, reach = point_bounds.local_point(target.tree.frame, p)
@@ -148,7 +158,7 @@ def _k_nearest(target, scratch, p, limit, rows):
 
 @inlined
 def weighed(corners, u, v):
-    """Return the point of a triangle with weights u and v."""
+    """Return the point of a triangle with the weights u of its second and v of its third corner."""
     a, b, c = corners
     w = (1.0 - u) - v
     return (
@@ -159,7 +169,7 @@ def weighed(corners, u, v):
 
 @kernel
 def point_on(corners, p):
-    """Return the point of a triangle that is nearest to p, and its weights."""
+    """Return (point, u, v): the point of a triangle that is nearest to p, and its weights."""
     stay_outlined()
     _, u, v = nearest_on_triangle(p, *corners)
     return weighed(corners, u, v), u, v
@@ -167,8 +177,10 @@ def point_on(corners, p):
 
 @inlined
 def _write(primitives, found, i, d, closest, whole):
-    """Write row i; `closest` is (name, u, v), from whose weights the closest point follows."""
-    # Weights and point are written if `whole`.
+    """Write row i of the results: the distance d and `closest`, which is (name, u, v).
+
+    If `whole`, the weights and the point that follows from them are written as well.
+    """
     name, u, v = closest
     missed, x = name == NO_TRIANGLE, (NAN, NAN, NAN)
     poke(found.distance, i, INF if missed else d)
@@ -184,7 +196,10 @@ def _write(primitives, found, i, d, closest, whole):
 
 @entry
 def closest_points(target, points, limits, scratch, begin, end, found):
-    """Find the triangle closest to each of the points begin..end."""
+    """Find the triangle closest to each of the points begin..end-1.
+
+    There is one limit of distances for all points, or one for each.
+    """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
     whole, empty = len(found.position) > 0, is_empty(target.tree)
@@ -196,7 +211,7 @@ def closest_points(target, points, limits, scratch, begin, end, found):
 
 @entry
 def nearest_points(target, points, limits, scratch, begin, end, count, found):
-    """Find the `count` triangles nearest to each of the points begin..end."""
+    """Find the `count` triangles nearest to each point, as `closest_points` does for one."""
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
     primitives, empty = aim.tree.primitives, is_empty(target.tree)

@@ -1,6 +1,10 @@
 """Angles of single edges as seen from a point, where `boundary_angles` cannot sum them up in lanes.
 
-That is next to edges and vertices, at rays that pass them closely, and far away.
+That is next to edges and vertices, at rays that pass them closely, and far away. What is computed,
+with projections (x, y, h) of vertices and factors (re, im) of edges, is explained there. A *way* is
+an axis and a sign: the rays of points have directions next to a coordinate axis (see WAYS).
+
+Numbers are double-doubles, of doubles or of lanes, and vectors three of them.
 """
 
 import numpy as np
@@ -41,11 +45,11 @@ ACROSS = (
 NORM = _W * _W + _X * _X + _Y * _Y + _Z * _Z
 ROWS = tuple(tuple(float(x) for x in row) for row in (*ACROSS, AHEAD))
 LENGTH = float(NORM)
-# Directions next to the axes: down each, then up. Those of axis k are turned by k.
+# Directions next to the axes x, y and z, down each, then up: AHEAD, with coordinates turned by k.
 UPWARD = np.stack([np.roll(np.array(AHEAD, np.float64), axis) for axis in range(3)])
 WAYS = kernel_input(np.vstack([-UPWARD, UPWARD]))
 
-LEAST = 2.0**-1000
+LEAST = 2.0**-1000  # in place of an imaginary part 0 of which a sign is known
 # 1 / (2 pi) as a double-double.
 TURNS = (0.15915494309189535, -9.839338337591243e-18)
 
@@ -55,7 +59,7 @@ opposite = inlined(lambda a: (-a[0], -a[1]))
 
 @inlined
 def plus(a, b):
-    """Add two double-doubles; the error is relative to the sizes of both."""
+    """Add two double-doubles; unlike in `dd_add`, the error is relative to the sizes of both."""
     s, e = two_sum(a[0], b[0])
     return fast_two_sum(s, e + (a[1] + b[1]))
 
@@ -82,15 +86,17 @@ def sum_of(p, q, r):
     return fast_two_sum(s, (p[1] + q[1]) + (r[1] + (e + f)))
 
 
+# The product of a vector of double-doubles with a row of ROWS, of doubles.
 rotated = inlined(
     lambda a, row: sum_of(times(a[0], row[0]), times(a[1], row[1]), times(a[2], row[2]))
 )
+# The squared length of a vector.
 square = inlined(lambda x, y, z: sum_of(product(x, x), product(y, y), product(z, z)))
 
 
 @inlined
 def way_of(d):
-    """Return the axis and the sign of a direction of WAYS."""
+    """Return (axis, sign) of a direction of WAYS: 0 to 2, and 1.0 for up or -1.0 for down."""
     x, y, z = abs(d[0]), abs(d[1]), abs(d[2])
     if x > y and x > z:
         return np.int64(0), (1.0 if d[0] > 0.0 else -1.0)
@@ -99,9 +105,38 @@ def way_of(d):
     return np.int64(2), (1.0 if d[2] > 0.0 else -1.0)
 
 
+# A double-double times 2**k, for any k.
+_shifted = inlined(lambda x, k: (scale_by(x[0], k), scale_by(x[1], k)))
+
+
+@inlined
+def _scaled(v, s):
+    """Return a vector of double-doubles times a power of two."""
+    return (v[0][0] * s, v[0][1] * s), (v[1][0] * s, v[1][1] * s), (v[2][0] * s, v[2][1] * s)
+
+
+@inlined
+def _cross(a, b):
+    """Return the cross product of two vectors of double-doubles."""
+    return (
+        dd_sub(product(a[1], b[2]), product(a[2], b[1])),
+        dd_sub(product(a[2], b[0]), product(a[0], b[2])),
+        dd_sub(product(a[0], b[1]), product(a[1], b[0])),
+    )
+
+
+@inlined
+def _dot(a, b):
+    """Return the dot product of two vectors of double-doubles."""
+    return sum_of(product(a[0], b[0]), product(a[1], b[1]), product(a[2], b[2]))
+
+
 @kernel
 def _away(v, q):
-    """Return v - q as double-doubles, scaled to about one; for v at q, the direction of v."""
+    """Return v - q, of points, as double-doubles scaled to about one.
+
+    A vertex v at q is seen in the direction (-1, 0, 0).
+    """
     stay_outlined()
     s = 1.0 if max(largest(v), largest(q)) < 2.0**1000 else 0.25
     x = two_sum(v[0] * s, -q[0] * s)
@@ -110,32 +145,25 @@ def _away(v, q):
     size = max(abs(x[0]), max(abs(y[0]), abs(z[0])))
     if size == 0.0:
         return (-1.0, 0.0), (0.0, 0.0), (0.0, 0.0)
-    # Twice, as denormal numbers are to be multiplied by more than a power of two can be.
+    # `exponent` is that of normal numbers.
     k = -exponent(size) if size >= 2.0**-1000 else 1000 - exponent(size * 2.0**1000)
-    return (
-        (scale_by(x[0], k), scale_by(x[1], k)), (scale_by(y[0], k), scale_by(y[1], k)),
-        (scale_by(z[0], k), scale_by(z[1], k)),
-    )  # fmt: skip
+    return _shifted(x, k), _shifted(y, k), _shifted(z, k)
 
 
 @kernel
 def _exact_moment(a, b):
-    """Return (cross product of two vectors times 2**-e, e), each component to 2**-60 of itself."""
+    """Return (m, e): the cross product of two vectors is m * 2**e, to 2**-60 of each component."""
     stay_outlined()
     x, f = _exact_difference(a[1], b[2], a[2], b[1])
     y, g = _exact_difference(a[2], b[0], a[0], b[2])
     z, h = _exact_difference(a[0], b[1], a[1], b[0])
     e = max(f, max(g, h))
-    f, g, h = f - e, g - e, h - e
-    return (
-        (scale_by(x[0], f), scale_by(x[1], f)), (scale_by(y[0], g), scale_by(y[1], g)),
-        (scale_by(z[0], h), scale_by(z[1], h)),
-    ), e  # fmt: skip
+    return (_shifted(x, f - e), _shifted(y, g - e), _shifted(z, h - e)), e
 
 
 @kernel
 def _exact_difference(a, b, c, d):
-    """Return a * b - c * d of double-doubles as `leading` does, below 2**64 times 2**e."""
+    """Return a * b - c * d of double-doubles as (x, e) of `leading`: x is below 2**64."""
     stay_outlined()
     total = new_sum()
     for i in range(2):
@@ -147,20 +175,19 @@ def _exact_difference(a, b, c, d):
 
 @kernel
 def _exact_across(a, row):
-    """Return the product of a vector of double-doubles with one of doubles, to 2**-60 of itself."""
+    """Return the dot product of a vector with one of doubles, to 2**-60 of itself."""
     stay_outlined()
     total = new_sum()
     for i in range(2):
         add_product(total, 1.0, a[0][i], row[0], 1.0, 1.0)
         add_product(total, 1.0, a[1][i], row[1], 1.0, 1.0)
         add_product(total, 1.0, a[2][i], row[2], 1.0, 1.0)
-    x, e = leading(total)
-    return scale_by(x[0], e), scale_by(x[1], e)
+    return _shifted(*leading(total))
 
 
 @kernel
 def _exactly_projected(a, axis, way):
-    """Return (x, y, h) of a vector along a way."""
+    """Return the projection (x, y, h) of a vertex at the vector a, for rays along a way."""
     stay_outlined()
     v = a if axis == 0 else ((a[1], a[2], a[0]) if axis == 1 else (a[2], a[0], a[1]))
     v = times(v[0], way), times(v[1], way), times(v[2], way)
@@ -169,7 +196,8 @@ def _exactly_projected(a, axis, way):
     if z[0] <= 0.0:
         return x, y, plus(r, opposite(z))
     if x[0] == 0.0 and y[0] == 0.0:
-        # A vertex on the ray is seen from the moved point, whose ray passes it.
+        # A vertex on the ray is seen from the point moved by (e, e**2, e**3), so in the direction
+        # (-1, 0, 0) across the ray: by column k of the rows, that of the x axis in turned vectors.
         k = (3 - axis) % 3
         x = (-way * (ROWS[0][0] if k == 0 else (ROWS[0][1] if k == 1 else ROWS[0][2])), 0.0)
         y = (-way * (ROWS[1][0] if k == 0 else (ROWS[1][1] if k == 1 else ROWS[1][2])), 0.0)
@@ -178,14 +206,12 @@ def _exactly_projected(a, axis, way):
     return product(x, far), product(y, far), plus(product(x, x), product(y, y))
 
 
-@inlined
-def _dot(a, b):
-    return sum_of(product(a[0], b[0]), product(a[1], b[1]), product(a[2], b[2]))
-
-
 @kernel
 def _opposite_factor(a, b, d):
-    """Return the factor of an edge whose ends are seen at an angle above 90 degrees."""
+    """Return the factor (re, im) of an edge whose ends are seen at an angle above 90 degrees.
+
+    a and b are the vectors to its ends, and d is the direction of the point's ray.
+    """
     # About c = -d the half of the area is the argument of
     #     (|a| |b| + a . b) |c| + c . (b |a| + a |b|) + i c . m,    m = a x b,
     # where the sums cancel for a and b in opposite directions. With the edge u = b - a,
@@ -204,22 +230,13 @@ def _opposite_factor(a, b, d):
         if u[2][0] == 0.0 and u[1][0] == 0.0:
             m = opposite(u[2]), none, u[0]
     else:
-        # Scaled to about 1.
-        size = max(abs(m[0][0]), max(abs(m[1][0]), abs(m[2][0])))
-        k = exponent(size)
-        s = power_of_two(-k)
-        m = (
-            (m[0][0] * s, m[0][1] * s), (m[1][0] * s, m[1][1] * s), (m[2][0] * s, m[2][1] * s)
-        )  # fmt: skip
-        curved = scale_by(1.0, e + k)
+        # Scale it to about 1: m.m, which appears beside m, gets the other factor.
+        k = exponent(max(abs(m[0][0]), max(abs(m[1][0]), abs(m[2][0]))))
+        m, curved = _scaled(m, power_of_two(-k)), scale_by(1.0, e + k)
     la, lb = dd_sqrt(_dot(a, a)), dd_sqrt(_dot(b, b))
     uu, mm, ab = _dot(u, u), times(_dot(m, m), curved), _dot(a, b)
     au, bu = _dot(a, u), _dot(b, u)
-    height = (
-        dd_sub(product(u[1], m[2]), product(u[2], m[1])),
-        dd_sub(product(u[2], m[0]), product(u[0], m[2])),
-        dd_sub(product(u[0], m[1]), product(u[1], m[0])),
-    )
+    height = _cross(u, m)
     c = (-d[0], 0.0), (-d[1], 0.0), (-d[2], 0.0)
     first = times(dd_div(mm, dd_sub(product(la, lb), ab)), LENGTH)
     second = dd_div(product(_dot(c, height), plus(la, lb)), uu)
@@ -232,7 +249,11 @@ def _opposite_factor(a, b, d):
 
 @kernel
 def exact_factor(q, d, a, b):
-    """Return (re, im) of the edge (a, b): the angle to 2**-60, the sign of im exactly."""
+    """Return the factor (re, im) of the edge from a to b, of a point q with a ray along d.
+
+    It has any positive factor. Its angle is good to 2**-60, and the sign of im is exact where the
+    angle is 90 degrees or more.
+    """
     stay_outlined()
     axis, way = way_of(d)
     u, v = _away(a, q), _away(b, q)
@@ -251,24 +272,26 @@ def exact_factor(q, d, a, b):
             return (1.0, 0.0), (0.0, 0.0)
         if im[0] * side <= 0.0:
             im = (side * max(abs(im[0]), LEAST), 0.0)
-    # Scaled to about 1.
     s = power_of_two(-exponent(max(abs(re[0]), abs(im[0]))))
     return (re[0] * s, re[1] * s), (im[0] * s, im[1] * s)
 
 
 @kernel
 def far_number(loops, s, q):
-    """Return the winding number at a point far away, outside of the box of the surface."""
-    # The ray away from a point in the box crosses nothing.
+    """Return the winding number at a point q far away, outside of the box of the surface.
+
+    `loops` are the boundary as in `boundary_angles.add_boundary`, and coordinates are scaled by s.
+    """
+    # The ray that leads away from the box crosses nothing: there are only the edges' angles.
     # With any c, the area of a triangle is twice the argument of |a| |b| |c| + ... + i c . (a x b).
     # The c from q to the centre of the boundary makes c . (a x b) = c . ((a - c) x (b - c)), whose
     # factors are small and exact; nothing but terms of different edges cancels.
     stay_outlined()
     m = vector(loops.frame, 0)
     c = two_sum(m[0] * s, -q[0] * s), two_sum(m[1] * s, -q[1] * s), two_sum(m[2] * s, -q[2] * s)
-    k = -exponent(max(abs(c[0][0]), max(abs(c[1][0]), abs(c[2][0]))))
-    p = power_of_two(k)
-    c = (c[0][0] * p, c[0][1] * p), (c[1][0] * p, c[1][1] * p), (c[2][0] * p, c[2][1] * p)
+    # p scales vectors from q to about 1, but not those between vertices, u.
+    p = power_of_two(-exponent(max(abs(c[0][0]), max(abs(c[1][0]), abs(c[2][0])))))
+    c = _scaled(c, p)
     lc, total = dd_sqrt(_dot(c, c)), (0.0, 0.0)
     before = c, c, lc
     for i in range(loops.size):
@@ -278,11 +301,7 @@ def far_number(loops, s, q):
         now = u, a, dd_sqrt(_dot(a, a))
         if simd.peek(loops.begins, i) == 0:
             (ua, a, la), (ub, b, lb) = before, now
-            n = (
-                dd_sub(product(ua[1], ub[2]), product(ua[2], ub[1])),
-                dd_sub(product(ua[2], ub[0]), product(ua[0], ub[2])),
-                dd_sub(product(ua[0], ub[1]), product(ua[1], ub[0])),
-            )
+            n = _cross(ua, ub)
             re = plus(product(product(la, lb), lc), product(_dot(a, b), lc))
             re = sum_of(re, product(_dot(b, c), la), product(_dot(c, a), lb))
             # An angle is below 2 / FAR**2: its cube is nothing to 2**-53 of it.

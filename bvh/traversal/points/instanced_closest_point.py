@@ -38,17 +38,19 @@ class SceneTarget(NamedTuple):
 
     tree: TreeRow | TreePointers  # the TLAS
     metrics: NDArray[np.float64]  # a row for each leaf: see `world_metric`
-    mask: int
+    mask: int  # groups of instances and faces that count
 
 
 class TopSpace(NamedTuple):
-    """The TLAS of a scene, for `walk_float32` and, by the last three, for `walk_float64`."""
+    """The TLAS of a scene with a point; fields are those of `TreeSpace` and of `DoubleSpace`."""
 
     tree: TreePointers
     scale: float
     target: SceneTarget
+    # For `walk_float32`:
     point: Lanes
     box_error: float
+    # For `walk_float64`:
     x: Point
     weights: Point
     lost: float
@@ -56,11 +58,12 @@ class TopSpace(NamedTuple):
 
 @pointers_of(SceneTarget)
 def _scene_pointers(arrays):
+    """Return a `SceneTarget` as kernels read it."""
     return SceneTarget(as_pointers(arrays.tree), pointer(arrays.metrics), arrays.mask)
 
 
 def _top_space(target, x, reach):
-    """Return the `TopSpace` of x, a point in the frame of the TLAS; `reach` is max(abs(x))."""
+    """Return `space_of` and `double_space_of` a scene: x is a point in the frame of the TLAS."""
     tree = target.tree
     return TopSpace(
         tree, frames.scale(tree.frame), target, spread_point(x), BOX_ERROR * reach + 1e-30,
@@ -73,7 +76,7 @@ SPACES[SceneTarget] = _top_space, _top_space
 
 @inlined
 def _instance_space(instanced, metric, leaf, seen, mask):
-    """Return the space of a leaf's tree; `seen` is what `seen_from` returns."""
+    """Return the space of a leaf's tree for `walk_float32`; `seen` is the result of `seen_from`."""
     q, reach, lost, _ = seen
     error = TRIANGLE_ERROR * reach + lost + 1e-30
     return InstanceSpace(
@@ -82,10 +85,22 @@ def _instance_space(instanced, metric, leaf, seen, mask):
     )  # fmt: skip
 
 
+@inlined
+def instance_double_space(instanced, metric, leaf, seen, mask):
+    """Return the space of a leaf's tree for `walk_float64`; `seen` is as in `_instance_space`."""
+    q, reach, lost, _ = seen
+    return DoubleSpace(
+        pointers_at(row_of(instanced, leaf), instanced), code_of(leaf, 0), peek(metric, SCALE), q,
+        vector(metric, WEIGHTS // 3), lost + 2.0**-49 * reach, mask,
+    )  # fmt: skip
+
+
 @kernel
 def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf for the closest triangle; return (near, goal)."""
-    # `x` is p in the frame of the TLAS; the stack is free from `base` on.
+    """Traverse the tree of a leaf of the TLAS for the closest triangle; return (near, goal).
+
+    The goal is of `Candidates`. x is p in the frame of the TLAS; the stack is free from `base` on.
+    """
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:
@@ -98,7 +113,10 @@ def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
 
 @kernel
 def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
-    """Run `_closest_in_leaf` in float64, after all candidates have been measured."""
+    """Return the result of `_closest_in_leaf`, in float64, after all candidates have been measured.
+
+    `so_far` is (distance, name, u, v) of the closest triangle so far.
+    """
     stay_outlined()
     best, name, u, v = so_far
     rows = Rows(np.int64(1), scratch.lows, scratch.closest)
@@ -113,7 +131,10 @@ def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
 
 @kernel
 def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf for the nearest triangles; return (near, rows)."""
+    """Traverse the tree of a leaf for the k nearest triangles; return (near, rows).
+
+    Arguments are those of `_closest_in_leaf`, with rows as the goal.
+    """
     stay_outlined()
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
@@ -121,19 +142,15 @@ def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
         space = _instance_space(instanced, metric, leaf, seen, target.mask)
         near, _, _ = point_walks.walk_instance_float32(space, rows, near, scratch, p, base)
         return near, rows
-    q, reach, lost, _ = seen
-    weights = vector(metric, WEIGHTS // 3)
-    space = DoubleSpace(
-        pointers_at(row_of(instanced, leaf), instanced), code_of(leaf, 0), peek(metric, SCALE), q,
-        weights, lost + 2.0**-49 * reach, target.mask,
-    )  # fmt: skip
-    return point_walks.walk_instance_float64(space, rows, near, scratch, p, base)
+    double_space = instance_double_space(instanced, metric, leaf, seen, target.mask)
+    return point_walks.walk_instance_float64(double_space, rows, near, scratch, p, base)
 
 
 def _visiting(in_leaf: Dispatcher) -> Callable[..., object]:
-    """Return a function that visits a leaf of a TLAS by `in_leaf`, which traverses its tree."""
+    """Return `point_walks.visit` for leaves of a TLAS, whose trees `in_leaf` traverses."""
 
     def visit(space, goal, near, limits, scratch, p, code, top):
+        """Traverse the tree of a leaf, by its code, if the leaf passes the mask."""
         tree, mask = space.tree, space.target.mask
         leaf = np.int64(peek(tree.ids, ~code >> LEAF_BITS))
         if peek(tree.primitives.masks, leaf) & mask != 0:

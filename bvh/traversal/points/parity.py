@@ -1,11 +1,14 @@
-"""Inside or outside of points by parity: the directions of their rays, and which are near faces."""
+"""Inside or outside of points by parity: the directions of their rays, and which are near faces.
+
+A *way* is one of six directions next to the axes, down and up (see `edge_factors.WAYS`).
+"""
 
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, finite, vector
 from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import by_type, inlined, kernel
+from bvh.runtime.jit import by_type, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.points.point_bounds import (
     BOX_ERROR,
@@ -28,34 +31,25 @@ from bvh.tree.wide_nodes import STACK, child_code, leaf_rows, node_at
 STACK_BYTES = 8 * STACK
 
 
-@inlined
-def _sooner(least, way, depth, k):
-    """Return the smaller depth and its way; a depth that is NaN is never the smaller."""
-    return simd.select(depth < least, depth, least), simd.select(depth < least, k, way)
-
-
 @entry
 def write_ways_out(corners, ways, points, directions):
-    """Write for each point the way, of six, that leaves a box soonest."""
+    """Write for each point the direction, of the six `ways`, that leaves a box soonest."""
     box, table = simd.pointer(corners), simd.pointer(ways)
     low, high = vector(box, 0), vector(box, 1)
     where, out = simd.pointer(points), simd.pointer(directions)
     for i in range(len(points)):
-        x, y, z = vector(where, i)
-        least, way = _sooner(INF, np.int64(0), x - low[0], np.int64(0))
-        least, way = _sooner(least, way, y - low[1], np.int64(1))
-        least, way = _sooner(least, way, z - low[2], np.int64(2))
-        least, way = _sooner(least, way, high[0] - x, np.int64(3))
-        least, way = _sooner(least, way, high[1] - y, np.int64(4))
-        least, way = _sooner(least, way, high[2] - z, np.int64(5))
-        x, y, z = vector(table, way)
-        simd.poke(out, 3 * i, x)
-        simd.poke(out, 3 * i + 1, y)
-        simd.poke(out, 3 * i + 2, z)
+        p, least, way = vector(where, i), INF, np.int64(0)
+        for k in range(6):
+            # Down along the axes x, y and z, then up. A depth that is NaN is never less.
+            depth = p[k] - low[k] if k < 3 else high[k - 3] - p[k - 3]
+            if depth < least:
+                least, way = depth, k
+        for axis in range(3):
+            simd.poke(out, 3 * i + axis, simd.peek(table, 3 * way + axis))
 
 
 def _may_touch_group(tree, code, point, error):
-    """Return whether a point may be on a triangle of a leaf."""
+    """Run `_may_touch` for a tree over triangles."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, _ = group_bounds(tree.groups, group, point)
@@ -66,7 +60,7 @@ def _may_touch_group(tree, code, point, error):
 
 @by_type(inline=True)
 def _may_touch(tree, code, point, error):
-    """Return whether a point in the box of a leaf may be on a face in it."""
+    """Return whether a point in the box of a leaf may be on a face in it, by its code."""
     if primitives_class(tree) is Triangles:
         return _may_touch_group
     return lambda tree, code, point, error: True
@@ -74,7 +68,7 @@ def _may_touch(tree, code, point, error):
 
 @kernel
 def _near_face(tree, stack, p):
-    """Return whether a point may be on a face; if False, it surely is not."""
+    """Return whether the finite point p may be on a face; if False, it surely is not."""
     x, reach = local_point(tree.frame, p)
     if not reach <= FAR:
         return True
@@ -99,9 +93,10 @@ def _near_face(tree, stack, p):
 
 @entry
 def decide_parity(tree_row, points, crossings, surface, found, near):
-    """Write whether each point has an odd number of crossings.
+    """Write to `found` whether each point is inside: if its ray has an odd number of crossings.
 
-    If `surface`, lists other points that may be on a face in `near`; returns their count, else 0.
+    If `surface`, also list in `near` the other points that may be on a face, to be tested exactly.
+    Returns their count, else 0.
     """
     tree, stack = as_pointers(tree_row), simd.pointer_to(stack_memory(STACK_BYTES), np.int64(0))
     where, empty, count = simd.pointer(points), is_empty(tree_row), np.int64(0)

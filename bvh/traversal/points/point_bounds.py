@@ -35,23 +35,24 @@ from bvh.tree import frame as frames
 from bvh.tree import wide_nodes
 from bvh.tree.triangle_groups import blurred, dot, group_at, load_group
 
-# A vector; its coordinates, each in all lanes.
+# A point or vector; and one whose coordinates are each in all lanes.
 Point = tuple[float, float, float]
 Lanes = tuple[Vec, Vec, Vec]
 
 F = np.float32
-UNIT = 2.0**-24
+UNIT = 2.0**-24  # u
 FAR = 64.0
+# Errors of distances to boxes, times P, and to triangles, times P + B: see above.
 BOX_ERROR = 2.0 * UNIT
 LEAF_ERROR = 32.0 * UNIT
-UP = 1.0 + 2.0**-20
-# The weights of a distance's components in a tree by itself.
+UP = 1.0 + 2.0**-20  # more than the operations of a bound lose
+# The weights of the squares of a distance's components in a tree by itself.
 EVEN = (1.0, 1.0, 1.0)
 
 
 @inlined
 def local_point(frame, p):
-    """Return a point in the local frame, as doubles, and its largest coordinate."""
+    """Return (x, reach): a point in the local frame, and its largest absolute coordinate."""
     c, s = frames.centre(frame), frames.scale(frame)
     x = ((p[0] - c[0]) * s, (p[1] - c[1]) * s, (p[2] - c[2]) * s)
     return x, largest(x)
@@ -59,11 +60,11 @@ def local_point(frame, p):
 
 @inlined
 def spread_point(x):
-    """Return the coordinates of a point, each in all lanes."""
+    """Return the coordinates of a point in float32, each in all lanes."""
     return simd.splat(F(x[0]), WIDTH), simd.splat(F(x[1]), WIDTH), simd.splat(F(x[2]), WIDTH)
 
 
-# An upper bound, in the local frame, of a rounded distance in the world.
+# An upper bound, in the local frame, of the exact distance whose rounded one in the world is given.
 # Near the least denormal, where rounding is not relative, 1e-323 covers it.
 local_distance = inlined(lambda distance, scale: (distance * (1.0 + 2.0**-49) + 1e-323) * scale)
 
@@ -76,14 +77,17 @@ def local_bound(distance, scale):
 
 @inlined
 def square_bound(best, box_error):
-    """Return the bound of squared distances beyond which boxes are discarded."""
+    """Return the bound, in float32, of squared distances beyond which boxes contain nothing.
+
+    `best` is the bound of local distances of primitives.
+    """
     bound = (np.float64(best) + box_error) * UP
     return F(min(bound * bound * UP, 1e30))
 
 
 @inlined
 def box_squares(blocks, at, p):
-    """Return the squares of the distances to the children of the node at `at`."""
+    """Return the squared distances from p to the boxes of the node at `at`, in lanes."""
     none = simd.splat(F(0.0), WIDTH)
     low, high = wide_nodes.child_boxes(blocks, at)
     x = simd.greater(simd.greater(low[0] - p[0], p[0] - high[0]), none)
@@ -94,9 +98,11 @@ def box_squares(blocks, at, p):
 
 @inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
-    """Push the children with squared distances within a bound, the nearest on top."""
+    """Push the children with squared distances within a bound, nearest on top; return the top.
+
+    `spare` is scratch for one vector of squares and one of codes.
+    """
     # An entry is the bits of the squared distance, which sort like the number, and the code.
-    # Returns the height of the stack.
     bits = simd.mask_bits(squares <= bound)
     if bits == 0:
         return top
@@ -119,13 +125,13 @@ def push_squares(blocks, code, squares, bound, stack, top, spare):
 
 # The code of an entry of the stack.
 code_of = inlined(lambda entry: (entry << 32) >> 32)
-# The largest entry with the squared distance `bound`, which is finite.
+# The largest entry with the squared distance `bound`, which is finite and not negative.
 key_of = inlined(lambda bound: np.int64(np.float32(bound).view(np.int32)) << 32 | 0xFFFFFFFF)
 
 
 @inlined
 def group_bounds(groups, group, p):
-    """Return (low, high) of the distances to the triangles of a group, less all errors."""
+    """Return (low, high) of the distances from p to a group's triangles, but for LEAF_ERROR."""
     # Both are infinite in lanes without a triangle, `high` also where there is no bound.
     v0, e1, e2, n, tolerance, _, _ = load_group(groups, group)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
@@ -135,7 +141,11 @@ def group_bounds(groups, group, p):
 
 @inlined
 def corner_bounds(a, e1, e2, n, tolerance):
-    """Return `group_bounds` of triangles by a = p - v0, e1, e2, normals n and group tolerances."""
+    """Return `group_bounds` of triangles in lanes.
+
+    a is p - v0, e1 and e2 are their edges from v0, n their normals, and the tolerance is negative
+    in lanes without a triangle.
+    """
     none, one = simd.splat(F(0.0), WIDTH), simd.splat(F(1.0), WIDTH)
     # The weights s, t of the nearest point, by region (Ericson 2005, section 5.1.5).
     l11, l12, l22 = dot(e1, e1), dot(e1, e2), dot(e2, e2)
@@ -165,7 +175,12 @@ def corner_bounds(a, e1, e2, n, tolerance):
     # A NaN becomes 0 here.
     s = simd.lesser(simd.greater(s, none), one)
     t = simd.lesser(simd.greater(t, none), one - s)
-    g = tuple_minus(a, s, e1, t, e2)
+    # From the nearest point to p: a - s e1 - t e2.
+    g = (
+        a[0] - simd.fused(s, e1[0], t * e2[0]),
+        a[1] - simd.fused(s, e1[1], t * e2[1]),
+        a[2] - simd.fused(s, e1[2], t * e2[2]),
+    )
     high = simd.sqrt(dot(g, g))
     # The lower bound is along the normal, towards the point, or from the nearest point on an edge.
     facing = dot(n, a)
@@ -185,18 +200,8 @@ def corner_bounds(a, e1, e2, n, tolerance):
 
 
 @inlined
-def tuple_minus(a, s, e1, t, e2):
-    """Return a - s e1 - t e2 of vectors of lanes."""
-    return (
-        a[0] - simd.fused(s, e1[0], t * e2[0]),
-        a[1] - simd.fused(s, e1[1], t * e2[1]),
-        a[2] - simd.fused(s, e1[2], t * e2[2]),
-    )
-
-
-@inlined
 def _box_square(blocks, at, x, weights):
-    """Return the square of the weighted distance to one child, -1 where there is none."""
+    """Return the weighted square of the distance from x to the box `at`, -1 for an unused one."""
     square = 0.0
     for axis in range(3):
         low = np.float64(wide_nodes.child_lower(blocks, at, axis))
@@ -210,22 +215,26 @@ def _box_square(blocks, at, x, weights):
 
 @inlined
 def square_limit(best, scale, lost):
-    """Return the bound of squared distances beyond which boxes are discarded."""
-    # `lost` bounds the absolute error of distances.
+    """Return `square_bound` in float64, for the distance `best` in the world.
+
+    `lost` bounds the absolute error of distances.
+    """
     bound = (local_distance(best, scale) + lost + 1e-300) * (1.0 + 2.0**-48)
     return bound * bound * (1.0 + 2.0**-48)
 
 
 @kernel
 def push_near(blocks, code, x, weights, bound, scratch, top):
-    """Push the children that may be near enough, the nearest on top."""
-    # `weights` apply to the squares of the three components of a distance.
+    """Push the children whose weighted squared distance is within a bound, as `push_squares` does.
+
+    The weights are factors of the squares of a distance's components. Squares have a stack too.
+    """
     stack, squares = scratch.stack, scratch.squares
     first = top
     for lane in range(WIDTH):
         at = wide_nodes.node_at(code) + lane
         square = _box_square(blocks, at, x, weights)
-        # NaN is not beyond the bound.
+        # A square that is NaN is not beyond the bound.
         if square == -1.0 or square > bound:
             continue
         k = top

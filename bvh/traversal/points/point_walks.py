@@ -1,17 +1,18 @@
 """Traversal loops of point queries, in float32 and float64, shared by trees and scenes.
 
-A *space* is a tree with a point in its local frame, and defines the bounds of distances there: for
-a tree by itself, for the tree of an instance (BLAS), or for the TLAS of a scene (see
+A *space* is a tree with the query's point in its local frame, and defines the bounds of distances
+there: for a tree by itself, for the tree of an instance (BLAS), or for the TLAS of a scene (see
 `instanced_closest_point`). A *goal* is the result searched for: the closest triangle, for which
 leaves collect `Candidates`, or the k nearest, which leaves insert into `Rows`. Nodes and leaves are
 specialised by the types of both, at compile time.
 
 `walk_float32` is for points that are not too far (see `point_bounds`), `walk_float64` for others.
 Both carry an upper bound of the distance to the last triangle of the result: `near` in the world,
-and `limits` in local units. In a `TreeSpace`, bounds of candidates lower `limits` alone.
+and `limits`, in local units, of (distances to triangles, squared distances to boxes). In a
+`TreeSpace`, bounds of candidates lower `limits` alone.
 
 A triangle's *name* is its id in a tree, and its code in a scene (see `instanced`): the `base` of
-its leaf, with the id in the low bits.
+its leaf, with the id in the low bits. `p` is the point in the world.
 """
 
 from collections.abc import Callable
@@ -43,12 +44,12 @@ class TreeSpace(NamedTuple):
     """A tree by itself, for `walk_float32`."""
 
     tree: TreePointers
-    base: int
+    base: int  # of names
     scale: float  # local units in one unit of the world
     point: point_bounds.Lanes
-    box_error: float
-    error: np.float32  # of distances to triangles
-    mask: int
+    box_error: float  # bound of the error of distances to boxes, in local units
+    error: np.float32  # of those to triangles
+    mask: int  # groups of faces that count
     metric: Pointer[np.float64] | None  # of an instance, whose units are those of `world_metric`
 
 
@@ -64,19 +65,19 @@ class DoubleSpace(NamedTuple):
     scale: float
     x: point_bounds.Point
     weights: point_bounds.Point  # of the squares of a distance's components
-    lost: float  # the absolute error of distances
+    lost: float  # bound of the absolute error of distances, in local units
     mask: int
 
 
 class Candidates(NamedTuple):
-    """The closest triangle so far, and how many candidates are in the scratch."""
+    """The goal of the closest triangle: the one measured so far, and candidates."""
 
-    stored: int
+    stored: int  # how many candidates are in the scratch
     so_far: tuple[float, int, float, float]  # distance, name, u, v
 
 
 class Rows(NamedTuple):
-    """The k nearest triangles or shapes so far, sorted by (distance, name)."""
+    """The goal of the k nearest triangles or shapes: those so far, sorted by (distance, name)."""
 
     k: int
     distance: Pointer[np.float64]
@@ -84,8 +85,10 @@ class Rows(NamedTuple):
 
 
 def _walk_float32(space, goal, near, scratch, p, base):
-    """Traverse a tree, nearest boxes first; return the final (near, limits, goal)."""
-    # The stack is free from `base` on.
+    """Traverse a tree, nearest boxes first; return the final (near, limits, goal).
+
+    The stack is free from `base` on.
+    """
     stack = scratch.stack
     limits = limits_of(space, near)
     simd.poke(stack, base, np.int64(0))
@@ -105,7 +108,7 @@ def _walk_float32(space, goal, near, scratch, p, base):
 
 
 def _walk_float64(space, goal, near, scratch, p, base):
-    """Traverse a tree as `walk_float32` does, in float64."""
+    """Traverse a tree as `walk_float32` does, in float64; return the final (near, goal)."""
     stack, squares = scratch.stack, scratch.squares
     bound = point_bounds.square_limit(near, space.scale, space.lost)
     simd.poke(stack, base, np.int64(0))
@@ -134,12 +137,13 @@ walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_
 
 @inlined
 def limits_of(space, near):
-    """Return, in float32, (bound of distances to triangles, bound of squared ones to boxes)."""
+    """Return `limits`, in float32, for the upper bound `near` of distances in the world."""
     bound = point_bounds.local_bound(near, space.scale)
     return bound, point_bounds.square_bound(bound, space.box_error)
 
 
 def _push_local(space, code, bound, scratch, top):
+    """Run `push` for a tree whose local distances are those of the world but for a scale."""
     squares = point_bounds.box_squares(space.tree.blocks, node_at(code), space.point)
     return point_bounds.push_squares(
         space.tree.blocks, code, squares, bound, scratch.stack, top, scratch.spare
@@ -147,6 +151,7 @@ def _push_local(space, code, bound, scratch, top):
 
 
 def _push_transformed(space, code, bound, scratch, top):
+    """Run `push` for the tree of an instance, by its world metric."""
     return push_stretched(
         space.tree.blocks, code, space.point, space.metric, bound, scratch.stack, top, scratch.spare
     )
@@ -154,13 +159,13 @@ def _push_transformed(space, code, bound, scratch, top):
 
 @by_type(inline=True)
 def push(space, code, bound, scratch, top):
-    """Push the children of a node with squared distances within a bound, the nearest on top."""
+    """Push the children of a node within a squared bound, nearest on top; return the new top."""
     return _push_transformed if space.instance_class is InstanceSpace else _push_local
 
 
 @by_type(inline=True)
 def triangle_bounds(space, group):
-    """Return (low, high) of the local distances to the triangles of a group, less all errors."""
+    """Return (low, high) of the local distances to a group's triangles, before `space.error`."""
     if space.instance_class is TreeSpace:
         return lambda space, group: point_bounds.group_bounds(space.tree.groups, group, space.point)
     return lambda space, group: stretched_bounds(
@@ -168,12 +173,12 @@ def triangle_bounds(space, group):
     )
 
 
-# The position of the first id of a group.
+# The position, in a tree's ids, of the first id of a group.
 ids_at = inlined(lambda space, group: id_place(space.tree.groups, group_at(group)))
 
 
 def _visit_closest(space, goal, near, limits, scratch, p, code, top):
-    """Collect the triangles that may be the closest."""
+    """Collect the triangles of a leaf that may be the closest (see `visit`)."""
     bound, square = limits
     count, so_far = goal
     unit = 1.0 / space.scale
@@ -207,7 +212,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
-    """Insert the triangles that are nearer than the last."""
+    """Insert the triangles of a leaf that are nearer than the last of the rows (see `visit`)."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, _ = triangle_bounds(space, group)
@@ -222,7 +227,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
-    """Insert the triangles that are nearer than the last, without bounds in float32."""
+    """Insert the triangles as `_visit_nearest` does, without bounds in float32."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         bits = selected_lanes(space.tree, group, space.mask)
@@ -243,13 +248,19 @@ VISITS: dict[tuple[type, type], Callable[..., object]] = {
 
 @by_type(inline=True)
 def visit(space, goal, near, limits, scratch, p, code, top):
-    """Measure the primitives of a leaf, `code`, of a tree; return (near, limits, goal)."""
+    """Bound or measure the primitives of a leaf, by its code; return (near, limits, goal).
+
+    The stack is free from `top` on.
+    """
     return VISITS[space.instance_class, goal.instance_class]
 
 
 @by_type(inline=True)
 def nearer(space, near, nearest, unit):
-    """Return `near`, or `nearest` local units if that is less; in a tree by itself, just `near`."""
+    """Return `near`, lowered to `nearest` local units in the tree of an instance.
+
+    `unit` is the length of a local unit in the world. In a tree by itself, `limits` suffice.
+    """
     if space.instance_class is TreeSpace:
         return lambda space, near, nearest, unit: near
     return lambda space, near, nearest, unit: min(near, np.float64(nearest) * unit)
@@ -257,7 +268,7 @@ def nearer(space, near, nearest, unit):
 
 @kernel
 def measure(primitives, scratch, count, p, so_far):
-    """Return (distance, name, u, v) of the closest among candidates and the one so far."""
+    """Return (distance, name, u, v) of the closest to p among `count` candidates and `so_far`."""
     stay_outlined()
     best, name, u, v = so_far
     names, lows = scratch.names, scratch.lows
@@ -282,11 +293,13 @@ def measure(primitives, scratch, count, p, so_far):
 
 
 def _collect_local(space, scratch, count, lows, ids):
+    """Run `collect` for a tree by itself."""
     simd.store(scratch.bounds, count, lows)
     simd.store(scratch.names, count, ids)
 
 
 def _collect_in_world(space, scratch, count, lows, ids):
+    """Run `collect` for the tree of an instance."""
     simd.store(scratch.bounds, count, simd.convert(lows, 0.0) * (1.0 / space.scale))
     simd.store(scratch.names, count, simd.convert(ids, np.int64(0)) | space.base)
 
@@ -303,7 +316,10 @@ def collect(space, scratch, count, lows, ids):
 
 @by_type(inline=True)
 def _bound_of(space, near, bound):
-    """Return the bound beyond which candidates are dropped, in the units of `collect`."""
+    """Return the bound beyond which candidates are dropped, in the units of `collect`.
+
+    `bound` is that of local distances, `near` that of distances in the world.
+    """
     if space.instance_class is TreeSpace:
         return lambda space, near, bound: bound
     # Lower bounds were rounded when they were converted to distances in the world.
@@ -315,18 +331,18 @@ def keep_near(space, scratch, count, near, bound):
     """Drop the candidates that are surely further than `near`; return the new count."""
     # Each candidate is stored, and replaced by the next one unless it stays: there is no branch.
     bound = _bound_of(space, near, bound)
-    kept = np.int64(0)
+    left = np.int64(0)
     for i in range(count):
         low = simd.peek(scratch.bounds, i)
-        simd.poke(scratch.bounds, kept, low)
-        simd.poke(scratch.names, kept, simd.peek(scratch.names, i))
-        kept += np.int64(low <= bound)
-    return kept
+        simd.poke(scratch.bounds, left, low)
+        simd.poke(scratch.names, left, simd.peek(scratch.names, i))
+        left += np.int64(low <= bound)
+    return left
 
 
 @inlined
 def _insert(rows, d, name):
-    """Insert a triangle or shape into sorted rows, once; the last row drops out."""
+    """Insert a name at a distance d into sorted rows, unless it is there; drop the last row."""
     distance, names, k = rows.distance, rows.names, rows.k - 1
     for i in range(rows.k):
         if simd.peek(names, i) == name:
@@ -341,7 +357,7 @@ def _insert(rows, d, name):
 
 @inlined
 def insert_nearer(rows, d, name):
-    """Insert a triangle or shape if it comes before the last row."""
+    """Insert a name at a distance d into sorted rows if it comes before the last one."""
     worst, last = simd.peek(rows.distance, rows.k - 1), simd.peek(rows.names, rows.k - 1)
     if d < worst or (d == worst and name < last):
         _insert(rows, d, name)
@@ -349,7 +365,10 @@ def insert_nearer(rows, d, name):
 
 @kernel
 def insert_group(primitives, ids, base, at, bits, p, rows):
-    """Insert the lanes `bits` of a group that are nearer than the last row; its ids are at `at`."""
+    """Insert the triangles of a group, of the lanes `bits`, that are nearer to p than the last row.
+
+    The ids of the group begin at `at`.
+    """
     stay_outlined()
     for lane in range(WIDTH):
         prim = simd.peek(ids, at + lane)
@@ -363,5 +382,6 @@ def insert_group(primitives, ids, base, at, bits, p, rows):
 
 @inlined
 def _insert_group(space, group, bits, p, rows):
+    """Run `insert_group` for a group of the tree of a space."""
     tree = space.tree
     insert_group(tree.primitives, tree.ids, space.base, ids_at(space, group), bits, p, rows)

@@ -1,4 +1,7 @@
-"""Scratch memory of a thread for point queries: a stack, and candidates."""
+"""Scratch memory of a thread for point queries: a stack, and candidates.
+
+Candidates are triangles that may be the closest: names, and lower bounds of their distances.
+"""
 
 from typing import NamedTuple
 
@@ -10,7 +13,7 @@ from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, pointer_to
 from bvh.tree.wide_nodes import STACK
 
-# Capacity for candidates, which are measured exactly later.
+# Capacity for candidates; behind them there is room for one more vector.
 CAPACITY = 256
 
 
@@ -20,7 +23,7 @@ class PointScratch(NamedTuple):
     stack: NDArray[np.int64]
     squares: NDArray[np.float64]  # of the stack's entries, where they are in float64
     spare: NDArray[np.float32]  # squares, then codes, of a node's children, while they are pushed
-    # Candidates: lower bounds of their distances, and their names.
+    # Of candidates: lower bounds of distances, in the tree's units or a scene's, and names.
     bounds: NDArray[np.float32] | NDArray[np.float64]
     names: NDArray[np.int32] | NDArray[np.int64]
     lows: NDArray[np.float64]  # lower bounds of candidates in float64, while they are measured
@@ -29,8 +32,8 @@ class PointScratch(NamedTuple):
 
 def new_scratch(scene: bool = False) -> PointScratch:
     """Return the scratch of one thread."""
-    # For a scene it has stacks for two trees, one below the other, and candidates in float64 and
-    # int64 in place of float32 and int32.
+    # For a scene, its stack is for two trees, the BLAS's above the TLAS's, and candidates are in
+    # float64 and int64 in place of float32 and int32.
     trees, real, whole = (2, np.float64, np.int64) if scene else (1, np.float32, np.int32)
     return PointScratch(
         aligned(trees * STACK, np.int64), aligned(trees * STACK, np.float64),

@@ -1,7 +1,8 @@
 """Spheres and capsules nearest to points, and around them, in a tree or a scene.
 
-Trees are traversed in float64 (see `point_walks`). In a scene, leaves over other primitives are
-left out: rows begin with the faces that are nearest, and shapes that are nearer replace these.
+Trees are traversed in float64 (see `point_walks`); that the primitives are shapes is known by the
+class of the goal. In a scene, leaves over other primitives are left out: rows begin with the faces
+that are nearest, and shapes that are nearer replace these.
 
 An instance differs from the image of its shape by less than the bound of vertices' errors in the
 frame of its tree (see `world_bounds`), which is added to that of the point (see `world_metric`).
@@ -18,20 +19,17 @@ from bvh.runtime.jit import by_type, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers
 from bvh.traversal.points import point_bounds, point_walks
-from bvh.traversal.points.closest_point import TreeTarget, point_on
-from bvh.traversal.points.instanced_closest_point import TopSpace
-from bvh.traversal.points.point_bounds import EVEN
+from bvh.traversal.points.closest_point import double_space_of, point_on
+from bvh.traversal.points.instanced_closest_point import TopSpace, instance_double_space
 from bvh.traversal.points.point_walks import NO_TRIANGLE, VISITS, DoubleSpace, Rows, insert_nearer
-from bvh.traversal.points.world_metric import LENGTHS, METRIC_SIZE, SCALE, WEIGHTS, seen_from
-from bvh.tree import frame as frames
+from bvh.traversal.points.world_metric import LENGTHS, METRIC_SIZE, seen_from
 from bvh.tree import rows as tree_rows
-from bvh.tree.arrays import is_empty, pointers_at
+from bvh.tree.arrays import is_empty
 from bvh.tree.instanced import (
     SPHERES,
     TRANSFORM_SIZE,
     VERTEX_ERROR,
     Instanced,
-    code_of,
     instanced_capsule,
     kind_of,
     leaf_of,
@@ -42,28 +40,20 @@ from bvh.tree.shapes import KINDS
 from bvh.tree.wide_nodes import LEAF_BITS, leaf_rows
 
 
-class ShapeSpace(DoubleSpace):
-    """A tree over spheres or capsules."""
-
-
-class ShapesOfLeaf(DoubleSpace):
-    """The tree of an instance over spheres or capsules."""
-
-
-class TopOfShapes(TopSpace):
-    """The TLAS of a scene, of which leaves over spheres and capsules are visited."""
+class ShapeRows(Rows):
+    """The k nearest spheres or capsules so far, as `Rows`."""
 
 
 class Around(NamedTuple):
-    """Whether a point is in a shape: a byte that is set, and whether the surface belongs to it."""
+    """Whether a point is in a shape, as the goal of a traversal."""
 
-    found: Pointer[np.uint8]
-    surface: bool
+    found: Pointer[np.uint8]  # a byte that is set if so
+    surface: bool  # whether points on the surface of a shape are in it
 
 
 @by_type(inline=True)
 def _capsule_of(primitives, name):
-    """Return the ends of the axis of a shape, equal in spheres, and its radius."""
+    """Return (end, other end, radius) of a shape by its name; the ends of a sphere are equal."""
     if primitives.instance_class is Instanced:
         return lambda primitives, name: instanced_capsule(primitives, name)
     ends = KINDS[primitives.instance_class].capsule
@@ -71,7 +61,7 @@ def _capsule_of(primitives, name):
 
 
 def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
-    """Insert the shapes that are nearer than the last."""
+    """Insert the shapes of a leaf that come before the last row (see `point_walks.visit`)."""
     first, size = leaf_rows(code)
     for place in range(first, first + size):
         prim = np.int64(peek(space.tree.ids, place))
@@ -83,7 +73,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_around(space, goal, near, limits, scratch, p, code, top):
-    """Set `found` if the point is in one of the shapes of a leaf, unless it is set already."""
+    """Set `found` if the point is in one of the shapes of a leaf (see `point_walks.visit`)."""
     first, size = leaf_rows(code)
     for place in range(first, first + size):
         prim = np.int64(peek(space.tree.ids, place))
@@ -96,23 +86,23 @@ def _visit_around(space, goal, near, limits, scratch, p, code, top):
 
 @kernel
 def _walk_leaf(target, goal, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf over shapes; return (near, goal)."""
-    # `x` is p in the frame of the TLAS; the stack is free from `base` on.
+    """Traverse the tree of a leaf over shapes; return (near, goal).
+
+    x is p in the frame of the TLAS. The stack is free from `base` on.
+    """
     stay_outlined()
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
-    q, reach, lost, _ = seen_from(instanced, metric, leaf, x)
+    q, reach, lost, near_enough = seen_from(instanced, metric, leaf, x)
     lengths = vector(metric, LENGTHS // 3)
     error = peek(instanced.transforms, leaf * TRANSFORM_SIZE + VERTEX_ERROR)
     lost += (lengths[0] + lengths[1] + lengths[2]) * error
-    space = ShapesOfLeaf(
-        pointers_at(row_of(instanced, leaf), instanced), code_of(leaf, 0), peek(metric, SCALE), q,
-        vector(metric, WEIGHTS // 3), lost + 2.0**-49 * reach, target.mask,
-    )  # fmt: skip
+    seen = q, reach, lost, near_enough
+    space = instance_double_space(instanced, metric, leaf, seen, target.mask)
     return point_walks.walk_instance_float64(space, goal, near, scratch, p, base)
 
 
 def _visit_leaf(space, goal, near, limits, scratch, p, code, top):
-    """Traverse the tree of a leaf of the TLAS, if that is over shapes and counts."""
+    """Traverse the tree of a leaf of the TLAS, if it is over shapes and passes the mask."""
     instanced, leaf = space.tree.primitives, np.int64(peek(space.tree.ids, ~code >> LEAF_BITS))
     row = row_of(instanced, leaf)
     if (
@@ -123,39 +113,21 @@ def _visit_leaf(space, goal, near, limits, scratch, p, code, top):
     return near, limits, goal
 
 
-for _goal, _visit in ((Rows, _visit_nearest), (Around, _visit_around)):
-    VISITS[ShapeSpace, _goal] = VISITS[ShapesOfLeaf, _goal] = _visit
-    VISITS[TopOfShapes, _goal] = _visit_leaf
-
-
-def _tree_space(target, x, reach):
-    scale, lost = frames.scale(target.tree.frame), 2.0**-49 * reach
-    return ShapeSpace(target.tree, np.int64(0), scale, x, EVEN, lost, target.mask)
-
-
-def _top_space(target, x, reach):
-    scale, lost = frames.scale(target.tree.frame), 2.0**-49 * reach
-    lanes = point_bounds.spread_point(x)
-    return TopOfShapes(target.tree, scale, target, lanes, 0.0, x, EVEN, lost)
-
-
-@by_type(inline=True)
-def _space_of(target, x, reach):
-    """Return the space of x in a target's frame; `reach` is its largest coordinate."""
-    return _tree_space if target.instance_class is TreeTarget else _top_space
+VISITS[DoubleSpace, ShapeRows], VISITS[DoubleSpace, Around] = _visit_nearest, _visit_around
+VISITS[TopSpace, ShapeRows] = VISITS[TopSpace, Around] = _visit_leaf
 
 
 @kernel
 def _walk(target, goal, near, scratch, p):
-    """Traverse a tree or scene for the shapes at most `near` from a finite point."""
+    """Traverse a tree or scene for the shapes at most `near` from a finite point p."""
     x, reach = point_bounds.local_point(target.tree.frame, p)
-    space = _space_of(target, x, reach)
+    space = double_space_of(target, x, reach)
     point_walks.walk_float64(space, goal, near, scratch, p, np.int64(0))
 
 
 @by_type(inline=True)
 def _is_shape(primitives, name):
-    """Return whether a primitive is a sphere or capsule."""
+    """Return whether the primitive of a name is a sphere or capsule."""
     if primitives.instance_class is Instanced:
         return lambda primitives, name: kind_of(primitives, leaf_of(name)) >= SPHERES
     return lambda primitives, name: True
@@ -163,7 +135,7 @@ def _is_shape(primitives, name):
 
 @by_type(inline=True)
 def _nearest_on_face(primitives, name, p):
-    """Return the point of a face that is nearest to p, and its weights."""
+    """Return (point, u, v): the point of a face that is nearest to p, and its weights."""
     if primitives.instance_class is Instanced:
         return lambda primitives, name, p: point_on(corners(primitives, name), p)
     # Trees over shapes have no faces.
@@ -172,10 +144,10 @@ def _nearest_on_face(primitives, name, p):
 
 @kernel
 def _finish(primitives, found, i, p, whole):
-    """Complete row i of the results, whose distance and name have been found.
+    """Complete row i of the results, whose distance and name are written.
 
-    Rows without a primitive get the distance inf and the name -1. If `whole`, the nearest point
-    and its weights are written as well; weights of shapes are NaN.
+    Rows of NO_TRIANGLE get the distance inf and the name -1. If `whole`, the nearest point and its
+    weights are written as well, NaN without a primitive; weights of shapes are NaN.
     """
     stay_outlined()
     name, x, u, v = peek(found.names, i), (NAN, NAN, NAN), NAN, NAN
@@ -196,16 +168,17 @@ def _finish(primitives, found, i, p, whole):
 
 @entry
 def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
-    """Find the `count` shapes nearest to each of the points begin..end.
+    """Find the `count` shapes nearest to each of the points begin..end-1, within `limits`.
 
     On entry, rows of `found` have the nearest faces, or the name -1; nearer shapes replace them.
+    There is one limit for all points, or one for each.
     """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
     whole, empty = len(found.position) > 0, is_empty(target.tree)
     for i in range(begin, end):
         p, limit, at = vector(where, i), peek(within, i * step), i * count
-        rows = Rows(count, shifted(out.distance, at), shifted(out.names, at))
+        rows = ShapeRows(count, shifted(out.distance, at), shifted(out.names, at))
         for j in range(count):
             if peek(rows.names, j) < 0:
                 poke(rows.distance, j, limit)
@@ -218,7 +191,7 @@ def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
 
 @entry
 def mark_around(target, points, scratch, begin, end, surface, found):
-    """Set the bytes of the points begin..end that are in a shape or, if `surface`, on one."""
+    """Set the bytes of the points begin..end-1 that are in a shape or, if `surface`, on one."""
     aim, memory = as_pointers(target), as_pointers(scratch)
     where, marks, empty = pointer(points), pointer(found), is_empty(target.tree)
     for i in range(begin, end):

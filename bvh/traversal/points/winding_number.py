@@ -21,7 +21,7 @@ from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.tuple_references import as_pointers, stack_memory
-from bvh.traversal.points.boundary_angles import angles
+from bvh.traversal.points.boundary_angles import angles, unit_scale
 from bvh.traversal.points.point_bounds import local_point
 from bvh.tree import frame as frames
 from bvh.tree.wide_nodes import leaf_rows
@@ -34,7 +34,7 @@ OUT_OF_SIGHT = 2.0**20
 # 2**-24 of the tree's size, and the vector between them one of 2**-6. Nor does anything overflow
 # beyond that distance.
 AT_HAND = 2.0**-36
-# A tree has at most 68 levels; LANES - 1 children of each wait on the stack.
+# Memory for the stack, as a tree has at most 68 levels, of each of which LANES - 1 children wait.
 STACK_BYTES, ANGLES_BYTES = 8 * 512, 8 * LANES
 
 # The dot product of two vectors of lanes, rounded alike on every CPU.
@@ -43,7 +43,7 @@ dot = inlined(lambda a, b: simd.fused(a[0], b[0], simd.fused(a[1], b[1], a[2] * 
 
 @inlined
 def _ring(terms, at, cosine, sine):
-    """Return the terms of a degree m > 0 without their polynomial in z; see `_series`."""
+    """Return one pair of terms, c cosine + s sine, whose factors are at `at`; see `_series`."""
     return simd.fused(
         simd.load(terms, at, LANES), cosine, simd.load(terms, at + LANES, LANES) * sine
     )
@@ -51,8 +51,13 @@ def _ring(terms, at, cosine, sine):
 
 @inlined
 def _series(terms, at, x, y, z, h):
-    """Return the sum of the series in the direction x, y, z; h is the inverse of the distance."""
-    # Order by order, by descending degrees m, with xm + i ym = (x + i y)**m (see `multipoles`).
+    """Return the sums of the series of a node's children, whose factors begin at `at`, in lanes.
+
+    x, y, z are unit vectors from the point to the children's centres; h is the inverse of the
+    distance.
+    """
+    # Order by order, v1 to v5, by descending degrees m, with xm + i ym = (x + i y)**m (see
+    # `winding_moments`).
     w = z * z
     x2, y2 = simd.fused(x, x, -(y * y)), F(2.0) * x * y
     x3, y3 = simd.fused(x, x2, -(y * y2)), simd.fused(x, y2, y * x2)
@@ -86,9 +91,9 @@ def _series(terms, at, x, y, z, h):
 
 @inlined
 def _far_sum(terms, at, p, beta):
-    """Return (solid angles of the far children, a lane each; bits of the lanes of near ones).
+    """Return (solid angles of a node's far children, in lanes; bits of the lanes of near ones).
 
-    The terms of the node begin at `at`; p is the point.
+    The terms of the node begin at `at`; p is the point, beta the square of the accuracy.
     """
     none = simd.splat(F(0.0), LANES)
     x = simd.load(terms, at + CENTRE * LANES, LANES) - p[0]
@@ -106,7 +111,7 @@ def _far_sum(terms, at, p, beta):
 
 @inlined
 def _corner(faces, at, count, p):
-    """Return the vector to a corner of each face of a leaf, and its length."""
+    """Return (vectors, lengths) from p to one corner of each face of a leaf, in lanes."""
     # A leaf of `count` faces has its corners as rows of `count` numbers: x at `at`, then y and z.
     v = (
         simd.load(faces, at, LANES) - p[0],
@@ -118,8 +123,11 @@ def _corner(faces, at, count, p):
 
 @inlined
 def _turn(re, im, around, faces, first, count, p):
-    """Multiply complex numbers by those of a leaf's faces; count full turns of their angles."""
-    # The angle of x + i y is half the solid angle of a face.
+    """Return (re, im, around): re + i im times the complex numbers of a leaf's faces, in lanes.
+
+    The angle of the number x + i y of a face is half its solid angle. `around` are the full turns
+    of the sum of all angles.
+    """
     at, none = CORNERS * first, simd.splat(0.0, LANES)
     a, la = _corner(faces, at, count, p)
     b, lb = _corner(faces, at + 3 * count, count, p)
@@ -134,12 +142,12 @@ def _turn(re, im, around, faces, first, count, p):
     )
     y = dot(a, normal)
     s, t = simd.fused(re, x, -(im * y)), simd.fused(re, y, im * x)
-    size = simd.greater(abs(s), abs(t))
     # A face has no angle at its own corners. Lanes behind the last face contain other leaves'.
-    used = (simd.convert(simd.lane_numbers(LANES), np.int64(0)) < count) & (size > none)
-    # Scale numbers to between 1 and 3: only their direction counts.
-    down = simd.as_floats(np.int64(2046 << 52) - (simd.as_ints(size) & np.int64(2047 << 52)))
-    s, t = s * down, t * down
+    used = (simd.convert(simd.lane_numbers(LANES), np.int64(0)) < count) & (
+        simd.greater(abs(s), abs(t)) > none
+    )
+    scale = unit_scale(s, t)
+    s, t = s * scale, t * scale
     # Angles add up beyond a half turn if both factors are on one side of the real axis, and their
     # product is on the other.
     up = im >= none
@@ -154,7 +162,10 @@ def _turn(re, im, around, faces, first, count, p):
 
 @kernel
 def _winding(tree, x, p, beta):
-    """Return the winding number at x in the local frame; p is the point times the frame's scale."""
+    """Return the winding number at x in the local frame; p is the point times the frame's scale.
+
+    `tree` is a `WindingTerms` of pointers.
+    """
     codes, terms, faces, _ = tree
     point = simd.splat(F(x[0]), LANES), simd.splat(F(x[1]), LANES), simd.splat(F(x[2]), LANES)
     far, around = simd.splat(F(0.0), LANES), simd.splat(0.0, LANES)
@@ -184,7 +195,7 @@ def _winding(tree, x, p, beta):
 
 @inlined
 def _total(vector, memory):
-    """Return the sum of the lanes, added in pairs."""
+    """Return the sum of the lanes, added in pairs; `memory` is scratch for them."""
     simd.store(memory, 0, vector)
     odd = simd.peek(memory, 1) + simd.peek(memory, 3), simd.peek(memory, 5) + simd.peek(memory, 7)
     even = simd.peek(memory, 0) + simd.peek(memory, 2), simd.peek(memory, 4) + simd.peek(memory, 6)
@@ -193,8 +204,10 @@ def _total(vector, memory):
 
 @entry
 def winding_numbers(tree, points, beta, begin, end, found):
-    """Find the winding numbers at the points begin..end; `beta` is the accuracy squared."""
-    # Results are NaN for points that are not finite, and 0 far away.
+    """Write the winding numbers at the points begin..end-1; `beta` is the accuracy squared.
+
+    They are NaN for points that are not finite, and 0 far away.
+    """
     arrays, where, numbers = as_pointers(tree), simd.pointer(points), simd.pointer(found)
     limit, s, is_empty = F(beta), frames.scale(arrays.frame), len(tree.codes) == 0
     for i in range(begin, end):

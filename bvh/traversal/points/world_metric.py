@@ -1,9 +1,9 @@
 """The world metric of an instance, and distances from points to its boxes and triangles by it.
 
-A point q and a vertex v in the local frame of a tree (see `nodes`), whose map has the linear part
-L, are |L (q - v)| * 2**-k apart in the world. K = L * 2**-e has entries of at most 1, so the
-*stretched* distance |K (q - v)| is that of the world times the scale 2**(k - e). With n the lengths
-of K's columns,
+A point q and a vertex v in the local frame of a tree (see `nodes`), whose map to the world has the
+linear part L, and scale 2**k, are |L (q - v)| * 2**-k apart in the world. K = L * 2**-e has entries
+of at most 1, so the *stretched* distance |K (q - v)| is that of the world times the scale 2**(k -
+e). With n the lengths of K's columns,
 
     |K v| <= n[0] |v[0]| + n[1] |v[1]| + n[2] |v[2]|,
 
@@ -64,8 +64,8 @@ from bvh.tree.wide_nodes import child_boxes, node_at
 
 F = np.float32
 
-# A leaf's row: K by rows; w; n; the scale, 0 where float64 over- or underflows; a bound of the
-# rounding of vertices; lambda.
+# A leaf's row of numbers: K by rows; w; n; the scale 2**(k - e), 0 where float64 over- or
+# underflows; a bound of the rounding of vertices, stretched; lambda.
 ROWS, WEIGHTS, LENGTHS, SCALE, ROUNDING, LEAST, METRIC_SIZE = 0, 9, 12, 15, 16, 17, 20
 
 # Scales, and lengths of columns compared to 1, within which nothing over- or underflows.
@@ -79,7 +79,10 @@ SHEARED, STEPS = 0.75, 2
 
 @inlined
 def _least_eigenvalue(a, b, c):
-    """Return a lower bound of the eigenvalues of a matrix with unit diagonal and a, b, c off it."""
+    """Return a lower bound of the eigenvalues of the matrix of cosines a, b, c between columns.
+
+    It is symmetric, with ones on its diagonal; the bound is at least 0.
+    """
     p = (a * a + b * b + c * c) / 3.0
     least = -2.0 * sqrt(p)
     # A step at least halves the distance to the root, which may be a double one.
@@ -94,8 +97,10 @@ def _least_eigenvalue(a, b, c):
 
 @entry
 def fill_metrics(rows, maps, frames, tree_of, out):
-    """Write the rows `rows` of `out`, which has METRIC_SIZE numbers for each leaf."""
-    # Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]].
+    """Write the rows `rows` of `out`, which has METRIC_SIZE numbers for each leaf.
+
+    Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]].
+    """
     for i in rows:
         m, frame, row = maps[i], frames[tree_of[i]], out[i]
         size = 0.0
@@ -141,7 +146,10 @@ def fill_metrics(rows, maps, frames, tree_of, out):
 
 @inlined
 def _mapped(transforms, at, x):
-    """Return a row of the map times a point, and the sum of the terms' sizes."""
+    """Return a coordinate of the mapped point x, and the sum of its terms' sizes.
+
+    `transforms` has the columns of maps; that row of the map begins at `at`.
+    """
     row = shifted(transforms, at)
     a, b, c = peek(row, 0) * x[0], peek(row, 3) * x[1], peek(row, 6) * x[2]
     shift = peek(row, 9)
@@ -150,9 +158,11 @@ def _mapped(transforms, at, x):
 
 @inlined
 def seen_from(instanced, metric, leaf, x):
-    """Transform a point from the frame of the TLAS to that of a BLAS."""
-    # Returns (point, reach, lost, near): `lost` bounds the error of stretched distances from the
-    # point; `near` is whether float32 is accurate enough.
+    """Return (q, reach, lost, near) of the point x of the TLAS's frame, as seen by a leaf's tree.
+
+    q is the point in the frame of the BLAS, `reach` its S, `lost` bounds the error of stretched
+    distances from q, inf if unknown, and `near` tells whether float32 is accurate enough.
+    """
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     q0, s0 = _mapped(transforms, at, x)
     q1, s1 = _mapped(transforms, at + 1, x)
@@ -168,19 +178,14 @@ def seen_from(instanced, metric, leaf, x):
     return (q0, q1, q2), reach, lost * (1.0 + 2.0**-20), near
 
 
+# Number k of K, and three with a step: a row of K, or a column.
 _entry = inlined(lambda metric, k: F(peek(metric, ROWS + k)))
-
-
-@inlined
-def _row(metric, k):
-    return _entry(metric, 3 * k), _entry(metric, 3 * k + 1), _entry(metric, 3 * k + 2)
-
-
-@inlined
-def _column(metric, k):
-    return _entry(metric, k), _entry(metric, 3 + k), _entry(metric, 6 + k)
-
-
+_row = inlined(
+    lambda metric, k: (_entry(metric, 3 * k), _entry(metric, 3 * k + 1), _entry(metric, 3 * k + 2))
+)
+_column = inlined(
+    lambda metric, k: (_entry(metric, k), _entry(metric, 3 + k), _entry(metric, 6 + k))
+)
 # The products of vectors of lanes with a row or column of K.
 _along = inlined(lambda g, row: g[0] * row[0] + g[1] * row[1] + g[2] * row[2])
 
@@ -193,7 +198,10 @@ def _stretch(metric, v):
 
 @inlined
 def stretched_bounds(groups, group, p, metric):
-    """Return (low, high) of the stretched distances to a group's triangles, less all errors."""
+    """Return (low, high) of the stretched distances from p to a group's triangles, in lanes.
+
+    Both are off by less than TRIANGLE_ERROR times the reach of the point.
+    """
     at = triangle_groups.group_at(group)
     v0, (e1, e2) = triangle_groups.group_origin(groups, at), triangle_groups.group_edges(groups, at)
     a = _stretch(metric, (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2]))
@@ -203,13 +211,13 @@ def stretched_bounds(groups, group, p, metric):
     )
 
 
-# How far the ends of intervals are from a coordinate, 0 within.
+# The distances of a coordinate from intervals, 0 within.
 _off = inlined(lambda low, high, p: greater(greater(low - p, p - high), splat(F(0.0), WIDTH)))
 
 
 @inlined
 def _weighed(blocks, at, p, metric):
-    """Return lower bounds of squared distances to boxes, by weights."""
+    """Return lower bounds of squared stretched distances from p to a node's boxes, by weights."""
     low, high = child_boxes(blocks, at)
     x, y, z = _off(low[0], high[0], p[0]), _off(low[1], high[1], p[1]), _off(low[2], high[2], p[2])
     return (
@@ -220,9 +228,11 @@ def _weighed(blocks, at, p, metric):
 
 @inlined
 def _step(g, r, near, far, column, share):
-    """Shorten the vectors g from boxes, by moves within these along one axis; return (g, r)."""
-    # r, in near..far, is the component along the axis before K is applied, `column` that of K, and
-    # `share` 1 by the square of this one's length.
+    """Return (g, r): stretched vectors g from boxes to p, shortened by moves along one axis.
+
+    r, in near..far, are the vectors' components along the axis before K is applied, `column` is
+    that of K, and `share` the inverse of its squared length.
+    """
     moved = greater(lesser(r - _along(g, column) * share, far), near)
     change = moved - r
     g = (g[0] + change * column[0], g[1] + change * column[1], g[2] + change * column[2])
@@ -231,14 +241,14 @@ def _step(g, r, near, far, column, share):
 
 @inlined
 def _least_along(g, near, far, column):
-    """Return the least component along g of the vectors to an interval."""
+    """Return the least product of g with `column` times a number of near..far, in lanes."""
     m = _along(g, column)
     return lesser(m * near, m * far)
 
 
 @inlined
 def _directed(blocks, at, p, metric):
-    """Return lower bounds of squared distances to boxes, by directions."""
+    """Return lower bounds of squared stretched distances as `_weighed` does, by directions."""
     low, high = child_boxes(blocks, at)
     none = splat(F(0.0), WIDTH)
     # Vectors from points of the box to p lie between `near` and `far`.
@@ -262,14 +272,14 @@ def _directed(blocks, at, p, metric):
     least = greater(least + _least_along(g, near[2], far[2], c2), none)
     square = triangle_groups.dot(g, g)
     # If the square is too small, the bound is 0; unused lanes, where it is NaN, are infinite.
-    known = square > F(1e-24)
-    squares = select(known, least * least / select(known, square, none + F(1.0)), none)
+    usable = square > F(1e-24)
+    squares = select(usable, least * least / select(usable, square, none + F(1.0)), none)
     return select(low[0] <= high[0], squares, splat(F(INF), WIDTH))
 
 
 @kernel
 def push_stretched(blocks, code, p, metric, bound, stack, top, spare):
-    """Push the children of a node of an instance's tree, by bounds of stretched distances."""
+    """Push the children of a node of an instance's tree, as `push_squares`; return the new top."""
     stay_outlined()
     at = node_at(code)
     if peek(metric, LEAST) < SHEARED:

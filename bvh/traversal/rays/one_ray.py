@@ -41,7 +41,7 @@ SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
-# The mask that shares a bit with all faces and instances.
+# The mask with all bits.
 EVERY = np.int64(-1)
 
 
@@ -156,13 +156,13 @@ def _new_hit(words, form, hit, last, size, parts):
         elif is_object:
             name = peek(words, NAMES + len(ARGUMENTS) + i)
             good = calls.set_field(words, fields, name, part) == 0
-            calls.release(words, part)
+            calls.decref(words, part)
         else:
             calls.set_item(words, made, i, part)
     if is_object and fields != 0:
-        calls.release(words, fields)
+        calls.decref(words, fields)
     if made != 0 and not good:
-        calls.release(words, made)
+        calls.decref(words, made)
     return made if good else 0
 
 
@@ -173,26 +173,25 @@ def _cast_in(row: type) -> Any:
     @method
     def cast_at(held, given, count, names):
         """Cast a ray at a tree, as `cast_function` describes; return the address of the result."""
-        words, numbers = calls.words_of(held), pointer_to(stack_memory(64), F8)
+        words, numbers = calls.memory_of(held), pointer_to(stack_memory(64), F8)
         form = _read_arguments(words, pointer_to(given, I8), count, names, numbers)
         if form == NOTHING:
-            calls.retain(words, peek(words, calls.NONE))
-            return peek(words, calls.NONE)
+            return calls.new_reference(words, calls.NONE)
         if form == FAILED:
             return 0
         o = peek(numbers, 0), peek(numbers, 1), peek(numbers, 2)
         d = peek(numbers, 3), peek(numbers, 4), peek(numbers, 5)
         ray = o, d, peek(numbers, 6), peek(numbers, 7)
-        others = calls.let_others_run(words)
+        thread_state = calls.release_gil(words)
         t, prim, u, v, front = _cast_at(
             row(peek(words, ROW)), ray, peek(words, MASK), peek(words, CULL)
         )
-        calls.go_on(words, others)
+        calls.restore_gil(words, thread_state)
         if form == BLOCKED:
             return calls.new_bool(words, prim >= 0)
         parts, last, size = pointer_to(stack_memory(48), I8), peek(words, LAST_FIELD), 5
         if form == HIT:
-            calls.retain(words, last)
+            calls.incref(words, last)
             size = 6
         elif in_scene:
             last, size = calls.new_int(words, leaf_of(prim)), 6
@@ -219,7 +218,7 @@ CASTS: dict[type, Any] = {
 }
 
 
-class RayCaster(calls.Held):
+class RayCaster(calls.MethodMemory):
     """Memory of the words of a function that casts rays."""
 
 

@@ -20,7 +20,7 @@ from bvh.traversal.rays.blocks import BLOCK, HALF, Block
 from bvh.tree.arrays import TreePointers
 from bvh.tree.frame import farthest
 
-# The mask that shares a bit with all faces and instances: one row for all rays.
+# The mask with all bits, one row for all rays.
 EVERY = kernel_input(np.full(1, -1, np.int32))
 
 # Pixels of a block of an image: a tile, traced patch by patch.
@@ -51,8 +51,7 @@ class Rays(NamedTuple):
 
 def read_only(arrays: Rays) -> Rays:
     """Return rays with arrays of the types for which kernels are compiled."""
-    o, d, low, high, masks = (kernel_input(array) for array in arrays)
-    return Rays(o, d, low, high, masks)
+    return Rays(*map(kernel_input, arrays))
 
 
 class RayPointers(NamedTuple):

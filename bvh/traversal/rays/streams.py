@@ -224,14 +224,6 @@ _store_primitive = by_scene(_store_own, _store_moved)
 
 
 @inlined
-def _store_ray(primitives, block, memory, slot, r):
-    """Write the closest hit of a slot, and its end, to the ray at r of the block."""
-    _store_primitive(primitives, block, memory, slot, r)
-    blocks.set_best_low(block.lanes, r, slots.best_low(memory, slot))
-    blocks.set_end(block.lanes, r, slots.end(memory, slot))
-
-
-@inlined
 def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
     """Apply the goal to `count` stored results of the filter, one after the other."""
     slot = np.int64(SLOT)
@@ -242,7 +234,9 @@ def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
         _load_ray(tree.primitives, block, slot_memory, slot, r)
         numbers = numbers_of(block.lanes, r)
         accept_group(goal, tree, block, context_ref, slot_memory, slot, row, numbers, filtered)
-        _store_ray(tree.primitives, block, slot_memory, slot, r)
+        _store_primitive(tree.primitives, block, slot_memory, slot, r)
+        blocks.set_best_low(block.lanes, r, slots.best_low(slot_memory, slot))
+        blocks.set_end(block.lanes, r, slots.end(slot_memory, slot))
         if goal.any_hit and slots.end(slot_memory, slot) == F(-INF):
             # One hit suffices: end this ray in its group.
             set_alive(memory, group, alive(memory, group) & ~(np.int64(1) << k))

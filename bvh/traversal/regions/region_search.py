@@ -169,27 +169,22 @@ def _visit_shapes(primitives, task, i, position, code, top, count):
 
 
 def _visit_instanced(primitives, task, i, position, code, top, count):
-    """Do as `visit` in a scene, at a leaf of the TLAS or of a BLAS."""
-    if position.base < 0:
-        position, top = _enter_blas(task, i, position, code, top)
-        return position, top, count
-    return position, top, _visit_blas_leaf(task, i, position, code, count)
+    """Do as `visit` in a scene, at a leaf of the TLAS or of a BLAS.
 
-
-@inlined
-def _enter_blas(task, i, position, code, top):
-    """Enter the BLAS of a leaf of the TLAS, unless hidden or outside; return (position, top)."""
-    instanced = task.tree.primitives
+    BLASes of hidden instances, and those that are surely outside, are not entered.
+    """
+    if position.base >= 0:
+        return position, top, _visit_blas_leaf(task, i, position, code, count)
     leaf = np.int64(peek(task.tree.ids, leaf_rows(code)[0]))
-    if peek(instanced.masks, leaf) == 0:
-        return position, top
-    frame = tree_rows.frame(row_of(instanced, leaf))
-    rows = approach(task.region, i, instanced, leaf, frame, task.rows)
+    if peek(primitives.masks, leaf) == 0:
+        return position, top, count
+    frame = tree_rows.frame(row_of(primitives, leaf))
+    rows = approach(task.region, i, primitives, leaf, frame, task.rows)
     if rows == OUTSIDE:
-        return position, top
+        return position, top, count
     # The root, whose code is 0; without rows, all of it is surely inside.
     poke(task.stack, top, np.int64(rows == 0))
-    return Position(top, leaf, rows), top + 1
+    return Position(top, leaf, rows), top + 1, count
 
 
 @kernel

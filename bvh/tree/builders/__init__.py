@@ -7,9 +7,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `record_layout.py` | Lanes of a box record |
-| `record_operations.py` | Vector operations on box records, as `records` names them; imported when one is compiled |
-| `records.py` | Box records, the input of builders, and vector operations on them |
+| `records.py` | Box records, the input of builders, bins of them, and operations on both |
 | `bins.py` | Bins: equal intervals of the centres of a range of records, and the split between two of them |
 | `space.py` | Spatial splits: the planes that a range of records can be split at, and the split at one |
 | `subtrees.py` | Subtrees that threads build in parallel, and the limit of depth; shared by all builders |

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime import simd
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
@@ -28,8 +29,8 @@ from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
 from bvh.tree.builders.grid import bound_all, split_top
-from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
-from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
+from bvh.tree.builders.space import NO_PLANE, cheaper_plane, split_at_plane
+from bvh.tree.builders.subtrees import NODE, RANGE_WIDTH, range_at, set_range
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
 MAX_LEAF = 1 << GROUP_BITS
@@ -55,7 +56,7 @@ def new_scratch() -> tuple[NDArray[np.generic], ...]:
 
 @inlined
 def _put_leaf(records, shift, begin, end, node, links, order):
-    """Make a node the leaf of a range, whose records are `shift` rows further on."""
+    """Make a node the leaf of the range begin..end; its records are in rows `shift` further on."""
     for i in range(begin, end):
         order[i] = record.id_of(records, shift + i)
     link_leaf(links, node, begin, end - begin)
@@ -74,10 +75,13 @@ def _leaf_is_cheaper(count, box, cost, limits):
 
 @entry
 def build_subtree(records, spatial, start, boxes, block, limits, state, scratch):
-    """Build the subtree of one range into a block of nodes; return the number of its nodes."""
-    # `start` is the range, a row with the columns of `subtrees`; `boxes` are its box and that of
-    # its centres; `spatial` is None or `space.Spatial`; `block` is `SubtreeNodes`, `limits` is
-    # `Limits`, `state` is (cancel, done), and `scratch` is that of `new_scratch`.
+    """Build the subtree of one range into a block of nodes; return the number of its nodes.
+
+    `start` is the range, a row with the columns of `subtrees`; `boxes` are its box and that of its
+    centres; `spatial` is `space.Spatial`, or None for a builder without spatial splits; `block` is
+    `SubtreeNodes`, `limits` is `Limits`, `state` is (cancel, done) as in `subtrees.BuildState`,
+    and `scratch` is that of `new_scratch`.
+    """
     deepest, group_bits, _ = limits
     cancel, done = state
     half, group = len(records) >> 1, 1 << group_bits
@@ -85,16 +89,14 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
     # A stack of ranges; the boxes of each, and those of its centres, are two rows.
     pending, pending_boxes, halves, bins, costs = scratch
     used, height = 1, 1
-    for i in range(RANGE_WIDTH):
-        pending[0, i] = start[i]
+    set_range(pending, 0, range_at(start, 0))
     pending[0, NODE] = 0
     record.store_bounds(bounds, 0, record.load(boxes, 0))
     record.store(pending_boxes, 0, record.load(boxes, 0))
     record.store(pending_boxes, 1, record.load(boxes, 1))
     while height > 0 and cancel[0] == 0:
         height -= 1
-        node, begin, end = pending[height, NODE], pending[height, BEGIN], pending[height, END]
-        depth, side, limit = pending[height, DEPTH], pending[height, SIDE], pending[height, LIMIT]
+        node, begin, end, depth, side, limit = range_at(pending, height)
         count, here, there = end - begin, side * half, (1 - side) * half
         first, last = here + begin, here + end
         box = record.load(pending_boxes, 2 * height)
@@ -123,13 +125,13 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
             lefts, rights = plane[2], plane[3]
             middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
             rows = there + begin, there + middle
-            lefts, rights = part(spatial, records, first, last, plane, rows, box, halves)
+            lefts, rights = split_at_plane(spatial, records, first, last, plane, rows, box, halves)
             side = 1 - side
         elif axis >= 0:
             rights = count - lefts
             middle = begin + lefts + (limit - end) * lefts // count
             low = record.lane_of(pending_boxes, 2 * height + 1, axis)
-            split = axis, bin, low, record.lane4(scale, axis)
+            split = axis, bin, low, simd.lane(scale, np.int32(axis))
             binning.move(records, first, last, split, there + begin, there + middle, halves)
             side = 1 - side
         else:
@@ -144,21 +146,17 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
         record.store_bounds(bounds, child + 1, record.load(halves, RIGHT))
         # The smaller half is built first, so that few ranges are pending.
         for k in range(2):
-            right = (k == 0) == (lefts <= rights)
-            low = middle if right else begin
-            high = low + (rights if right else lefts)
+            is_right = np.int64((k == 0) == (lefts <= rights))
+            low, stop = (middle, limit) if is_right else (begin, middle)
+            high = low + (rights if is_right else lefts)
             if high - low <= group:
-                _put_leaf(records, side * half, low, high, child + np.int64(right), links, order)
+                _put_leaf(records, side * half, low, high, child + is_right, links, order)
                 done[0] += high - low
                 continue
-            pending[height, NODE] = child + np.int64(right)
-            pending[height, BEGIN], pending[height, END] = low, high
-            pending[height, DEPTH], pending[height, SIDE] = depth + 1, side
-            pending[height, LIMIT] = limit if right else middle
-            record.store(pending_boxes, 2 * height, record.load(halves, LEFT + np.int64(right)))
-            record.store(
-                pending_boxes, 2 * height + 1, record.load(halves, LEFT_CENTRES + np.int64(right))
-            )
+            set_range(pending, height, (child + is_right, low, high, depth + 1, side, stop))
+            record.store(pending_boxes, 2 * height, record.load(halves, LEFT + is_right))
+            centres = record.load(halves, LEFT_CENTRES + is_right)
+            record.store(pending_boxes, 2 * height + 1, centres)
             height += 1
     return used
 
@@ -184,11 +182,13 @@ def build(
     records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
     progress: Progress | None = None, group_bits: int = GROUP_BITS, max_leaf: int = MAX_LEAF,
 ) -> Nodes:  # fmt: skip
-    """Build a tree over the records of the first half, (2 n, 8), which are overwritten."""
-    # `boxes` are records of the box of all and of that of their centres, if they are known. The
-    # tree does not depend on the number of threads. A leaf costs one for each started group of 1 <<
-    # group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) a few
-    # times a second.
+    """Build a tree over the records of the first half, (2 n, 8), which are overwritten.
+
+    `boxes` are records of the box of all and of that of their centres, if they are known. The tree
+    does not depend on the number of threads. A leaf costs one for each started group of
+    1 << group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) a
+    few times a second.
+    """
     count = len(records) // 2
     if count == 0:
         return subtrees.no_nodes()

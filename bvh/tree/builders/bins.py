@@ -29,7 +29,10 @@ bins_for = inlined(lambda count: min(BINS, MIN_BINS + (count >> 3)))
 
 @kernel
 def fill_bins(records, begin, end, centres, scale, used, bins):
-    """Put records into the `used` bins of each axis."""
+    """Put records begin..end into bins of each axis, BINS apart, of which `used` are used.
+
+    `centres` is the box of their centres, and `scale` that of `records.scales` for `used` bins.
+    """
     # Neighbours often fall into the same bins, so that one store waits for the other: in long
     # ranges every second record goes into a second set of bins.
     second = 3 * BINS if end - begin >= 4 * BINS else 0
@@ -52,7 +55,11 @@ def fill_bins(records, begin, end, centres, scale, used, bins):
 
 @inlined
 def sweep(bins, first, used, group_bits, costs):
-    """Return (cost, bin, records on the left) of the cheapest split between bins of one axis."""
+    """Return (cost, last bin on the left, records on the left) of the cheapest split of one axis.
+
+    The bins are rows from `first` on; a side costs its half area for each started group of
+    1 << group_bits records. `costs` is scratch.
+    """
     # Sweep from the right, then from the left, and add both sides' costs. An empty side has the
     # cost NaN, infinity times zero, which is never the lowest.
     box, count = record.nothing(), 0
@@ -75,11 +82,14 @@ def sweep(bins, first, used, group_bits, costs):
 
 @kernel
 def best_split(bins, scale, used, group_bits, costs):
-    """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none."""
+    """Return (cost, axis, last bin on the left, records on the left) of the cheapest split.
+
+    The axis is -1 if nothing can be split.
+    """
     # The scale of narrow axes is 0. On others no side is empty: both end bins have a centre.
     best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
     for axis in range(3):
-        if record.lane4(scale, axis) == 0.0:
+        if simd.lane(scale, np.int32(axis)) == 0.0:
             continue
         cost, b, count = sweep(bins, axis * BINS, used, group_bits, costs)
         if cost < best:
@@ -89,7 +99,7 @@ def best_split(bins, scale, used, group_bits, costs):
 
 @kernel
 def bound_halves(bins, used, axis, last, boxes):
-    """Write the boxes of both sides of a split."""
+    """Write the boxes of both sides of the split after bin `last` to rows LEFT and RIGHT."""
     box = record.nothing()
     for b in range(axis * BINS, axis * BINS + last + 1):
         box = record.join(box, record.load(bins, b))
@@ -102,9 +112,11 @@ def bound_halves(bins, used, axis, last, boxes):
 
 @kernel
 def move(records, begin, end, split, left, right, boxes):
-    """Move records to the rows from `left` or `right` on; bound the centres of both sides."""
-    # The split: the axis, the last bin on the left, minus twice the lowest centre on the axis, and
-    # the number of bins in a unit of it.
+    """Move records begin..end to rows from `left` or `right` on; bound the centres of both sides.
+
+    `split` is the axis, the last bin on the left, minus twice the lowest centre on the axis, and
+    the number of bins in a unit of it. The bounds are rows LEFT_CENTRES and RIGHT_CENTRES.
+    """
     axis, last, low, scale = split
     lefts, rights = record.nothing(), record.nothing()
     low, scale, border = (
@@ -130,7 +142,7 @@ def move(records, begin, end, split, left, right, boxes):
 
 @kernel
 def bound(records, begin, end, boxes, box_row, centres_row):
-    """Bound a range of records and their centres."""
+    """Write the box of the records begin..end, and that of their centres, to rows of `boxes`."""
     box, centres = record.nothing(), record.nothing()
     for i in range(begin, end):
         r = record.load(records, i)

@@ -58,7 +58,11 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 
 @entry
 def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
-    """Write the cell of each record of a range, and put it into the bin of the cell."""
+    """Write the cell of each record of a range, and put the record into the bin of the cell.
+
+    `boxes` are the box of all records and that of their centres; the grid divides the latter into
+    1 << bits[k] layers across axis k.
+    """
     box = record.load(boxes, 1)
     scale = record.scales(box, np.float32(LAYERS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
@@ -89,10 +93,14 @@ def _layer(cell, axis, bits):
 
 @entry
 def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
-    """Split cells into ranges of up to `grain` records, or one cell; return (nodes, ranges)."""
-    # `limits` are (grain, depth of the root, deepest level, group bits); `range_of` gets the range
-    # of each cell. The pending BEGIN..END are positions in `order`, the cells that have records;
-    # LIMIT, as END in `ranges`, is a number of records.
+    """Split cells into ranges of up to `grain` records, or of one cell; return (nodes, ranges).
+
+    These are the numbers of nodes above the ranges, whose links are written, and of ranges.
+    `limits` are (grain, depth of the root, deepest level, group bits). `ranges` gets the columns
+    NODE and DEPTH of each range, and in END its number of records; `range_of` that of each cell.
+    """
+    # The pending BEGIN..END are positions in `order`, the cells that have records; LIMIT is their
+    # number of records.
     grain, level, deepest, group_bits = limits
     order, pending, layers, costs = scratch
     used_cells, total = 0, 0
@@ -102,13 +110,11 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
             order[used_cells] = cell
             used_cells += 1
             total += count
-    pending[0, NODE], pending[0, BEGIN], pending[0, END] = 0, 0, used_cells
-    pending[0, DEPTH], pending[0, LIMIT] = level, total
+    subtrees.set_range(pending, 0, (0, 0, used_cells, level, 0, total))
     waiting, used, n = 1, 1, 0
     while waiting > 0:
         waiting -= 1
-        node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
-        depth, total = pending[waiting, DEPTH], pending[waiting, LIMIT]
+        node, begin, end, depth, _, total = subtrees.range_at(pending, waiting)
         best, best_axis, best_layer, best_count = np.float32(INF), -1, 0, 0
         if total > grain and end - begin > 1 and subtrees.may_choose(total, depth, deepest):
             for axis in range(3):
@@ -139,11 +145,8 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
                 order[low], order[high] = order[high], order[low]
         link_inner(links, node, used)
         # The left side is next.
-        for k in range(2):
-            at = waiting + 1 - k
-            pending[at, NODE], pending[at, DEPTH] = used + k, depth + 1
-            pending[at, BEGIN], pending[at, END] = (low, end) if k else (begin, low)
-            pending[at, LIMIT] = total - best_count if k else best_count
+        subtrees.set_range(pending, waiting, (used + 1, low, end, depth + 1, 0, total - best_count))
+        subtrees.set_range(pending, waiting + 1, (used, begin, low, depth + 1, 0, best_count))
         waiting += 2
         used += 2
     return used, n
@@ -177,10 +180,12 @@ def _split_by_cells(
     records: NDArray[np.float32], out: NDArray[np.float32], boxes: NDArray[np.float32],
     limits: tuple[int, int, int, int], threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]] | None:  # fmt: skip
-    """Split records, whose box and that of their centres are `boxes`, and move them to `out`."""
-    # Returns the links of nodes, of which 0 is the root; the ranges below them (see `subtrees`),
-    # whose rows count from that of the first record; and the records of the box of each and that of
-    # its centres. None, and nothing moves, if there is no split. For limits see `_split_cells`.
+    """Split records, whose box and that of their centres are `boxes`, and move them to `out`.
+
+    Returns the links of nodes, of which 0 is the root; the ranges below them (see `subtrees`),
+    whose rows count from that of the first record; and the records of the box of each and that of
+    its centres. None, and nothing moves, if there is no split. For limits see `_split_cells`.
+    """
     n = len(records)
     bits = _bits_of_axes(boxes[1], min(n.bit_length() - RECORD_BITS, MOST_BITS))
     size = 1 << int(bits.sum())
@@ -238,11 +243,13 @@ def split_top(
     records: NDArray[np.float32], boxes: NDArray[np.float32], deepest: int, group_bits: int,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
-    """Split all records into ranges that are small enough for one thread."""
-    # The first half of `records` holds them; a split moves a range to the other half. `boxes` are
-    # records of the box of all and of that of their centres, (2, 8). Returns the links of the nodes
-    # above the ranges, (t, 2); the ranges as tasks (see `subtrees`); and these two records of each,
-    # (k, 2, 8). Ranges that no grid splits stay large. For the other limits see `_split_cells`.
+    """Split all records into ranges that are small enough for one thread.
+
+    The first half of `records` holds them; a split moves a range to the other half. `boxes` are
+    records of the box of all and of that of their centres, (2, 8). Returns the links of the nodes
+    above the ranges, (t, 2); the ranges as tasks (see `subtrees`); and these two records of each,
+    (k, 2, 8). Ranges that no grid splits stay large. For the other limits see `_split_cells`.
+    """
     half = len(records) // 2
     grain = subtrees.task_size(half)
     links, tasks, task_boxes = np.zeros((1, 2), np.int32), [], []

@@ -31,7 +31,7 @@ OVERLAP = 1e-3
 
 @entry
 def _merge(links, order, out):
-    """Remove duplicates within leaves; return the number of ids that are left."""
+    """Write the ids of leaves without duplicates within a leaf to `out`; return their number."""
     used = 0
     for node in range(len(links)):
         if not is_leaf(links, node):

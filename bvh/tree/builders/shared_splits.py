@@ -12,13 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.threads import Shelf, share
 from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES
-from bvh.tree.builders.space import Spatial, best_plane, fill_intervals, may_cut, part
+from bvh.tree.builders.space import Spatial, best_plane, fill_intervals, may_cut, split_at_plane
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, SIDE
 
 # Records that a thread takes at a time, at least.
@@ -47,7 +48,10 @@ def _counts(bins: Records) -> NDArray[np.int32]:
 
 @entry
 def _fill_chunk(spatial, records, begin, end, boxes, in_space):
-    """Put the records of a chunk into the bins of their centres, or its parts into intervals."""
+    """Put the records of a chunk into bins of their centres, or their parts into intervals.
+
+    Both are those of `spatial`; `boxes` are the box of the range and that of its centres.
+    """
     if in_space:
         fill_intervals(spatial, records, begin, end, record.load(boxes, 0))
     else:
@@ -58,7 +62,10 @@ def _fill_chunk(spatial, records, begin, end, boxes, in_space):
 
 @entry
 def _best_bins(spatial, boxes, halves, costs):
-    """Return (cost, axis, bin, count on the left, whether to try planes); set `halves`."""
+    """Return (cost, axis, bin, count on the left, whether to try planes) of the best split.
+
+    The bins of `spatial` are those of all records of a range. Writes the boxes of both `halves`.
+    """
     scale = record.scales(record.load(boxes, 1), np.float32(BINS))  # the box of the centres
     cost, axis, last, lefts = binning.best_split(spatial.bins, scale, BINS, GROUP_BITS, costs)
     if axis >= 0:
@@ -68,7 +75,10 @@ def _best_bins(spatial, boxes, halves, costs):
 
 @entry
 def _best_plane(spatial, boxes, capacity, costs):
-    """Return the cost and the parts of the best plane for joined intervals."""
+    """Return (cost, axis, last interval on the left, count on the left, count on the right).
+
+    They are those of the best plane, by the intervals of `spatial` of all records of a range.
+    """
     scale = record.scales(record.load(boxes, 0), np.float32(BINS))
     cost, (axis, last, lefts, rights) = best_plane(spatial, scale, capacity, costs)
     return np.float64(cost), axis, last, lefts, rights
@@ -76,25 +86,29 @@ def _best_plane(spatial, boxes, capacity, costs):
 
 @entry
 def _move_chunk(spatial, records, begin, end, boxes, in_space, plane, rows, sides, halves):
-    """Move the records of a chunk to both sides of a plane, from `rows` on; put the numbers there.
+    """Move the records of a chunk to both sides of a split, to rows from rows[0] and rows[1] on.
 
-    Bounds the centres of both sides, and those of parts also.
+    A split `in_space` writes the numbers of records on both to `sides`, and bounds both `halves`
+    and their centres; one between bins bounds the centres alone.
     """
     if in_space:
         box = record.load(boxes, 0)
-        sides[0], sides[1] = part(
+        sides[0], sides[1] = split_at_plane(
             spatial, records, begin, end, plane, (rows[0], rows[1]), box, halves
         )
     else:
         axis, last = plane[:2]
         scale = record.scales(record.load(boxes, 1), np.float32(BINS))
-        split = axis, last, record.lane_of(boxes, 1, axis), record.lane4(scale, axis)
+        split = axis, last, record.lane_of(boxes, 1, axis), simd.lane(scale, np.int32(axis))
         binning.move(records, begin, end, split, rows[0], rows[1], halves)
 
 
 @entry
 def _close_gaps(records, begins, counts):
-    """Fill the gaps between runs of records with the last records; return the number of all."""
+    """Fill the gaps between runs of records with the last records; return the number of all.
+
+    Run i is `counts[i]` rows from row begins[i] on; `counts` is used up.
+    """
     last = len(begins) - 1
     for i in range(len(begins)):
         row, end = begins[i] + counts[i], begins[i + 1] if i + 1 < len(begins) else 0
@@ -134,7 +148,7 @@ class SharedRange:
             _fill_chunk(spatial, self.shared.records, *self.spans[i], self.boxes, self.in_space)
 
     def _join(self, spatial: Spatial) -> Spatial:
-        """Join the bins of all chunks."""
+        """Return `spatial` with the bins and counts of all chunks, joined."""
         self.all = self.bins[:, : 3 * BINS].max(axis=0)
         _counts(self.all)[:] = _counts(self.bins)[:, : 3 * BINS].sum(axis=0)
         return spatial._replace(bins=self.all, counts=self.counts.sum(axis=0, dtype=np.int32))

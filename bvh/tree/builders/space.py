@@ -53,7 +53,7 @@ def local_triangle(triangles, i, frame, out):
 
 @inlined
 def _with(lower, upper, p, is_inside):
-    """Extend a box of four lanes to contain a point p, if `is_inside`."""
+    """Return the corners of a box, in four lanes each, extended to contain p if `is_inside`."""
     mask = simd.splat(is_inside, 4)
     return (
         simd.select(mask, simd.lesser(lower, p), lower),
@@ -63,9 +63,11 @@ def _with(lower, upper, p, is_inside):
 
 @kernel
 def _clip(v, r, axis, low, high):
-    """Return the record of the part of a record's triangle between two planes across an axis."""
-    # `v` are the local vertices of the triangle. The planes are float32. The record of an empty
-    # part overlaps nothing.
+    """Return the record of the part of a record's triangle between two planes across an axis.
+
+    `v` are the local vertices of the triangle, `r` is the record. The planes, at `low` and `high`,
+    are float32 numbers. The record of an empty part overlaps nothing.
+    """
     begin, end = low - SLACK, high + SLACK
     lower, upper = simd.splat(INF, 4), simd.splat(-INF, 4)
     for k in range(3):
@@ -98,8 +100,10 @@ _plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b)
 
 @kernel
 def fill_intervals(spatial, records, begin, end, box):
-    """Bound the parts of records in each interval of a box; count them where they begin and end."""
-    # Bins count the records that are in one interval, `counts` the others.
+    """Bound the parts of records in each interval of a box; count them where they begin and end.
+
+    The bins of `spatial` count the records that are in one interval, its `counts` the others.
+    """
     triangles, frame, _, bins, counts, v = spatial
     scale = record.scales(box, np.float32(BINS))
     for b in range(3 * BINS):
@@ -114,7 +118,7 @@ def fill_intervals(spatial, records, begin, end, box):
             record.put(bins, BINS + spans[1], r)
             record.put(bins, 2 * BINS + spans[2], r)
             continue
-        is_known = False
+        has_vertices = False
         for axis in range(3):
             first, last, base = spans[axis], spans[axis + 3], axis * BINS
             if first == last:
@@ -122,10 +126,10 @@ def fill_intervals(spatial, records, begin, end, box):
                 continue
             counts[base + first] += 1
             counts[3 * BINS + base + last] += 1
-            if not is_known:
+            if not has_vertices:
                 local_triangle(triangles, np.int64(record.id_of(records, i)), frame, v)
-                is_known = True
-            low, times = -simd.lane(box, np.int32(axis)), record.lane4(scale, axis)
+                has_vertices = True
+            low, times = -simd.lane(box, np.int32(axis)), simd.lane(scale, np.int32(axis))
             for b in range(first, last + 1):
                 start, stop = _plane(low, times, b), _plane(low, times, b + 1)
                 piece = _clip(v, r, axis, start, stop)
@@ -135,11 +139,14 @@ def fill_intervals(spatial, records, begin, end, box):
 
 @kernel
 def best_plane(spatial, scale, capacity, costs):
-    """Return (cost, plane) for the cheapest plane of at most `capacity` pieces."""
+    """Return (cost, plane) of the cheapest plane, of those that leave at most `capacity` pieces.
+
+    The bins and counts of `spatial` are those of `fill_intervals`, `costs` is scratch.
+    """
     bins, counts = spatial.bins, spatial.counts
     best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
     for axis in range(3):
-        if record.lane4(scale, axis) == 0.0:
+        if simd.lane(scale, np.int32(axis)) == 0.0:
             continue
         first = axis * BINS
         box, right = record.nothing(), 0
@@ -174,10 +181,12 @@ def may_cut(spatial, halves, axis):
 
 @kernel
 def cheaper_plane(spatial, records, span, box, halves, split, costs):
-    """Return (cost, plane) of the cheapest plane for a range with a box."""
-    # `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins,
-    # with the axis -1 for none. If no plane is cheaper, or the halves of that split hardly overlap,
-    # this returns its cost and NO_PLANE.
+    """Return (cost, plane) of the cheapest plane for a range of records with a box.
+
+    `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins,
+    with the axis -1 for none, and boxes `halves`. If no plane is cheaper, or these hardly overlap,
+    this returns the cost of that split and NO_PLANE.
+    """
     begin, end, capacity = span
     cost, axis = split
     if not may_cut(spatial, halves, axis):
@@ -189,16 +198,18 @@ def cheaper_plane(spatial, records, span, box, halves, split, costs):
 
 
 @kernel
-def part(spatial, records, begin, end, plane, targets, box, halves):
-    """Move records to the side of a plane that they are on, and pieces of them to both."""
-    # `targets` are the first rows of the left and the right side. Bounds both sides, and returns
-    # the number of records on each. A record that crosses the plane is not cut where that is
-    # cheaper.
+def split_at_plane(spatial, records, begin, end, plane, targets, box, halves):
+    """Move records begin..end to their side of a plane, pieces of those that cross it to both.
+
+    `targets` are the first rows of the left and the right side. Writes the boxes of both sides and
+    of their centres to `halves`, and returns the number of records on each side. A record that
+    crosses the plane is not cut where that is cheaper.
+    """
     triangles, frame, _, bins, _, v = spatial
     axis, last, lefts, rights = plane
     binning.bound_halves(bins, BINS, axis, last, halves)
     scale = record.scales(box, np.float32(BINS))
-    low, times = -simd.lane(box, np.int32(axis)), record.lane4(scale, axis)
+    low, times = -simd.lane(box, np.int32(axis)), simd.lane(scale, np.int32(axis))
     border = _plane(low, times, last + 1)
     whole_left, whole_right = record.load(halves, LEFT), record.load(halves, RIGHT)
     left_box, right_box = record.nothing(), record.nothing()

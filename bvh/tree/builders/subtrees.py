@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import aligned, discard
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
+from bvh.runtime.simd import field
 from bvh.runtime.threads import Progress, Shelf, share, watch
 from bvh.tree.builders.records import join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
@@ -33,6 +34,11 @@ PARTS = 32
 # that it is in, and the end of its capacity for pieces.
 NODE, BEGIN, END, DEPTH, SIDE, LIMIT = range(6)
 RANGE_WIDTH = 6
+
+# Accessors of all columns of a range, (node, begin, end, depth, side, limit), in a row of an array.
+_read, _write = field(np.int64, *range(RANGE_WIDTH))
+range_at = inlined(lambda ranges, row: _read(ranges, row * RANGE_WIDTH))
+set_range = inlined(lambda ranges, row, columns: _write(ranges, row * RANGE_WIDTH, columns))
 
 
 class SubtreeNodes(NamedTuple):
@@ -82,7 +88,7 @@ def may_choose(count, depth, deepest):
 
 @entry
 def _copy_subtree(from_bounds, from_links, root, first, bounds, links):
-    """Copy a subtree below the top, its nodes from row `first` on, and its root into the top."""
+    """Copy a subtree: its root to row `root`, in the top, its other nodes from row `first` on."""
     shift = first - 1
     for i in range(len(from_links)):
         at = root if i == 0 else shift + i
@@ -96,7 +102,7 @@ def _copy_subtree(from_bounds, from_links, root, first, bounds, links):
 
 @entry
 def _bound_top(links, bounds, is_task):
-    """Bound the nodes of the top above the tasks, whose own nodes are bounded."""
+    """Write the bounds of the nodes of the top above the tasks' roots, which are bounded."""
     for node in range(len(is_task) - 1, -1, -1):
         if not is_task[node]:
             child = np.int64(links[node, 0])
@@ -105,7 +111,7 @@ def _bound_top(links, bounds, is_task):
 
 
 def batches_of(sizes: NDArray[np.integer], count: int) -> list[tuple[int, int]]:
-    """Cut a list of tasks of the given sizes into runs of about `count` in sum, or single tasks."""
+    """Return runs (begin, end) of tasks whose `sizes` are about `count` in sum, or of one task."""
     ends = np.cumsum(sizes, dtype=np.int64)
     edges = np.flatnonzero(np.diff((ends - 1) // count)) + 1
     stops = [0, *edges.tolist(), len(sizes)]
@@ -124,9 +130,11 @@ def build_tasks(
     order: NDArray[np.int32], records: NDArray[np.float32], build: BuildSubtree, threads: int,
     progress: Progress | None,
 ) -> Nodes:  # fmt: skip
-    """Return the tree whose top has the given links, with a subtree for each task below it."""
-    # build(task, its boxes, block, (cancel, done)) builds one in a block and returns the number of
-    # its nodes. The records are discarded when all are built.
+    """Return the tree whose top has the given links, with a subtree for each task below it.
+
+    build(task, its boxes, block, (cancel, done)) builds one in a block and returns the number of
+    its nodes. The records are discarded when all are built.
+    """
     built: list[Any] = [None] * len(tasks)
     largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
     shelf = Shelf(lambda: new_subtrees(largest, order))

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 
 import bvh
+from bvh.apps.bundled import bundled
 from bvh.docs.programs.gallery.scenery import wall
-from bvh.docs.programs.gallery.sheet import GREEN, RED, Floats, Lit, Sheet, beside
+from bvh.docs.programs.gallery.sheet import GREEN, RED, Floats, Lit, Sheet
 from bvh.runtime.arguments import grouped
 
 EYE = np.array([0.7123, 0.5321, 2.0123], np.float32).astype(float)
@@ -21,9 +22,10 @@ def main(path: Path, width: int = 1000, n: int = 40) -> dict[str, int]:
     aims = np.concatenate([(points[inner] * [[4 - k], [k]]).sum(axis=1) / 4 for k in range(5)])
     # Rounded to float32, for all alike; the wall is wider than the rays.
     rays = np.unique((aims - EYE).astype(np.float32).astype(float), axis=0)
-    work = beside("benchmarks.workloads").Workload("leaks", "closest_hit", EYE + 0 * rays, rays)
+    work = bundled("benchmarks.workloads").Workload("leaks", "closest_hit", EYE + 0 * rays, rays)
     lost: dict[str, Floats] = {}
-    for caster in (beside("benchmarks.peers.caster").Ours, *beside("benchmarks.peers").available()):
+    ours, peers = bundled("benchmarks.peers.caster").Ours, bundled("benchmarks.peers").available()
+    for caster in (ours, *peers):
         query = caster.of_mesh(points, faces).query("rays", work)
         if query is not None:
             lost[caster.name] = EYE + rays[~query.values(query.call()).hit]

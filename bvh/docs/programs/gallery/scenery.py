@@ -3,8 +3,9 @@
 import numpy as np
 
 import bvh
+from bvh.apps.bundled import bundled
 from bvh.docs.programs import foliage
-from bvh.docs.programs.gallery.sheet import Floats, Mesh, beside, ground
+from bvh.docs.programs.gallery.sheet import Floats, Mesh, ground
 
 
 def wall(n: int) -> Mesh:
@@ -12,7 +13,7 @@ def wall(n: int) -> Mesh:
     shape, rng = (3 * n // 2 + 1, n + 1), np.random.default_rng(3)
     x, y = (np.indices(shape) + rng.uniform(-0.3, 0.3, (2, *shape))) / n
     points = np.stack([x, y, 0.04 * np.sin(9 * x) * np.cos(11 * y)], axis=-1)
-    mesh: Mesh = beside("meshes.shapes").grid(points.astype(np.float32).astype(float))
+    mesh: Mesh = bundled("meshes.shapes").grid(points.astype(np.float32).astype(float))
     return mesh
 
 
@@ -30,7 +31,7 @@ def bulge(points: Floats) -> Floats:
 
 def tower(n: int) -> tuple[Mesh, Mesh]:
     """Return the plan of a cooling tower, closed, and a scan of it without its ends."""
-    lathe, z = beside("meshes.shapes").lathe, np.linspace(-2.0, 112.0, n)
+    lathe, z = bundled("meshes.shapes").lathe, np.linspace(-2.0, 112.0, n)
     radius = 24.0 * np.sqrt(1.0 + ((z - 82.0) / 58.0) ** 2)
     inside = np.c_[radius - 0.4, z][::-1]
     plan, faces = lathe(np.r_[np.c_[radius, z], inside, [[radius[0], z[0]]]], 3 * n)
@@ -44,7 +45,7 @@ def tower(n: int) -> tuple[Mesh, Mesh]:
 
 def city(n: int) -> Mesh:
     """Return n x n blocks of houses around a tower, in metres, higher towards the middle."""
-    rng, shapes = np.random.default_rng(4), beside("meshes.shapes")
+    rng, shapes = np.random.default_rng(4), bundled("meshes.shapes")
     parts = [shapes.box((-3e3, -3e3, -1), (3e3, 3e3, 0)), shapes.box((-7, -7, 0), (7, 7, 130))]
     parts.append(shapes.box((-0.3, -0.3, 130), (0.3, 0.3, 149)))
     for x, y in np.indices((4 * n, 4 * n)).reshape(2, -1).T - (2 * n - 0.5):
@@ -58,7 +59,7 @@ def city(n: int) -> Mesh:
 
 def street(trees: int) -> tuple[Mesh, Mesh]:
     """Return the solid parts of a street along x, in metres, and the leaves of its trees."""
-    rng, shapes = np.random.default_rng(2), beside("meshes.shapes")
+    rng, shapes = np.random.default_rng(2), bundled("meshes.shapes")
     solid, leaves = [shapes.box((-80, -60, -1), (80, 60, 0))], []
     for x, y in zip(np.repeat(np.arange(-80, 80, 16.0), 2), [13, -23] * 10, strict=True):
         solid.append(shapes.box((x, y, 0), (x + 12, y + 10, 6 + 6 * rng.random())))
@@ -76,7 +77,7 @@ def street(trees: int) -> tuple[Mesh, Mesh]:
 
 def holed(frequency: int) -> Mesh:
     """Return the sculpture with round holes in front, and where it is cut in half."""
-    points, faces = beside("meshes.organic").organic(frequency)
+    points, faces = bundled("meshes.organic").organic(frequency)
     middles = points[faces].mean(axis=1)
     places = np.flatnonzero((np.abs(middles[:, 1]) < 0.08) | (middles[:, 1] < -0.6))
     holes = middles[np.random.default_rng(8).choice(places, 16, replace=False)]
@@ -97,7 +98,7 @@ def rounded(mesh: Mesh, steps: int = 4) -> Mesh:
 
 def statues(frequency: int) -> tuple[bvh.Scene, int]:
     """Return three sculptures on a floor, and the id of the floor."""
-    mesh = rounded(beside("meshes.organic").organic(frequency))
+    mesh = rounded(bundled("meshes.organic").organic(frequency))
     scene, tree = bvh.Scene(), bvh.BVH.from_triangles(*mesh)
     for k, name in enumerate(("left", "middle", "right")):
         place, (c, s) = np.eye(4), (np.cos(2.0 * k), np.sin(2.0 * k))
@@ -108,7 +109,7 @@ def statues(frequency: int) -> tuple[bvh.Scene, int]:
 
 def table() -> Mesh:
     """Return a table with a sculpture and a post on it, in metres."""
-    shapes, (points, faces) = beside("meshes.shapes"), beside("meshes.organic").organic(24)
+    shapes, (points, faces) = bundled("meshes.shapes"), bundled("meshes.organic").organic(24)
     statue = 0.3 * points + [1.62, 0.0, 0.55 - 0.3 * points[:, 2].min()], faces
     top = shapes.box((0.75, -1.5, 0.47), (2.3, 1.5, 0.55))
     legs = [shapes.box((x, y, 0), (x + 0.1, y + 0.1, 0.5)) for x in (0.8, 2.1) for y in (-1.4, 1.3)]
@@ -119,7 +120,7 @@ def table() -> Mesh:
 
 def robot() -> list[Mesh]:
     """Return the links of an arm, each along z from its joint at the origin."""
-    shapes, a = beside("meshes.shapes"), np.linspace(-np.pi / 2, np.pi / 2, 24)
+    shapes, a = bundled("meshes.shapes"), np.linspace(-np.pi / 2, np.pi / 2, 24)
     foot = [(0.34, 0), (0.34, 0.06), (0.2, 0.14), (0.16, 0.5), (0, 0.5)]
     links = [shapes.lathe(foot, 64)]
     for size, length in ((0.14, 1.1), (0.1, 0.9)):

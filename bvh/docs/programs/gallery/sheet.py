@@ -1,8 +1,6 @@
 """Sheet: paper for lit pictures, titles and colour bars, in the style that all pictures share."""
 
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,6 @@ BLUE, ORANGE, GREEN, RED = "#2f6690", "#e08d3c", "#7a9e7e", "#d7263d"
 THICK = ["#b5322b", "#e8843c", "#f6d98a", "#8dc0a3", "#2f7f94", "#274b73"]
 SUN = ["#2d2f5e", "#6a4a86", "#c75c78", "#f29a5c", "#fbd77f", "#ffffff"]
 SIGN = ["#1d4e79", "#6aa5cc", "#f3f0e8", "#eea25f", "#a8321f"]
-
-
-def beside(name: str) -> Any:
-    """Import a module of `meshes` or `benchmarks`: next to the package in a clone, or inside it."""
-    return import_module(name if find_spec(name.split(".")[0]) else f"bvh.{name}")
 
 
 def ground(scene: bvh.Scene, centre: ArrayLike = (0.0, 0.0, 0.0), reach: float = 1e3) -> int:

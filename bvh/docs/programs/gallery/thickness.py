@@ -5,14 +5,15 @@ from pathlib import Path
 import numpy as np
 
 import bvh
-from bvh.docs.programs.gallery.sheet import THICK, Lit, Sheet, beside, colours, ground
+from bvh.apps.bundled import bundled
+from bvh.docs.programs.gallery.sheet import THICK, Lit, Sheet, colours, ground
 
 THINNEST, THICKEST = 4.0, 14.0
 
 
 def main(path: Path, width: int = 1000) -> dict[str, float]:
     """Draw the flange in the colours of its walls; return the thinnest and the thickest seen."""
-    part, scene = bvh.BVH.from_triangles(*beside("meshes.cad_part").cad_part()), bvh.Scene()
+    part, scene = bvh.BVH.from_triangles(*bundled("meshes.cad_part").cad_part()), bvh.Scene()
     scene.add(part)
     floor = ground(scene)
     text = "A ray inward from every point that is seen"

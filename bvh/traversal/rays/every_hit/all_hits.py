@@ -27,9 +27,6 @@ from bvh.tree.instanced import Instanced, primitives_class
 # written or not.
 NEXT, FILLED, SIZE = range(3)
 
-# Lists of hits up to this length are sorted by insertion.
-SHORT = 24
-
 
 class Pairs(NamedTuple):
     """Scratch for the hits of a block, ray by ray; pointers inside kernels."""
@@ -172,41 +169,21 @@ def _before(t, prims, a, b):
 
 @kernel
 def _sort(t, prims, order, first, last):
-    """Sort the rows order[first:last] by (t, id) of their hits; long lists in a heap."""
-    if last - first <= SHORT:
-        for j in range(first + 1, last):
+    """Sort the rows order[first:last] by (t, id) of their hits."""
+    # Shell's sort with the gaps 1, 4, 13, 40, ...: insertion for a few rows, and never more than
+    # O(n**1.5) steps (Knuth, TAOCP 3, 5.2.1).
+    gap = np.int64(1)
+    while 3 * gap < last - first:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for j in range(first + gap, last):
             h = peek(order, j)
             k = j
-            while k > first and _before(t, prims, h, peek(order, k - 1)):
-                poke(order, k, peek(order, k - 1))
-                k -= 1
+            while k - gap >= first and _before(t, prims, h, peek(order, k - gap)):
+                poke(order, k, peek(order, k - gap))
+                k -= gap
             poke(order, k, h)
-        return
-    n = last - first
-    for root in range(n // 2 - 1, -1, -1):
-        _sift(t, prims, order, first, root, n)
-    for n in range(last - first - 1, 0, -1):
-        h = peek(order, first)
-        poke(order, first, peek(order, first + n))
-        poke(order, first + n, h)
-        _sift(t, prims, order, first, np.int64(0), n)
-
-
-@inlined
-def _sift(t, prims, order, first, root, n):
-    """Sift the row at `root` down in the heap order[first : first + n], its last hit on top."""
-    h = peek(order, first + root)
-    while 2 * root + 1 < n:
-        child = 2 * root + 1
-        if child + 1 < n and _before(
-            t, prims, peek(order, first + child), peek(order, first + child + 1)
-        ):
-            child += 1
-        if not _before(t, prims, h, peek(order, first + child)):
-            break
-        poke(order, first + root, peek(order, first + child))
-        root = child
-    poke(order, first + root, h)
+        gap //= 3
 
 
 @by_type()
