@@ -244,7 +244,7 @@ def pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
 def _less_root(more: int, n: int, d: int, scale: int) -> float:
     """Return abs(abs(more) - sqrt(n / d)) / scale, rounded once from some 200 bits.
 
-    It is not 0; the result stops at the smallest and the largest double.
+    The result is never 0 or infinite: it stops at the smallest and the largest double.
     """
     # Nothing cancels in abs(more**2 - n / d) / (abs(more) + sqrt(n / d)).
     more = abs(more)
