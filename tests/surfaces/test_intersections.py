@@ -10,7 +10,6 @@ import pytest
 import trimesh
 
 from bvh import BVH, Intersections, Scene
-from bvh.surfaces import curves
 from meshes.organic import organic
 from tests.cases.libraries import NAMES, library, plain
 from tests.cases.scans import SCANS
@@ -383,45 +382,3 @@ def test_scans(name: str, rng: np.random.Generator) -> None:
     check(found)
     if trimesh.Trimesh(vertices, faces, process=False).is_watertight:
         assert found.closed.all()
-
-
-def flat_parts(rng: np.random.Generator, kind: int) -> BVH:
-    """Return faces of which many are in one plane or stand on it, on a grid, tilted or not."""
-    points = rng.random((20, 3)) if kind == 0 else rng.integers(0, 5, (20, 3)).astype(float)
-    points[:14, 2] = 0.0
-    points = points @ rng.integers(-2, 3, (3, 3)).T if kind == 2 else points
-    walls = np.column_stack([rng.integers(0, 14, (16, 2)), rng.integers(14, 20, 16)])
-    faces = rng.permutation(np.concatenate([rng.integers(0, 14, (10, 3)), walls]))
-    # Without faces that have no area, which leave all to rational numbers.
-    u, v = np.moveaxis(points[faces[:, 1:]] - points[faces[:, :1]], 1, 0)
-    return BVH.from_triangles(points, faces[np.cross(u, v).any(axis=1)], warn=False)
-
-
-@pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.long)])
-def test_edges_in_planes(
-    count: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Segments by signs in planes are those by rational numbers, in the same order."""
-    trees = [[flat_parts(rng, n % 3) for _ in range(2)] for n in range(count)]
-    trees = [pair for pair in trees if min(map(len, pair))]
-    found = [a.intersections(b) for a, b in trees] + [a.intersections() for a, _ in trees]
-    decided = 0
-
-    def leave_all(*given: Any) -> None:
-        nonlocal decided
-        fast(*given)
-        decided += int((given[-1] == 2).sum())
-        given[-1][:] = curves.UNSURE
-
-    fast = curves.edge_segments
-    monkeypatch.setattr(curves, "edge_segments", leave_all)
-    wanted = [a.intersections(b) for a, b in trees] + [a.intersections() for a, _ in trees]
-    for one, other in zip(found, wanted, strict=True):
-        for name in ("segments", "faces", "edges", "polygon_faces"):
-            assert np.array_equal(getattr(one, name), getattr(other, name))
-        assert all(map(np.array_equal, one.polygons, other.polygons))
-        # Numbers of ends differ, but not which are equal.
-        pairs = np.stack([one._ends.ravel(), other._ends.ravel()], axis=1)
-        counts = {len(np.unique(each, axis=0)) for each in (pairs, pairs[:, :1], pairs[:, 1:])}
-        assert len(counts) == 1
-    assert decided > 20 * count
