@@ -262,7 +262,7 @@ def test_fingerprints_do_not_know_the_machine(x86: pytest.MonkeyPatch) -> None:
         x86.setenv("BVH_WIDTH", width)
         x86.setattr(llvm, "get_host_cpu_name", lambda name=name: name)
         x86.setattr(code_generator, "target", target_of_settings)
-        x86.setattr(kernel_cache, "chosen_target", target_of_settings)
+        x86.setattr(cpu_levels, "chosen_target", target_of_settings)
         found[level, name, width] = kernel_cache.fingerprint_of({})
     alike = [
         found["x86-64-v3", *rest] for rest in (("znver3", ""), ("skylake", ""), ("znver3", "8"))
