@@ -37,6 +37,7 @@ enrol("picks in trees", f"{__name__}.picking.cursor", "pick_in_tree")
 enrol("selections in trees", f"{__name__}.picking.marquee", "select_in_tree")
 enrol("distances of round trees", f"{__name__}.scene.solids.round_trees", "distances")
 enrol("contacts of round trees", f"{__name__}.scene.solids.round_trees", "contacts")
+enrol("relations of round trees", f"{__name__}.scene.solids.round_relations", "relations")
 enrol("contacts of round leaves", f"{__name__}.scene.solids.round_trees", "leaf_contacts")
 enrol("files of scenes", f"{__name__}.scene.files.saved_scenes", "save_scene")
 

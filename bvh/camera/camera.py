@@ -168,24 +168,7 @@ class Camera(Projection):
         # Half the width and height, at depth 1, of the part of the picture to be filled.
         half = share * half_height * np.array([probe.width / probe.height, 1.0])
         basis = np.stack([probe.right, probe.up, along], axis=1)
-        points = placement.outline_of(bounds)
-        if points is not None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                local = placement.in_view(points - middle, *basis.T)
-                right, above, depth = placement.eye_before(local, half)
-        else:
-            # Centred on the box; back until every corner is inside.
-            corners = placement.corners_of(box) - middle
-            across = np.abs(corners @ basis[:, :2]) / half
-            right, above = 0.0, 0.0
-            depth = -float((across.max(axis=1) - corners @ along).max())
-        # For a single point, for example, the eye would be at the middle: step back.
-        if depth >= 0.0:
-            depth = -max(1.0, np.abs(middle).max() / 1024)
-        eye = middle + basis @ [right, above, depth]
-        if not np.isfinite(eye).all():
-            raise ValueError("bounds are too large to step back from")
-        return replace(probe, eye=eye)
+        return replace(probe, eye=placement.eye_that_sees(bounds, box, basis, half))
 
     @classmethod
     def from_opencv(

@@ -117,7 +117,31 @@ def oblique(up: Axis | ArrayLike) -> Vector:
     return np.asarray(0.8 * np.cross(axis, side) + 0.5 * side - 0.4 * axis)
 
 
-def outline_of(source: Any) -> Vector | None:
+def eye_that_sees(source: Any, box: Vector, basis: Vector, half: Vector) -> Vector:
+    """Return the nearest eye that sees all points of a source; without any, corners of a box.
+
+    `box` is (2, 3), and the middle of the picture for its corners; `basis` has the columns right,
+    up and forward; `half` is half the width and height, at depth 1, of what is to be filled.
+    """
+    middle, points = 0.5 * box[0] + 0.5 * box[1], _outline_of(source)
+    if points is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            right, above, depth = _eye_before(_in_view(points - middle, *basis.T), half)
+    else:
+        corners = corners_of(box) - middle
+        across = np.abs(corners @ basis[:, :2]) / half
+        right, above = 0.0, 0.0
+        depth = -float((across.max(axis=1) - corners @ basis[:, 2].copy()).max())
+    # For a single point, for example, the eye would be at the middle: step back.
+    if depth >= 0.0:
+        depth = -max(1.0, np.abs(middle).max() / 1024)
+    eye = middle + basis @ [right, above, depth]
+    if not np.isfinite(eye).all():
+        raise ValueError("bounds are too large to step back from")
+    return np.asarray(eye)
+
+
+def _outline_of(source: Any) -> Vector | None:
     """Return the finite points (n, 3) of a tree, a scene or parts that a view is to contain.
 
     They are vertices, or corners of bounds if there are more than MAX_SIZE primitives. The result
@@ -151,14 +175,14 @@ def _outline_of_leaves(leaves: Any) -> Vector:
     return np.concatenate([np.empty((0, 3)), *moved])
 
 
-def in_view(points: Vector, right: Vector, up: Vector, forward: Vector) -> Vector:
+def _in_view(points: Vector, right: Vector, up: Vector, forward: Vector) -> Vector:
     """Return points (n, 3) as (right, up, depth), rounded alike in arrays of any size."""
     # BLAS rounds products of matrices differently for different sizes.
     x, y, z = points.T
     return np.stack([x * a[0] + y * a[1] + z * a[2] for a in (right, up, forward)], axis=1)
 
 
-def eye_before(points: Vector, slopes: Vector) -> Vector:
+def _eye_before(points: Vector, slopes: Vector) -> Vector:
     """Return the eye nearest to points (n, 3) that sees all of them, as (right, up, depth).
 
     `slopes` are the largest |right| / depth and |up| / depth in the view. In the direction that

@@ -46,6 +46,7 @@ def stream_of(like: Any, device: Any) -> Iterator[None]:
         yield
 
 
+@functools.cache
 def numpy_type(dtype: Any) -> tuple[Any, tuple[int, ...]]:
     """Return the type of numpy, and the shape of an item, of a type of Warp: a number or vector."""
     scalar = getattr(dtype, "_wp_scalar_type_", dtype)
@@ -75,11 +76,11 @@ def read(name: str, value: Any, device: Any, dtype: Any) -> tuple[Any, tuple[int
     # An array of Warp's vectors is read as one of numbers with one more axis.
     shape = (*array.shape, *getattr(array.dtype, "_shape_", ()))
     leading, size = _leading(name, shape, item), int(np.prod(shape))
-    given, wanted = (getattr(t, "_wp_scalar_type_", t) for t in (array.dtype, dtype))
-    flat = seen_as(array, given, size)
-    if given != wanted:
-        flat = wp.empty(size, dtype=wanted, device=device)
-        wp.utils.array_cast(seen_as(array, given, size), flat)
+    source, scalar = (getattr(t, "_wp_scalar_type_", t) for t in (array.dtype, dtype))
+    flat = seen_as(array, source, size)
+    if source != scalar:
+        flat = wp.empty(size, dtype=scalar, device=device)
+        wp.utils.array_cast(seen_as(array, source, size), flat)
     return seen_as(flat, dtype, int(np.prod(leading))), leading
 
 
@@ -123,7 +124,7 @@ def given(array: Any, shape: tuple[int, ...], like: Any) -> Any:
     """
     if isinstance(like, wp.array):
         return array.reshape(shape or (1,))
-    (_, item) = numpy_type(array.dtype)
+    _, item = numpy_type(array.dtype)
     shape = (*shape, *item)
     if like is None:
         rows: NDArray[Any] = array.numpy().reshape(shape)
@@ -132,8 +133,8 @@ def given(array: Any, shape: tuple[int, ...], like: Any) -> Any:
         array = seen_as(array, wp.float64, int(np.prod(shape)))
     if _torch(like) is not None:
         return wp.to_torch(array, requires_grad=False).reshape(shape)
-    space = like.__array_namespace__()
-    return space.reshape(space.from_dlpack(array), shape)
+    namespace = like.__array_namespace__()
+    return namespace.reshape(namespace.from_dlpack(array), shape)
 
 
 def on_host(value: Any) -> Any:

@@ -113,14 +113,16 @@ def columns_of(
     part.centre = wp.vec3d(*view.centre)
     part.lower, part.upper = (wp.vec3d(*row) for row in view.box)
     part.exponent, part.bound, part.farthest = int(view.exponent), view.bound, view.farthest
-    columns = {"boxes": boxes, "children": children, "ids": rows[used], "bits": bits[used]}
+    columns: dict[str, NDArray[Any]] = {
+        "boxes": boxes, "children": children, "ids": rows[used], "bits": bits[used],
+    }  # fmt: skip
     # The last primitive of each leaf.
     pairs = np.concatenate([children.reshape(-1, 2), root[None]])
     last = pairs[pairs[:, 1] > 0].sum(axis=1) - 1 - first
     if isinstance(primitives, Triangles):
         triangles = side_by_side(in_full(arrays).groups, rows, len(primitives.faces))
         triangles[last, 2, 3] *= -1
-        columns |= {"triangles": triangles, "vertices": primitives.points}
+        columns["triangles"], columns["vertices"] = triangles, primitives.points
         columns["faces"] = primitives.faces + before["vertices"]
     else:
         columns["bits"][last] = 0

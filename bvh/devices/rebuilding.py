@@ -104,7 +104,11 @@ def _row(v: wp.vec3d, w: wp.float32):
 
 @wp.kernel
 def write_triangles(target: Target, face_bits: wp.array(dtype=wp.int32), fresh: int):
-    """Write triangles for the filter, and their bits; `fresh` ones, that many, are in one leaf."""
+    """Write triangles for the filter, and their bits.
+
+    Marks of the last triangles of leaves stay after a refit, with `fresh` 0; for a rebuild of
+    `fresh` triangles all are as in one leaf.
+    """
     j = wp.tid()
     prim, tree, mark = target.ids[j], target.top, target.triangles[j, 2][3]
     v0, v1, v2 = face_of(target, prim)
@@ -139,9 +143,9 @@ def _gap(codes: wp.array(dtype=wp.int64), i: int):
 @wp.kernel
 def join(
     target: Target, count: int, codes: wp.array(dtype=wp.int64), met: wp.array(dtype=wp.int32),
-    found: wp.array(dtype=wp.int32),
+    root_and_depth: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Join rows into nodes, upward; node k divides rows after row k. Write the root."""
+    """Join rows into nodes, upward, and write the root; node k divides rows after row k."""
     left, right, node = wp.tid(), wp.tid(), int(0)
     while right - left < count - 1:
         side, parent = int(0), int(right)
@@ -165,7 +169,7 @@ def join(
                 target.triangles[node, 2][3] = f4(-1.0)
             if right - node - 1 < LEAF:
                 target.triangles[right, 2][3] = f4(-1.0)
-    found[0] = node
+    root_and_depth[0] = node
 
 
 @wp.kernel
@@ -181,9 +185,9 @@ def write_parents(target: Target, parents: wp.array(dtype=wp.int32)):
 def fit(
     target: Target, parents: wp.array(dtype=wp.int32), met: wp.array(dtype=wp.int32),
     levels: wp.array(dtype=wp.int32), boxes: wp.array3d(dtype=wp.float32),
-    found: wp.array(dtype=wp.int32),
+    root_and_depth: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Write the boxes of leaves, and upward those of nodes; write the levels of the tree."""
+    """Write the boxes of leaves, upward those of nodes, and the depth of the tree."""
     node, side = wp.tid()
     first, count = target.children[node][2 * side], target.children[node][2 * side + 1]
     if count == 0:
@@ -218,7 +222,7 @@ def fit(
         level = wp.atomic_max(levels, node, 0) + 1
         parent = parents[node]
         node, side = wp.where(parent < 0, NO_NODE, parent // 2), parent % 2
-    found[1] = level - 1
+    root_and_depth[1] = level - 1
 
 
 @wp.kernel
@@ -269,7 +273,7 @@ def _copied(kind: Any, record: Any) -> Any:
 
 
 def moved(old: Any, members: Members, vertices: Any, anew: bool) -> tuple[Any, int] | None:
-    """Return a tree with other vertices, refitted or built anew, and how many faces it has.
+    """Return (target, count of faces) of a tree with other vertices, refitted or built anew.
 
     The old one is not changed. None if a valid face is in no leaf.
     """
@@ -313,15 +317,15 @@ def moved(old: Any, members: Members, vertices: Any, anew: bool) -> tuple[Any, i
         wp.copy(target.triangles, old.triangles)
     target.boxes = wp.empty((nodes, 3), dtype=wp.vec4, device=device)
     launch(write_triangles, rows, members.face_bits, count if anew else 0)
-    found = full(0, 2)
+    root_and_depth = full(0, 2)
     if nodes:
         if anew:
-            launch(join, count, count, codes, full(NO_NODE, nodes), found)
+            launch(join, count, count, codes, full(NO_NODE, nodes), root_and_depth)
         parents, boxes = full(NO_NODE, nodes), seen_as(target.boxes, f4, nodes, 3, 4)
         launch(write_parents, (nodes, 2), parents)
-        launch(fit, (nodes, 2), parents, full(0, nodes), full(0, nodes), boxes, found)
+        launch(fit, (nodes, 2), parents, full(0, nodes), full(0, nodes), boxes, root_and_depth)
     if anew:
-        top.root, top.depth = found.numpy().tolist()
+        top.root, top.depth = root_and_depth.numpy().tolist()
         top.count, top.nodes = 0 if nodes else count, nodes
         target.top, target.depth = top, top.depth
     return target, count

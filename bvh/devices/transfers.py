@@ -111,9 +111,10 @@ class Call:
         # All kernels of the call, and the CPU, query this state, even if the tree changes.
         self.target, self.turn, owner.undecided = owner._state(), 0, 0
         # The rays on the device: all, or of numpy's arrays the chunk that is answered.
-        self.rays = DeviceRays()
+        self.rays: Any = None
         # Columns of numpy, and numbers on the device that all rays share.
-        self.rows_of, self.shared = dict[str, tuple[NDArray[Any], Any]](), dict[str, Any]()
+        self.rows_of: dict[str, tuple[NDArray[Any], Any]] = {}
+        self.shared: dict[str, Any] = {}
         if self.like is None:
             columns, self.shape = batch(*values)
             for (column, kind), rows in zip(arguments.values(), columns, strict=True):
@@ -122,7 +123,7 @@ class Call:
                 else:
                     self.rows_of[column] = rows, kind
         else:
-            shapes = {}
+            self.rays, shapes = DeviceRays(), {}
             with stream_of(self.like, self.device):
                 for (name, (column, kind)), value in zip(arguments.items(), values, strict=True):
                     if name == "mask" and not is_on_device(value):
@@ -151,10 +152,10 @@ class Call:
             result = answer(slice(0, self.count))
             return {name: given(getattr(result, name), shape, self.like) for name in kinds}
         self.owner.buffers.drop_old()
-        found = {}
+        found, size = {}, int(np.prod(shape))
         for name, kind in kinds.items():
             dtype, item = numpy_type(kind)
-            found[name] = np.empty((int(np.prod(shape)), *item), dtype)
+            found[name] = np.empty((size, *item), dtype)
         parts = [slice(k, min(k + CHUNK, self.count)) for k in range(0, max(self.count, 1), CHUNK)]
         # Copies out of the buffers of each turn.
         draining: list[Copies] = [[], []]

@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 
 class DeviceObject:
-    """Base class of trees and scenes on a device: ray queries.
-
-    Attributes
-    ----------
-    device : warp.Device
-    undecided : int
-        Number of rays or points of the last call that the CPU answered.
-    """
+    """Base class of trees and scenes on a device: ray queries."""
 
     is_scene = False
     # The source of hits (see `queries.answers.locations`).

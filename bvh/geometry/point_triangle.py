@@ -82,9 +82,10 @@ def nearest_weights(a, b, c):
 
 @inlined
 def between(p, v0, v1, v2):
-    """Return bounds (low, high) of the distance from a point to a triangle, exact or rounded.
+    """Return bounds (low, high) of the distance from a point to a triangle.
 
-    They are (0, inf) where coordinates are too large or small for the filter.
+    They hold for the exact distance, and for the rounded one of `nearest_on_triangle`; they are
+    (0, inf) where coordinates are too large or small for the filter.
     """
     # Any point of the triangle bounds the distance from above, and any direction g from below: a
     # triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.

@@ -135,10 +135,10 @@ def exact_surface(o, center, radius, k):
 
 @inlined
 def unscaled(n, d, k, sure):
-    """Return (sure, t): n / d * 2**k of double-doubles as a double, and whether it is the nearest.
+    """Return (sure, t): n / d * 2**k of double-doubles, rounded, and whether t is surely nearest.
 
-    It is not `sure` unless the operands are, by the argument: accurate as in `is_accurate`. A value
-    that is not zero never becomes zero or infinite.
+    The argument `sure` tells whether the operands are accurate (`is_accurate`); if not, the result
+    is not sure. A value that is not zero never becomes zero or infinite.
     """
     if n[0] == 0.0:
         return sure, 0.0

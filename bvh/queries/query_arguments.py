@@ -38,7 +38,7 @@ REASONS = (
 # Queries other than those of rays that support spheres and capsules, in trees and scenes.
 OF_SHAPES = {
     "closest_point", "distance", "signed_distance", "contains", "overlap_box", "overlap_sphere",
-    "overlap_frustum", "overlap_tree", "self_overlaps", "collisions", "clearances",
+    "overlap_frustum", "overlap_tree", "self_overlaps", "collisions", "clearances", "relations",
 }  # fmt: skip
 
 Answer = TypeVar("Answer")

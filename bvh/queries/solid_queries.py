@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.queries.answers.locations import normals_of
 from bvh.queries.answers.solids import OverlapVolumes, Penetrations
 from bvh.queries.mesh_trees import MeshTrees
+from bvh.queries.methods.distance_queries import has_shapes
 from bvh.queries.methods.section_queries import moved_vertices
 from bvh.queries.query_arguments import affine_matrices
 from bvh.queries.tree_queries import TreeQueries
@@ -19,18 +20,14 @@ from bvh.runtime import arguments
 from bvh.runtime.arguments import FloatResult
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.registry import enrolled
 from bvh.tree.primitives import Triangles
 
-# Kernels, and arithmetic in rational numbers, which only these queries need.
 if TYPE_CHECKING:
-    from bvh.surfaces.contacts import Pairs
+    from bvh.surfaces.cells import Pairs
     from bvh.surfaces.surface import Surface
 
-Method = Literal["ray", "sphere"]
 Relation = Literal["disjoint", "touching", "overlapping", "inside", "contains", "equal"]
-
-# Most open edges that an error names.
-FEW = 4
 
 
 class SolidQueries(MeshTrees, TreeQueries):
@@ -64,7 +61,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         Parameters
         ----------
         other : BVH or mesh
-            Over triangles; a mesh is anything that `from_mesh` takes.
+            Over triangles, or one sphere or capsule, as this tree; a mesh is anything that
+            `from_mesh` takes.
         transform : array_like, shape (..., 4, 4), optional
             As in `distance_to`, a query each.
         margin : float
@@ -83,12 +81,12 @@ class SolidQueries(MeshTrees, TreeQueries):
         Raises
         ------
         ValueError
-            If a mesh has open edges, so that it bounds no solid.
+            If a mesh has open edges, so that it bounds no solid; if a tree has several spheres or
+            capsules; if it has one, and a mesh crosses itself.
 
         Notes
         -----
-        Surfaces that cross take milliseconds. Where faces only touch, as walls do, or are those of
-        both meshes, it takes twice as long as `overlap_tree`; far longer if a mesh meets itself.
+        It takes at most twice as long as `overlap_tree`, but far longer if a mesh meets itself.
 
         Examples
         --------
@@ -103,16 +101,19 @@ class SolidQueries(MeshTrees, TreeQueries):
         """
         from bvh.surfaces.relations import NAMES, relation_of
 
-        limit = arguments.one_length("margin", margin)
-        this, tree = self._two_states("relation", other)
-        pairs = this._pairs("relation", tree, transform, threads, progress)
-        answers = np.array([relation_of(*pair) if pair else NAMES[0] for pair in pairs], "<U11")
-        shape = np.shape(transform)[:-2] if transform is not None else ()
-        apart = np.flatnonzero(answers == NAMES[0])
+        limit, other = arguments.one_length("margin", margin), self._tree_of(other)
+        if has_shapes("relation", self, other):
+            this, tree = self._snapshot(), other._snapshot()
+            names = enrolled("relations of round trees")(this, tree, transform, progress)
+        else:
+            this, tree = self._two_states("relation", other)
+            pairs = this._pairs("relation", tree, transform, threads, progress)
+            names = [relation_of(*pair) if pair else NAMES[0] for pair in pairs]
+        answers = np.array(names, "<U11")
+        shape, apart = _shape_of(transform), np.flatnonzero(answers == NAMES[0])
         if limit > 0.0 and len(apart):
-            moves = transform
-            if transform is not None:
-                moves = affine_matrices(transform).reshape(-1, 4, 4)[apart]
+            moves = None if transform is None else affine_matrices(transform)
+            moves = None if moves is None else moves.reshape(-1, 4, 4)[apart]
             near = this.distance_to(tree, moves, max_distance=limit, threads=threads).mask
             answers[apart[np.atleast_1d(near)]] = NAMES[1]
         return answers.reshape(shape) if shape else str(answers[0])
@@ -164,12 +165,9 @@ class SolidQueries(MeshTrees, TreeQueries):
         from bvh.surfaces.penetrations import NOTHING, deepest_of
 
         workers = arguments.thread_count(threads)
-        answers = [
-            deepest_of(*pair, workers) if pair else NOTHING
-            for pair in self._pairs("penetration", other, transform, threads, progress)
-        ]
-        shape = np.shape(transform)[:-2] if transform is not None else ()
-        return Penetrations._of(answers, shape)
+        pairs = self._pairs("penetration", other, transform, threads, progress)
+        answers = [deepest_of(*pair, workers) if pair else NOTHING for pair in pairs]
+        return Penetrations._of(answers, _shape_of(transform))
 
     def overlap_volume(
         self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
@@ -195,13 +193,12 @@ class SolidQueries(MeshTrees, TreeQueries):
         ------
         ValueError
             If a mesh has open edges, or meets itself beyond common vertices and edges (see
-            `self_overlaps`); walls that cancel, such as one that two parts share, do not count.
+            `self_overlaps`), walls that cancel aside, such as one that two parts share.
 
         Notes
         -----
         No solid is constructed: the volume is a sum over the edges and faces that cross, with exact
-        signs, and over the faces inside. After the first call two meshes of 80 000 faces take some
-        50 milliseconds.
+        signs, and the faces inside. Two meshes of 80 000 faces take some 50 milliseconds.
 
         Examples
         --------
@@ -214,11 +211,9 @@ class SolidQueries(MeshTrees, TreeQueries):
         from bvh.surfaces.overlap_volumes import NOTHING, shared_volume
 
         workers = arguments.thread_count(threads)
-        answers = [
-            shared_volume(*pair, workers) if pair else NOTHING
-            for pair in self._pairs("overlap_volume", other, transform, threads, progress)
-        ]
-        shape = np.shape(transform)[:-2] if transform is not None else ()
+        pairs = self._pairs("overlap_volume", other, transform, threads, progress)
+        answers = [shared_volume(*pair, workers) if pair else NOTHING for pair in pairs]
+        shape = _shape_of(transform)
         columns: Any = zip(*answers, strict=True) if answers else ((),) * 4
         volume, centroid, area, bounds = (np.array(column, np.float64) for column in columns)
         return OverlapVolumes(
@@ -266,7 +261,7 @@ class SolidQueries(MeshTrees, TreeQueries):
 
     def thickness(
         self, faces: ArrayLike | None = None, *, points_at: ArrayLike | None = None,
-        method: Method = "ray", threads: int | None = None,
+        method: Literal["ray", "sphere"] = "ray", threads: int | None = None,
     ) -> FloatResult:  # fmt: skip
         """Measure how thick a solid is at its surface.
 
@@ -324,13 +319,12 @@ class SolidQueries(MeshTrees, TreeQueries):
             if face_ids.size and not 0 <= face_ids.min() <= face_ids.max() < len(self):
                 raise ValueError(f"faces must be in 0..{len(self) - 1}, got {faces!r}")
             at = now.vertices[now.faces[face_ids]].mean(axis=-2)
-        shape = face_ids.shape
         ids, at = face_ids.reshape(-1).astype(np.int32), at.reshape(-1, 3)
         normals = normals_of(now.vertices[now.faces[ids]])
         measure = along_normals if method == "ray" else by_balls
         found, *_ = measure(now, at, normals, ids, arguments.thread_count(threads))
         found[np.isnan(normals).any(axis=1)] = np.nan
-        return arguments.shaped(shape, found)[0]
+        return arguments.shaped(face_ids.shape, found)[0]
 
     def _pairs(
         self, query: str, other: Any, transform: ArrayLike | None, threads: int | None,
@@ -340,29 +334,28 @@ class SolidQueries(MeshTrees, TreeQueries):
         from bvh.surfaces.surface import Surface
 
         workers, (this, tree) = arguments.thread_count(threads), self._two_states(query, other)
-        for name, mesh in (("this mesh", this), ("other", tree)):
-            must_bound_a_solid(query, name, mesh)
+        must_bound_a_solid(query, "this mesh", this)
+        must_bound_a_solid(query, "other", tree)
         first, search = Surface.of(this), this._pair_search(query, tree)
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
             return this._selected_pairs(search(matrix, False, workers, None), None, tree, None)
 
         if transform is None:
-            (low, high), (other_low, other_high) = this.bounds, tree.bounds
-            near = bool(((low <= other_high) & (high >= other_low)).all())
+            (low, high), (low2, high2) = this.bounds, tree.bounds
+            near = bool(((low <= high2) & (high >= low2)).all())
             yield (first, Surface.of(tree), partial(find_pairs, None)) if near else None
             return
         matrices = affine_matrices(transform).reshape(-1, 4, 4)
-        placed: Any = None
+        placed: list[Any] = []
 
         def tree_over(vertices: NDArray[np.float64]) -> Any:
             """Return a tree over moved vertices: one tree, refitted for each transform."""
-            nonlocal placed
-            if placed is None:
-                placed = self.from_triangles(vertices, tree.faces, warn=False)
+            if placed:
+                placed[0].refit(vertices)
             else:
-                placed.refit(vertices)
-            return placed
+                placed.append(self.from_triangles(vertices, tree.faces, warn=False))
+            return placed[0]
 
         with heard(progress) as report:
             for k, matrix in enumerate(matrices):
@@ -376,6 +369,11 @@ class SolidQueries(MeshTrees, TreeQueries):
                     report(k + 1, len(matrices))
 
 
+def _shape_of(transform: ArrayLike | None) -> tuple[int, ...]:
+    """Return the leading shape of transforms (..., 4, 4), () of none."""
+    return () if transform is None else np.shape(transform)[:-2]
+
+
 def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
     """Raise a ValueError that names some open edges, unless a tree's mesh is closed."""
     if tree.is_closed:
@@ -383,7 +381,7 @@ def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
     if tree.kind != "triangles":
         raise ValueError(f"{query} needs closed meshes, but {name} is over {tree.kind}")
     edges = tree.open_edges().tolist()
-    listed = ", ".join(f"{a}-{b}" for a, b in edges[:FEW]) + (", ..." if edges[FEW:] else "")
+    listed = ", ".join(f"{a}-{b}" for a, b in edges[:4]) + (", ..." if edges[4:] else "")
     raise ValueError(
         f"{query} needs closed meshes, but {name} has open edges: {len(edges)}, between the "
         f"vertices {listed}"

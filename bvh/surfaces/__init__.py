@@ -5,11 +5,11 @@ Each file imports only from those above it. Trees and their queries are argument
 | file | contents |
 |---|---|
 | `pair_signs.py` | Signs of pairs of faces, and the points in which edges cross faces; kernels |
+| `edge_segments.py` | Segments in which edges meet faces in whose planes they are; kernels |
 | `surface.py` | `Surface`: the faces of a closed mesh, and the tables that queries of them share |
-| `cells.py` | Cells around a point: which sides of closed surfaces meet there, decided exactly |
-| `contacts.py` | Contacts of two surfaces: pairs of faces that must be examined in rational numbers |
-| `curves.py` | Curves in which two meshes meet, or one meets itself: segments of pairs of faces, chained |
-| `sections.py` | Sections of a mesh by a plane: segments that share their ends; the parts of faces in a box |
+| `cells.py` | Cells around a point and at contacts: which sides of surfaces meet there, decided exactly |
+| `curves.py` | Curves in which two meshes meet, or one meets itself: segments of pairs of faces |
+| `sections.py` | Sections of a mesh by a plane; segments as polylines; the parts of faces in a box |
 | `relations.py` | How two solids are related: disjoint, touching, overlapping, one inside the other, or equal |
 | `penetrations.py` | How deep two solids are in each other: the deepest place, with a bound; parts of edges inside |
 | `overlap_terms.py` | Terms of the volume of a solid, or of what two share; kernels |

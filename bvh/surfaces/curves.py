@@ -1,4 +1,4 @@
-"""Curves in which two meshes meet, or one meets itself: segments of pairs of faces, chained.
+"""Curves in which two meshes meet, or one meets itself: segments of pairs of faces.
 
 Which segments share an end follows from exact signs, not from coordinates: an end is an edge of one
 mesh and the face of the other that it crosses, which all pairs of faces around it have in common;
@@ -7,10 +7,9 @@ or, where vertices lie in planes and edges meet edges, a point in rational numbe
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -395,73 +394,3 @@ def _feature(
                 edges.append((side, *sorted((ids[k], ids[(k + 1) % 3]))))
     side, first, second = edges[0]
     return side, first, second
-
-
-def chained(
-    ends: Whole, turn: Callable[[int, list[int]], int] | None = None
-) -> list[tuple[list[int], bool]]:
-    """Return polylines: their segments in order, ~k for segment k backwards, and if it is closed.
-
-    `ends` (n, 2) are the nodes at both ends of each segment. A polyline ends where other than two
-    segments meet. With `turn(last, candidates)`, which chooses the next segment, it goes on where
-    an even number of segments meet, and is cut into loops.
-    """
-    at: dict[int, list[int]] = defaultdict(list)
-    for k, (a, b) in enumerate(ends.tolist()):
-        at[a].append(k)
-        at[b].append(~k)
-    lines, used = [], [False] * len(ends)
-
-    def follow(first: int, start: int) -> None:
-        """Add the polyline from a node along a first segment; each loop in it is one of its own."""
-        line, seen = list[int](), {start: 0}
-        step: int | None = first
-        while step is not None:
-            k = step if step >= 0 else ~step
-            used[k] = True
-            line.append(step)
-            end = int(ends[k, 1 if step >= 0 else 0])
-            if end in seen:
-                lines.append((line[seen[end] :], True))
-                del line[seen[end] :]
-                seen = {node: i for node, i in seen.items() if i <= len(line)}
-            seen[end] = len(line)
-            after = [s for s in at[end] if not used[s if s >= 0 else ~s]]
-            step = after[0] if after and len(at[end]) == 2 else None
-            if after and turn is not None and len(at[end]) % 2 == 0 and end != start:
-                step = turn(line[-1], after)
-        if line:
-            lines.append((line, False))
-
-    # From ends of polylines first, then along those that have none; forwards, if possible.
-    apart = [n for n, some in at.items() if len(some) % 2 or (turn is None and len(some) != 2)]
-    for node in apart + list(at):
-        for step in sorted(at[node], key=lambda s: s < 0):
-            if not used[step if step >= 0 else ~step]:
-                follow(step, node)
-    return lines
-
-
-def leftmost(segments: Reals, normal: Reals) -> Callable[[int, list[int]], int]:
-    """Return a `turn` of `chained` for segments in a plane: leftmost, but forward ones first."""
-    vectors = segments[:, 1] - segments[:, 0]
-
-    def along(step: int) -> Any:
-        return vectors[step] if step >= 0 else -vectors[~step]
-
-    def turn(last: int, after: list[int]) -> int:
-        u = along(last)
-        angles = [np.arctan2(normal @ np.cross(u, along(step)), u @ along(step)) for step in after]
-        # Prefer segments that run forward: on their left is the same side of the surface.
-        return max(zip((step >= 0 for step in after), angles, after, strict=True))[2]
-
-    return turn
-
-
-def points_of(segments: Reals, line: Sequence[int]) -> Reals:
-    """Return the points of a polyline of `chained`; a closed one ends with its first point."""
-    steps = np.array(line)
-    backward = steps < 0
-    chosen = segments[np.where(backward, ~steps, steps)]
-    chosen[backward] = chosen[backward, ::-1]
-    return np.concatenate([chosen[:, 0], chosen[-1:, 1]])

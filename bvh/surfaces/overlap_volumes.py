@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.rational import common, dot, rounded
 from bvh.runtime.arguments import kernel_input, number_of
 from bvh.surfaces import overlap_terms
-from bvh.surfaces.contacts import Pairs, Surfaces, signs_of, signs_of_corners
+from bvh.surfaces.cells import Pairs, Surfaces, signs_of, signs_of_corners
 from bvh.surfaces.curves import crossed_edges
 from bvh.surfaces.overlap_terms import AREA, ROUNDING, SHARES, SIZE, SUMS
 from bvh.surfaces.pair_signs import SIDES

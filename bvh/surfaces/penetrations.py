@@ -12,25 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import hypot
 from typing import NamedTuple
 
 import numpy as np
 
 from bvh.geometry.arithmetic.games import choices, equaliser
-from bvh.geometry.arithmetic.rational import exact_point
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.contacts import Pairs, edges_that_meet
-from bvh.surfaces.relations import NAMES, parts_inside, relation_of
+from bvh.surfaces.cells import Pairs
+from bvh.surfaces.relations import NAMES, have_same_faces, longest_part, relation_of
 from bvh.surfaces.sections import clipped_to_box
-from bvh.surfaces.surface import (
-    Reals,
-    Surface,
-    Whole,
-    distances_to_faces,
-    have_same_faces,
-    unit_normals,
-)
+from bvh.surfaces.surface import Reals, Surface, Whole, distances_to_edges, unit_normals
 
 # The search ends where the depth is known to this share of it, or of the coordinates: below that it
 # is due to rounding.
@@ -86,7 +77,7 @@ def deepest_of(
     if not (vertex_inside or have_same_faces(*pair)):
         if not any(places.holds_middles(low, high, noise) for places in sides):
             parts = (*pair, 0), (*pair[::-1], 1)
-            length = max(_longest_part(*part, find_pairs()) for part in parts)
+            length = max(longest_part(*part, find_pairs()) for part in parts)
     if search.where is None:
         return NOTHING._replace(error=search.error, length=length)
     (places, k), depth = search.where, search.best
@@ -357,27 +348,13 @@ def _uphill(places: _Places, cells: Whole, most: Reals) -> tuple[Reals, Reals]:
     return point, np.where(moved > 0.0, np.hypot(most, moved) + radius, np.inf)
 
 
-def _longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> float:
-    """Return the length of the longest part of an edge that is inside another solid.
-
-    `side` is 0 if `own` is the first solid, 1 for the second.
-    """
-    # No vertex is inside, so that such a part is between two places where the edge meets a face.
-    best, rng = 0.0, np.random.default_rng(0)
-    if side == 1:
-        # Put the faces of `own` first and sort by them.
-        pairs = pairs[np.lexsort(pairs.T), ::-1]
-    for edge, most, faces in edges_that_meet(own, other, pairs):
-        if most <= best:
-            break
-        if own.is_flat(edge):
-            continue
-        # Edge 3 i + k leads from corner k of face i to the next one; k - 2 is the index of that.
-        corners = own.corners[edge // 3]
-        ends = exact_point(corners[edge % 3].tolist()), exact_point(corners[edge % 3 - 2].tolist())
-        for start, end in parts_inside(other, ends, faces, rng):
-            v, w = start[3], end[3]
-            best = max(
-                best, hypot(*(float((end[k] * v - start[k] * w) / (v * w)) for k in range(3)))
-            )
-    return best
+def distances_to_faces(points: Reals, corners: Reals) -> Reals:
+    """Return the distances of points (..., 3) from triangles (..., 3, 3)."""
+    edges, offsets = np.roll(corners, -1, axis=-2) - corners, points[..., None, :] - corners
+    off = distances_to_edges(offsets, edges)
+    normal = np.cross(edges[..., 0, :], edges[..., 1, :])
+    sides = (np.cross(normal[..., None, :], edges) * offsets).sum(axis=-1)
+    with np.errstate(all="ignore"):
+        normal = normal / np.sqrt((normal**2).sum(axis=-1, keepdims=True))
+    height = np.abs((offsets[..., 0, :] * normal).sum(axis=-1))
+    return np.where((sides >= 0.0).all(axis=-1) & (height <= off), height, off)

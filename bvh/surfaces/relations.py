@@ -10,24 +10,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import pairwise
+from math import hypot
 
 import numpy as np
 
-from bvh.geometry.arithmetic.rational import Face, Row, between, common, dot, minus, rounded
-from bvh.surfaces.cells import Cell, Segment, cells_along, cells_at, middle
-from bvh.surfaces.contacts import (
+from bvh.geometry.arithmetic.rational import (
+    Face,
+    Row,
+    between,
+    common,
+    dot,
+    dots,
+    exact_point,
+    minus,
+    rounded,
+)
+from bvh.surfaces.cells import (
     BOTH,
     FIRST,
     SECOND,
+    Cell,
     Flags,
     Pairs,
+    Segment,
     Surfaces,
+    cells_along,
+    cells_at,
     contact_cells,
     cross_properly,
+    edges_that_meet,
+    middle,
     share_more_than_a_corner,
     signs_of,
 )
-from bvh.surfaces.surface import Reals, Surface, Whole, have_same_faces
+from bvh.surfaces.surface import Reals, Surface, Whole, names_of
 
 DECIDED = {BOTH, FIRST, SECOND}
 # The pairs that are searched for proper crossings first, and the most crossings that are examined.
@@ -84,6 +100,16 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
         if not cells >= DECIDED:
             cells |= _isolated_cells(surfaces, which, met[which], rng)
     return _name_of(cells, NAMES[1])
+
+
+def have_same_faces(first: Surface, second: Surface) -> bool:
+    """Return whether two surfaces have the same faces, in any order and winding."""
+    corners = [first.corners, second.corners]
+    if first.digest != second.digest or not np.array_equal(first.hashes, second.hashes):
+        return False
+    names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
+    both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]
+    return np.array_equal(*both)
 
 
 def _name_of(cells: set[Cell], apart: str) -> str:
@@ -151,7 +177,7 @@ def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
     return ([low, high] if low < high else [low] if low == high else []), is_border
 
 
-def parts_inside(
+def _parts_inside(
     other: Surface, ends: Segment, faces: list[int], rng: np.random.Generator
 ) -> Iterator[tuple[Row, Row]]:
     """Yield the starts and ends of the parts of an edge that are inside a solid."""
@@ -175,6 +201,40 @@ def parts_inside(
         if begin is not None and (not inside or b == shares[-1]):
             yield start, q if inside else p
             begin = None
+
+
+def _is_flat(surface: Surface, edge: int) -> bool:
+    """Return whether an edge is of two faces in one plane, such as the diagonal of a quad."""
+    same = np.flatnonzero(surface.first_of_edge == surface.first_of_edge[edge])
+    faces = [surface.face(int(e) // 3) for e in same]
+    flat = not any(any(dots(faces[0].plane, face.corners)) for face in faces)
+    return len(faces) == 2 and faces[0].has_area and flat
+
+
+def longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> float:
+    """Return the length of the longest part of an edge that is inside another solid.
+
+    `side` is 0 if `own` is the first solid, 1 for the second.
+    """
+    # No vertex is inside, so that such a part is between two places where the edge meets a face.
+    best, rng = 0.0, np.random.default_rng(0)
+    if side == 1:
+        # Put the faces of `own` first and sort by them.
+        pairs = pairs[np.lexsort(pairs.T), ::-1]
+    for edge, most, faces in edges_that_meet(own, other, pairs):
+        if most <= best:
+            break
+        if _is_flat(own, edge):
+            continue
+        # Edge 3 i + k leads from corner k of face i to the next one; k - 2 is the index of that.
+        corners = own.corners[edge // 3]
+        ends = exact_point(corners[edge % 3].tolist()), exact_point(corners[edge % 3 - 2].tolist())
+        for start, end in _parts_inside(other, ends, faces, rng):
+            v, w = start[3], end[3]
+            best = max(
+                best, hypot(*(float((end[k] * v - start[k] * w) / (v * w)) for k in range(3)))
+            )
+    return best
 
 
 def _cells_along_parts(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.rational import Face, dots, exact_face
+from bvh.geometry.arithmetic.rational import Face, exact_face
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
 from bvh.tree.open_edges import hashes
@@ -40,13 +40,16 @@ CACHED = 4096
 
 
 class Surface:
-    """A closed surface. Its tables, and the tree over its faces, are made when first needed."""
+    """A closed surface: its m faces, and tables that are computed when first read.
+
+    `make_tree` returns a `BVH` over the faces, called at the first need.
+    """
 
     def __init__(self, vertices: Reals, faces: Any, make_tree: Callable[[], Any]) -> None:
         self._vertices, self._faces = vertices + 0.0, faces  # without -0.0
         corners = self.corners = kernel_input(self._vertices[faces])  # (m, 3, 3)
         self._make_tree = make_tree
-        # Whether its overlapping faces are known to be walls in which parts touch.
+        # Whether its overlapping faces are walls in which parts touch, set by `check_depths`.
         self.is_embedded = False
         self._beside: dict[int, list[tuple[Reals, bool | None]]] = {}  # see `points_beside`
         # A face in rational numbers.
@@ -77,14 +80,8 @@ class Surface:
         return np.array([[x.min() for x in axes], [x.max() for x in axes]])
 
     @cached_property
-    def _box(self) -> tuple[list[float], list[float]]:
-        """The bounds as floats, which are compared sooner than small arrays."""
-        low, high = self.bounds.tolist()
-        return low, high
-
-    @cached_property
     def hashes(self) -> NDArray[np.uint64]:
-        """A number for each face, in order; those of equal faces are equal."""
+        """Sorted hashes of faces (m,), which do not depend on the order and winding of corners."""
         return np.sort(hashes(self._vertices)[self._faces].sum(axis=1))
 
     @cached_property
@@ -107,7 +104,10 @@ class Surface:
 
     @cached_property
     def _boxes(self) -> tuple[Any, ...]:
-        """Lower and upper corners of faces by the lower on an axis; order, axis, longest extent."""
+        """(lower, upper, order, axis, longest): boxes of faces, sorted by `lower` on an axis.
+
+        `order` has the face of each box, `longest` is the largest extent of one on the axis.
+        """
         # The axis is the one on which bounds are spread most, less the longest extent.
         lower, upper = self.corners.min(axis=1), self.corners.max(axis=1)
         axis = int(np.argmax(np.ptp(lower, axis=0) - (upper - lower).max(axis=0)))
@@ -117,7 +117,7 @@ class Surface:
 
     def is_inside(self, q: Reals) -> bool | None:
         """Return whether a point is inside; None if undecided, such as for points on a face."""
-        low, high = self._box
+        low, high = self.bounds.tolist()
         if not all(map(le, low, q.tolist())) or not all(map(ge, high, q.tolist())):
             return False
         if len(self.corners) > FEW:
@@ -169,7 +169,7 @@ class Surface:
 
     @cached_property
     def own_pairs(self) -> NDArray[np.int32]:
-        """Pairs of faces that meet beyond the vertices they share, but for faces that cancel."""
+        """Pairs (n, 2) of faces that meet beyond shared vertices and edges; none is cancelled."""
         pairs = self._all_own_pairs
         return pairs[~self.cancelled[pairs].any(axis=1)]
 
@@ -180,7 +180,7 @@ class Surface:
 
     @cached_property
     def cancelled(self) -> NDArray[np.bool_]:
-        """Faces that bound nothing: all of an even number of equal ones, all but one of others."""
+        """(m,) True of faces that bound nothing: equal faces cancel in pairs."""
         found = np.zeros(len(self.corners), np.bool_)
         faces = np.unique(self._all_own_pairs).astype(np.int64)
         found[faces] = True
@@ -189,22 +189,22 @@ class Surface:
 
     @cached_property
     def names(self) -> Whole:
-        """Numbers of the corners (m, 3), equal for corners at one point."""
+        """Numbers of corners by their points, (m, 3): equal for corners at one point."""
         return np.asarray(names_of(self._vertices)[self._faces])
 
     @cached_property
     def places(self) -> Reals:
-        """The points of corners, by their numbers in `names`."""
+        """The point of each number in `names`, (n, 3)."""
         places = np.zeros((self.names.max() + 1, 3))
         places[self.names.reshape(-1)] = self.corners.reshape(-1, 3)
         return places
 
     @cached_property
     def outward(self) -> NDArray[np.int8]:
-        """1 for faces whose normals point out of the solid, -1 for others, 0 if none or unknown.
+        """(m,) 1 for faces whose normals point out of the solid, -1 if they point into it.
 
-        If faces meet others beyond their vertices, the solid may be on both sides of some: see
-        `overlap_volumes.check_depths`.
+        0 for faces that bound nothing, and where rays do not find out. Of faces that meet others
+        beyond shared vertices, the solid may be on both sides: see `overlap_volumes.check_depths`.
         """
         one, two = self._joined
         # Faces with the same winding run through their edge in different directions.
@@ -214,12 +214,12 @@ class Surface:
         u, v = np.moveaxis(self.corners[:, 1:] - self.corners[:, :1], 1, 0)
         clear = ~self.cancelled & np.cross(u, v).any(axis=1)
         clear[self.own_pairs.reshape(-1)] = False
-        # Parts without a clear face bound nothing, as far as can be told.
+        # Parts without a clear face count as bounding nothing.
         faces, turns = np.flatnonzero(clear), np.zeros(len(self.corners), np.int8)
         rng = np.random.default_rng(0)
         for _ in range(ROUNDS):
-            # What a ray to a face hits first bounds the cell that it starts in. Of each part whose
-            # turn is not known a random face is examined.
+            # The first face that a ray hits bounds the cell that it starts in. Rays are cast to a
+            # random face of each part whose turn has not been found.
             faces = rng.permutation(faces[turns[part[faces]] == 0])
             if not len(faces):
                 break
@@ -240,8 +240,8 @@ class Surface:
             step = np.maximum(size * rng.uniform(0.0, REACH), least)
             normals = normals / np.abs(normals).max(axis=1, keepdims=True)
             origins = points + step * normals
-        known = np.isfinite(origins).all(axis=1)
-        origins, normals = origins[known], normals[known]
+        finite = np.isfinite(origins).all(axis=1)
+        origins, normals = origins[finite], normals[finite]
         hits, inside = self.tree.closest_hit(origins, -normals), self.tree.contains(origins)
         sure = np.minimum(np.minimum(hits.u, hits.v), 1.0 - hits.u - hits.v) > 2.0**-20
         turn = np.where(hits.front == inside, -1, 1)
@@ -249,16 +249,19 @@ class Surface:
 
     @cached_property
     def _joined(self) -> tuple[Whole, Whole]:
-        """Both edges where just two with the same ends are of faces that bound something."""
+        """Pairs of twin edges: with the same ends, of just two faces that are not cancelled.
+
+        Two arrays of edges, edge k of face i being 3 i + k.
+        """
         keys, order = self._edges
         used = order[~self.cancelled[order // 3]]
-        start = np.flatnonzero(np.concatenate([[True], keys[used[1:]] != keys[used[:-1]]]))
-        start = start[np.diff([*start, len(used)]) == 2]
-        return used[start], used[start + 1]
+        starts, counts = _runs(keys[used])
+        two = starts[counts == 2]
+        return used[two], used[two + 1]
 
     @cached_property
     def joints(self) -> Joints:
-        """How faces are joined, for `cells_at_contacts`; the surface must have no own pairs."""
+        """How faces are joined at their edges (see `Joints`), if there are no `own_pairs`."""
         finite, outward = np.isfinite(self.corners).all(axis=(1, 2)), self.outward
         sides = np.where(finite & ~self.cancelled, np.where(outward, outward, UNKNOWN), 0)
         twins, (one, two) = np.full(self.corners.size // 3, -1), self._joined
@@ -282,26 +285,19 @@ class Surface:
         """The first edge, by its number (see `_edges`), that has the same ends as each edge."""
         keys, order = self._edges
         first = np.empty(len(keys), np.int64)
-        starts = np.flatnonzero(np.concatenate([[True], keys[order[1:]] != keys[order[:-1]]]))
-        first[order] = np.repeat(order[starts], np.diff([*starts, len(keys)]))
+        starts, counts = _runs(keys[order])
+        first[order] = np.repeat(order[starts], counts)
         return first
-
-    def is_flat(self, edge: int) -> bool:
-        """Return whether an edge is of two faces in one plane, such as the diagonal of a quad."""
-        keys, order = self._edges
-        first, last = (
-            np.searchsorted(keys, keys[edge], side, sorter=order) for side in ("left", "right")
-        )
-        faces = [self.face(int(e) // 3) for e in order[first:last]]
-        flat = not any(any(dots(faces[0].plane, face.corners)) for face in faces)
-        return len(faces) == 2 and faces[0].has_area and flat
 
     @cached_property
     def _creases(self) -> Any:
-        """A tree over the edges that are in no flat part, as triangles; None if none is in one."""
+        """A tree over the edges that bound flat parts, as triangles without area.
+
+        None if no two faces are in one plane, about (FLAT): then these are the edges of every face.
+        """
         keys, order = self._edges
-        starts = np.flatnonzero(np.concatenate([[True], keys[order[1:]] != keys[order[:-1]]]))
-        two = starts[np.diff([*starts, len(keys)]) == 2]
+        starts, counts = _runs(keys[order])
+        two = starts[counts == 2]
         one, other = order[two], order[two + 1]
         normals, points = unit_normals(self.corners), self.corners.reshape(-1, 3)
         turned = np.abs(np.cross(normals[one // 3], normals[other // 3])).max(axis=1)
@@ -325,9 +321,7 @@ class Surface:
         if self._creases is not None:
             return np.asarray(self._creases.closest_point(points).distance)
         corners = self.corners[faces]
-        return _distances_to_edges(
-            points[:, None] - corners, np.roll(corners, -1, axis=1) - corners
-        )
+        return distances_to_edges(points[:, None] - corners, np.roll(corners, -1, axis=1) - corners)
 
     def unpaired(self, faces: Whole) -> Whole:
         """Return one of each group of equal faces, of any winding, if their number is odd."""
@@ -339,7 +333,7 @@ class Surface:
 
     @cached_property
     def pieces(self) -> Whole:
-        """The piece of each face, by its first face; edges connect the faces of a piece."""
+        """The piece of each face (m,), given by its first face; a piece is connected by edges."""
         keys, order = self._edges
         same = keys[order[1:]] == keys[order[:-1]]
         a, b = order[:-1][same] // 3, order[1:][same] // 3
@@ -349,6 +343,12 @@ class Surface:
     def first_faces(self) -> Whole:
         """The first face of each piece."""
         return np.unique(self.pieces)
+
+
+def _runs(ordered: Whole) -> tuple[Whole, Whole]:
+    """Return where runs of equal numbers start in an array, and their lengths."""
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return starts, np.diff(starts, append=len(ordered))
 
 
 def _next_corner(corners: Whole) -> Whole:
@@ -363,19 +363,7 @@ def unit_normals(corners: Reals) -> Reals:
         return np.asarray(normal / np.sqrt((normal**2).sum(axis=1, keepdims=True)))
 
 
-def distances_to_faces(points: Reals, corners: Reals) -> Reals:
-    """Return the distances of points (..., 3) from triangles (..., 3, 3)."""
-    edges, offsets = np.roll(corners, -1, axis=-2) - corners, points[..., None, :] - corners
-    off = _distances_to_edges(offsets, edges)
-    normal = np.cross(edges[..., 0, :], edges[..., 1, :])
-    sides = (np.cross(normal[..., None, :], edges) * offsets).sum(axis=-1)
-    with np.errstate(all="ignore"):
-        normal = normal / np.sqrt((normal**2).sum(axis=-1, keepdims=True))
-    height = np.abs((offsets[..., 0, :] * normal).sum(axis=-1))
-    return np.where((sides >= 0.0).all(axis=-1) & (height <= off), height, off)
-
-
-def _distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
+def distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
     """Return distances from the nearest of three edges, of points by `offsets` from the starts."""
     with np.errstate(all="ignore"):
         share = (offsets * edges).sum(axis=-1) / (edges * edges).sum(axis=-1)
@@ -385,7 +373,10 @@ def _distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
 
 
 def connected(a: Whole, b: Whole, count: int) -> Whole:
-    """Return the part of each of `count` faces, by its first face; faces a and b are neighbours."""
+    """Return the connected part of each of `count` faces, given by the lowest face of the part.
+
+    ``a[i]`` and ``b[i]`` are neighbours.
+    """
     # Give both neighbours the lower number of the two, until nothing changes.
     part = np.arange(count)
     while True:
@@ -399,20 +390,10 @@ def connected(a: Whole, b: Whole, count: int) -> Whole:
 
 
 def names_of(rows: NDArray[Any]) -> Whole:
-    """Return a number for each row, such as a point, equal for equal rows."""
+    """Return the rank of each row (n, k) among the distinct rows, equal for equal rows."""
     order = np.lexsort(rows.T)
     ordered = rows[order]
     changes = (ordered[1:] != ordered[:-1]).any(axis=1)
     names = np.empty(len(rows), np.int64)
     names[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
     return names
-
-
-def have_same_faces(first: Surface, second: Surface) -> bool:
-    """Return whether two surfaces have the same faces, in any order and winding."""
-    corners = [first.corners, second.corners]
-    if first.digest != second.digest or not np.array_equal(first.hashes, second.hashes):
-        return False
-    names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
-    both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]
-    return np.array_equal(*both)

@@ -76,6 +76,9 @@ def test_warp_and_cameras(camera: bvh.Camera) -> None:
     near = there.closest_point(places)
     assert near.position.dtype is wp.vec3d
     assert_same(near.position.numpy(), TREE.closest_point(o.reshape(-1, 3)).position)
+    # One point for several limits.
+    one, limits = places[:1], wp.array([0.5, 9.0], dtype=wp.float64, device=DEVICE)
+    assert_same(there.distance(one, limits).numpy(), TREE.distance(o.reshape(-1, 3)[0], [0.5, 9.0]))
 
 
 def test_read_in_place() -> None:

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from bvh import BVH
 from bvh.geometry.arithmetic.games import equaliser
 from bvh.queries.answers.solids import Penetrations
-from bvh.surfaces.surface import distances_to_faces
+from bvh.surfaces.penetrations import distances_to_faces
 from tests.oracles import piercing
 from tests.surfaces.test_relations import box, joined
 

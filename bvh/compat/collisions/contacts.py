@@ -14,7 +14,7 @@ from bvh.scene.scene import Scene
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.round_instances import RoundInstances, unit_along
 from bvh.scene.table import Instance
-from bvh.surfaces.surface import distances_to_faces
+from bvh.surfaces.penetrations import distances_to_faces
 from bvh.tree.shapes import shape_of
 
 Reals = NDArray[np.float64]

@@ -44,14 +44,13 @@ _LOAD = """
 """
 
 _SLAB = """
-    wp::vec_t<3, wp::float32> sum;
-    for (int k = 0; k < 3; ++k)
 #if defined(__CUDA_ARCH__)
-        asm("fma.rn.f32 %0, %1, %2, %3; // slab" : "=f"(sum[k]) : "f"(a[k]), "f"(b[k]), "f"(c[k]));
-#else
-        sum[k] = a[k] * b[k] + c[k];
-#endif
+    float sum;
+    asm("fma.rn.f32 %0, %1, %2, %3; // slab" : "=f"(sum) : "f"(a), "f"(b), "f"(c));
     return sum;
+#else
+    return a * b + c;
+#endif
 """
 
 
@@ -73,8 +72,8 @@ def load_codes(rows: wp.array(dtype=wp.vec4i), i: int) -> wp.vec4i:
 
 
 @wp.func_native(_SLAB)
-def slab(a: wp.vec3, b: wp.vec3, c: wp.vec3) -> wp.vec3:
-    """Return a * b + c of each component, rounded once or twice."""
+def slab(a: wp.float32, b: wp.float32, c: wp.float32) -> wp.float32:
+    """Return a * b + c, rounded once or twice."""
 
 
 @wp.func
@@ -104,9 +103,12 @@ def _entry(
     low: wp.vec3, high: wp.vec3, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3, reach: wp.vec2
 ):  # fmt: skip
     """Return where a ray enters the box low..high, NOT_MET if it does not within `reach`."""
-    a, b = slab(low, inverse, lower), slab(high, inverse, upper)
-    enter = wp.max(wp.max(wp.min(a, b)), reach[0])
-    return wp.where(enter <= wp.min(wp.min(wp.max(a, b)), reach[1]), enter, NOT_MET)
+    a, b = slab(low[0], inverse[0], lower[0]), slab(high[0], inverse[0], upper[0])
+    c, d = slab(low[1], inverse[1], lower[1]), slab(high[1], inverse[1], upper[1])
+    e, f = slab(low[2], inverse[2], lower[2]), slab(high[2], inverse[2], upper[2])
+    enter = wp.max(wp.max(wp.min(a, b), wp.min(c, d)), wp.max(wp.min(e, f), reach[0]))
+    leave = wp.min(wp.min(wp.max(a, b), wp.max(c, d)), wp.min(wp.max(e, f), reach[1]))
+    return wp.where(enter <= leave, enter, NOT_MET)
 
 
 @functools.cache
@@ -136,9 +138,9 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
         stack = stack_type()
         stack[0] = marks.DONE
         top, count, first_item, total = int(1), int(0), int(0), int(0)
+        listing = query.goal == marks.LIST
         # The leaf that is searched, or IN_TOP or IN_TREE; that of the first candidate; and in a
         # scene bounds of t: of the closest sure hit, and of the earliest hit of a candidate.
-        listing = query.goal == marks.LIST
         leaf, first_leaf, end_t, earliest_t = int(IN_TREE), int(0), ONE * INF, ONE * INF
         if with_scenes:
             leaf = wp.where(target.is_scene != 0, IN_TOP, IN_TREE)
@@ -244,7 +246,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
                             is_candidate = bool(True)
                             if every_hit:
                                 # A triangle in several leaves of a tree counts once.
-                                is_candidate = listing or not sure or wp.abs(z[3]) > ONE4
+                                is_candidate = not sure or wp.abs(z[3]) > ONE4 or listing
                                 if not is_candidate:
                                     total += 1
                             elif with_scenes:

@@ -331,7 +331,7 @@ def rounded(total, k):
 def _round(sign, m, sticky, unit):
     """Round sign * m * 2**unit to the nearest double, ties to even, but never to 0 or inf.
 
-    m is a positive integer of at most 56 bits; `sticky` is 1 if the exact value is slightly above.
+    m is an integer of 55 or 56 bits; `sticky` is 1 if the exact value is slightly above, else 0.
     """
     stay_outlined()
     length = 0

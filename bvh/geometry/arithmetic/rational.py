@@ -191,11 +191,11 @@ def triangle_distance(a: Corners, b: Corners) -> float:
     """Return the distance of two triangles that do not touch, to about a unit in the last place."""
     rows, scale = scaled([*a, *b])
     # The squared distance of the scaled triangles, scale**2 times the one of the given ones.
-    n, d = _square_between(rows[:3], rows[3:])
+    n, d = square_between(rows[:3], rows[3:])
     return root(n, d * scale * scale)
 
 
-def _square_between(p: Sequence[Row], q: Sequence[Row]) -> Square:
+def square_between(p: Sequence[Row], q: Sequence[Row]) -> Square:
     """Return the squared distance of two triangles, if no edge of one pierces the other."""
     squares = [_square_to_face(x, q) for x in p] + [_square_to_face(x, p) for x in q]
     for i in range(3):
@@ -211,8 +211,8 @@ def round_gap(a: Corners, radius: float, b: Corners, radius2: float) -> float:
     """
     rows, scale = scaled([*a, *b, [radius], [radius2]])
     p, q, (r,), (s,) = rows[:3], rows[3:6], *rows[6:]
-    pierced = _pierces(p, q) or _pierces(q, p)
-    n, d = (0, 1) if pierced else _square_between(p, q)
+    pierced = pierces(p, q) or pierces(q, p)
+    n, d = (0, 1) if pierced else square_between(p, q)
     if n > (r + s) ** 2 * d:
         return _less_root(-(r + s), n, d, scale)
     # One may be inside the other: its corner farthest from the axis then gives the gap.
@@ -223,14 +223,14 @@ def round_gap(a: Corners, radius: float, b: Corners, radius2: float) -> float:
     return 0.0
 
 
-def _pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
+def pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
     """Return whether the segment of the first two rows crosses a face, and not within its plane."""
     edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
     normal = cross(edges[0], edges[1])
     f, g = (dot(normal, less(x, face[0])) for x in axis[:2])
     if f * g > 0 or f == g:
         # On one side of the plane, or parallel to it: of features that meet within the plane,
-        # `_square_between` is 0. A face without an area has f = g = 0.
+        # `square_between` is 0. A face without an area has f = g = 0.
         return False
     # The crossing times f + g; it is in the face if it is on the inner side of all edges.
     f, g = abs(f), abs(g)
@@ -244,7 +244,7 @@ def _pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
 def _less_root(more: int, n: int, d: int, scale: int) -> float:
     """Return abs(abs(more) - sqrt(n / d)) / scale, rounded once from some 200 bits.
 
-    It is not 0; the result stops at the smallest and the largest double.
+    The result is never 0 or infinite: it stops at the smallest and the largest double.
     """
     # Nothing cancels in abs(more**2 - n / d) / (abs(more) + sqrt(n / d)).
     more = abs(more)

@@ -43,7 +43,10 @@ def _farthest(t, a, b):
 
 @inlined
 def _inside(a, r, b, s, error):
-    """Return bounds of the gap between a and b inside it; negative if b reaches outside."""
+    """Return bounds (low, high) of the gap from b, of radius s, to the surface of a around it.
+
+    a has the radius r. They are negative if b reaches outside.
+    """
     gap = (r - s) - _farthest(b, a[0], a[1])
     return gap - error, gap + error
 

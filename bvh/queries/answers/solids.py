@@ -72,7 +72,7 @@ class Intersections:
     @cached_property
     def _lines(self) -> tuple[list[Reals], NDArray[np.bool_]]:
         """The polylines, and which of them are closed."""
-        from bvh.surfaces.curves import chained, leftmost, points_of
+        from bvh.surfaces.sections import chained, leftmost, points_of
 
         turn = None if self._normal is None else leftmost(self.segments, self._normal)
         lines = chained(self._ends, turn)

@@ -16,6 +16,7 @@ from bvh.runtime.threads import Progress
 from bvh.scene.merged_leaves import mesh_of_leaves
 from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates
+from bvh.scene.solids.round_relations import Solid, nearest_parts, relation_of, round_of
 from bvh.tree.primitives import THIN, Triangles
 
 Rows = NDArray[np.int64]
@@ -24,7 +25,7 @@ NOWHERE = np.full((2, 3), nan)
 
 
 class InstanceSolids:
-    """The meshes of a scene's instances in world coordinates; `owner` is the id of an instance."""
+    """A scene's instances as solids in world coordinates; `owner` is the id of an instance."""
 
     def __init__(self, view: SceneView) -> None:
         self.view = view
@@ -41,6 +42,27 @@ class InstanceSolids:
         meshes: list[Any] = [view.trees[view.tree_of[leaf]].primitives for leaf in leaves]
         mesh = mesh_of_leaves(leaves, meshes, view.maps)
         return BVH.from_triangles(mesh.vertices, mesh.faces, warn=False)
+
+    def solid(self, query: str, owner: int) -> Solid:
+        """Return an instance as a solid; raise a ValueError that names the query if it is none."""
+        name, leaves = f"instance {owner}", self.leaves(owner)
+        trees = self.view.tree_of[leaves]
+        if not self.view.round_trees[trees].any():
+            must_bound_a_solid(query, name, self.tree(owner))
+            return self.tree(owner)
+        if len(leaves) != 1:
+            raise ValueError(f"{query} needs one sphere or capsule a solid, but {name} has more")
+        return round_of(
+            query, name, self.view.trees[trees[0]].primitives, self.view.maps[leaves[0]]
+        )
+
+    def relation(self, first: Solid, second: Solid, margin: float, threads: int) -> str:
+        """Return the result of `BVH.relation` for two solids."""
+        if isinstance(first, BVH) and isinstance(second, BVH):
+            return str(first.relation(second, margin=margin, threads=threads))
+        found = relation_of(first, second)
+        near = found == "disjoint" and nearest_parts(first, second, margin) is not None
+        return "touching" if near else found
 
 
 def near_instances(view: SceneView, ignored: Rows, reach: float, threads: int) -> Rows:
@@ -77,9 +99,8 @@ def find_relations(
     pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
     answers = []
     for k, (a, b) in enumerate(pairs.tolist()):
-        for owner in (a, b):
-            must_bound_a_solid("relations", f"instance {owner}", solids.tree(owner))
-        answers.append(solids.tree(a).relation(solids.tree(b), margin=margin, threads=threads))
+        first, second = (solids.solid("relations", owner) for owner in (a, b))
+        answers.append(solids.relation(first, second, margin, threads))
         if progress is not None:
             progress(k + 1, len(pairs))
     relation = np.array(answers, "<U11")
@@ -88,9 +109,9 @@ def find_relations(
 
 
 class _State(NamedTuple):
-    """Whether the mesh of an instance is a solid."""
+    """Whether an instance is a solid."""
 
-    open_edges: int  # -1 for instances that are not over triangles
+    open_edges: int  # -1 for instances that are not over triangles, nor one sphere or capsule
     oriented: bool
     flaw: str | None  # why it is no solid; None if it is one
 
@@ -145,8 +166,14 @@ def find_interferences(
 
 
 def _state_of(solids: InstanceSolids, owner: int) -> _State:
-    """Return whether the mesh of the instance `owner` is a solid, and if not, why."""
+    """Return whether the instance `owner` is a solid, and if not, why."""
     view = solids.view
+    if view.round_trees[view.tree_of[solids.leaves(owner)]].any():
+        try:
+            solids.solid("interferences", owner)
+        except ValueError as error:
+            return _State(-1, False, str(error))
+        return _State(0, True, None)
     for leaf in solids.leaves(owner):
         primitives = view.trees[view.tree_of[leaf]].primitives
         if not isinstance(primitives, Triangles):
@@ -170,6 +197,9 @@ def _row_of(
         # No query measures both.
         boxes = "boxes are within the margin" if margin else "boxes meet"
         return _Row(UNKNOWN, nan, nan, nan, NOWHERE, f"{boxes}; {flaws}")
+    rounds = [solids.view.round_trees[solids.view.tree_of[solids.leaves(k)]].any() for k in pair]
+    if any(rounds):
+        return _round_row(solids, pair, flaws, margin, threads)
     first, second = map(solids.tree, pair)
     if flaws:
         near = first.distance_to(second, max_distance=margin, threads=threads)
@@ -195,3 +225,22 @@ def _row_of(
     ends = deep.point, deep.point + deep.depth * deep.direction
     position = np.array(ends if deep.own else ends[::-1])
     return _Row(str(relation), volume, float(deep.depth), 0.0, position, note)
+
+
+def _round_row(
+    solids: InstanceSolids, pair: tuple[int, int], flaws: str, margin: float, threads: int
+) -> _Row | None:
+    """Return the row of two instances of which one is a sphere or capsule; None if disjoint."""
+    try:
+        first, second = (solids.solid("interferences", owner) for owner in pair)
+        relation = solids.relation(first, second, margin, threads)
+    except ValueError as error:
+        return _Row(UNKNOWN, nan, nan, nan, NOWHERE, flaws or str(error))
+    near = nearest_parts(first, second, margin)
+    if relation == "disjoint":
+        return None
+    distance, position = (near.distance, near.position) if near else (0.0, NOWHERE)
+    if relation == "touching":
+        return _Row(relation, 0.0, 0.0, distance, position)
+    note = "volumes and depths of spheres and capsules are not measured"
+    return _Row(relation, nan, nan, distance, position, note)

@@ -127,7 +127,7 @@ class RoundInstances:
             within = min(limit, float(gaps[0, 1])) * (1.0 + SLACK)
             pair = self._within(leaves, 0 if rounds[0] else 1, within)
             gaps = pair.gaps()
-        return _least(pair, gaps, limit)
+        return least_gap(pair, gaps, limit)
 
     def touching(self, leaf: int, leaf2: int, itself: bool = False) -> NDArray[np.int32]:
         """Return the ids of the pairs of parts of two leaves that touch, (m, 2), ascending.
@@ -165,7 +165,7 @@ class RoundInstances:
         """Return the tree of a leaf, or one over the axes of its shapes as faces without area."""
         view = self._views[side]
         k = view.tree_of[leaf]
-        return _axes_of(view.trees[k]) if view.round_trees[k] else view.shown_trees()[k]
+        return _tree_over_axes(view.trees[k]) if view.round_trees[k] else view.shown_trees()[k]
 
     def _parts(self, side: int, leaf: int) -> Parts:
         """Return the valid shapes of a leaf that is over round ones."""
@@ -176,7 +176,7 @@ class RoundInstances:
             ids = np.flatnonzero(shape.bounds(primitives.points)[2])
             points = shape.instances(primitives.points[ids], view.maps[leaf])
             boxes = np.hstack(shape.bounds(points)[:2])
-            self._shapes[key] = Parts(ids, _axes(points), points[:, -1].copy(), boxes)
+            self._shapes[key] = Parts(ids, axes_of(points), points[:, -1].copy(), boxes)
         return self._shapes[key]
 
     def _search(self, side: int, leaf: int) -> RegionSearch:
@@ -230,18 +230,18 @@ class RoundInstances:
         return PartPairs(others, rows, shapes, shape_rows)
 
 
-def _axes(points: Reals) -> Reals:
+def axes_of(points: Reals) -> Reals:
     """Return the axes of shapes, rows of numbers, as triangles without area, (n, 3, 3)."""
     start, end = points[:, 6:9], points[:, -4:-1]
     return np.stack([start, end, end], axis=1)
 
 
-def _axes_of(arrays: TreeArrays) -> TreeArrays:
+def _tree_over_axes(arrays: TreeArrays) -> TreeArrays:
     """Return a tree over the axes of a tree's shapes, NaN for those not valid; it is cached."""
     cached: TreeArrays | None = vars(arrays).get("_axes")
     if cached is None:
         shapes: Any = arrays.primitives
-        corners = _axes(shapes.points)
+        corners = axes_of(shapes.points)
         corners[~shape_of(shapes).bounds(shapes.points)[2]] = np.nan
         faces = np.arange(3 * len(corners), dtype=np.int32).reshape(-1, 3)
         axes = frozen_primitives(Triangles(corners.reshape(-1, 3), faces))
@@ -257,7 +257,7 @@ def _hidden(arrays: TreeArrays) -> Ids:
     return np.unique(ids[(arrays.face_bits == 0) & (ids >= 0)])
 
 
-def _least(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
+def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
     """Return the pair with the least gap, and of equal gaps the lowest ids; None above the limit.
 
     `gaps` are as from `PartPairs.gaps`.

@@ -36,7 +36,7 @@ def distances(
     hint: Any, threads: int | None, progress: ProgressLike | None,
 ) -> Clearances:  # fmt: skip
     """Return the result of `BVH.distance_to`; the hint is checked, and has no other effect."""
-    maps, limits = _maps_of(other, transform), lengths("max_distance", max_distance)
+    maps, limits = maps_of(other, transform), lengths("max_distance", max_distance)
     hints = hint_pairs(hint, tree._arrays, other._arrays)
     shape = common_shape(transform=maps.shape[:-2], max_distance=limits.shape, hint=hints.shape)
     maps = np.broadcast_to(maps, (*shape, 3, 4)).reshape(-1, 3, 4)
@@ -53,7 +53,7 @@ def contacts(tree: TreeBase, other: TreeBase) -> Any:
         transform: Reals | None, itself: bool, threads: int, progress: Progress | None
     ) -> NDArray[np.int32]:
         """Return the ids (m, 2), ascending; if `itself`, both trees are one."""
-        view = _view_of(tree, other, _maps_of(other, transform))
+        view = _view_of(tree, other, maps_of(other, transform))
         pairs = RoundInstances(view, view).touching(0, 0 if itself else 1, itself)
         if progress is not None:
             progress(1, 1)
@@ -74,7 +74,7 @@ def leaf_contacts(
     `instanced`) of the parts that meet, (m, 2).
     """
     if isinstance(content, TreeBase):
-        first, maps = np.zeros(1, np.int32), _maps_of(content, transform)[None]
+        first, maps = np.zeros(1, np.int32), maps_of(content, transform)[None]
         content = SceneView([content], first, maps, np.ones(1, np.uint32), first)
     elif transform is not None:
         raise ValueError("transform must be None for two scenes with spheres or capsules")
@@ -86,7 +86,7 @@ def leaf_contacts(
     return ~rounds, codes
 
 
-def _maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
+def maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
     """Return the maps (..., 3, 4) of transforms of `other`, checked, which must suit its shapes."""
     if transform is None:
         return IDENTITY

@@ -271,7 +271,8 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             return
 
 
-def _accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group, candidates):
+def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group, candidates):
+    """Do as `accept_candidates` for the closest hit."""
     bits = candidates.bits
     slots.set_intervals(memory, 0, (candidates.first, candidates.last))
     if goal.cull == 0 and bits & (bits - 1) == 0 and bits & candidates.certain != 0:
@@ -298,8 +299,8 @@ def _accept_closest(goal, context_ref, memory, slot, prim):
 
 # For each goal, its functions for the candidates of a group and for a single primitive.
 ACCEPTS = {
-    ClosestGoal: (_accept_closest_of_group, _accept_closest),
-    CountGoal: (_accept_closest_of_group, _accept_closest),
+    ClosestGoal: (accept_closest_of_group, _accept_closest),
+    CountGoal: (accept_closest_of_group, _accept_closest),
     FirstGoal: (leaf_hits.rank_group, leaf_hits.rank_hit),
     AllGoal: (leaf_hits.collect_group, leaf_hits.collect_hit.py_func),
 }

@@ -1,0 +1,180 @@
+"""How a ball or a capsule is related to another, or to a closed mesh: by exact distances.
+
+A ball or capsule is all points within a radius of its axis. A surface that its interior meets has
+points of the solid and of the outside there. So the distance from the axis, and that of the corner
+farthest from it, decide, each compared with sums and differences of radii in rational numbers where
+bounds in doubles do not. Several round shapes as one solid would need their union.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.geometry.arithmetic.rational import pierces, scaled, square_between, square_to_edge
+from bvh.geometry.transforms import moved
+from bvh.queries.hierarchy import BVH
+from bvh.queries.solid_queries import must_bound_a_solid
+from bvh.runtime.arguments import kernel_input, number_of
+from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.scene.solids.round_instances import Nearest, PartPairs, Parts, axes_of, least_gap
+from bvh.scene.solids.round_trees import STILL, maps_of
+from bvh.surfaces.surface import Surface
+from bvh.tree.shapes import HOLLOW, shape_of
+
+Reals = NDArray[np.float64]
+
+# Larger than rounding errors of distances from axes, as a share of these and of coordinates.
+SLACK = 2.0**-40
+# Of a relation, that of the second solid to the first.
+BACK = {"inside": "contains", "contains": "inside"}
+
+
+class Round(NamedTuple):
+    """A ball or a capsule."""
+
+    axis: Reals  # (3, 3): as a triangle without area
+    radius: float
+
+
+Solid = Round | BVH
+
+
+def relations(
+    tree: BVH, other: BVH, transform: ArrayLike | None, progress: ProgressLike | None
+) -> list[str]:
+    """Return the results of `BVH.relation` of two trees, at least one over round shapes."""
+    first, found = _solid_of("this tree", tree, STILL), []
+    maps = maps_of(other, transform).reshape(-1, 3, 4)
+    with heard(progress) as report:
+        for k, one in enumerate(maps):
+            found.append(relation_of(first, _solid_of("other", other, one)))
+            if report is not None:
+                report(k + 1, len(maps))
+    return found
+
+
+def _solid_of(name: str, tree: Any, transform: Reals) -> Solid:
+    """Return a tree, moved, as a solid; raise a ValueError that names it if it is none."""
+    shapes = tree._arrays.primitives
+    if isinstance(shapes, HOLLOW):
+        return round_of("relation", name, shapes, transform)
+    must_bound_a_solid("relation", name, tree)
+    if (transform == STILL).all():
+        return tree  # type: ignore[no-any-return]
+    vertices = kernel_input(moved(tree.vertices, transform))
+    return BVH.from_triangles(vertices, tree.faces, warn=False)
+
+
+def round_of(query: str, name: str, shapes: Any, transform: Reals) -> Round:
+    """Return the only one of round shapes, moved; raise a ValueError that names it otherwise."""
+    shape = shape_of(shapes)
+    points = shape.instances(shapes.points[shape.bounds(shapes.points)[2]], transform)
+    if len(points) != 1 or points[0, -1] == 0.0:
+        kind = type(shapes).__name__.lower()
+        held = number_of(len(points), kind) if len(points) != 1 else "the radius 0"
+        raise ValueError(f"{query} needs one sphere or capsule a solid, but {name} has {held}")
+    return Round(axes_of(points)[0], float(points[0, -1]))
+
+
+def relation_of(first: Solid, second: Solid) -> str:
+    """Return how the first solid is related to the second; at least one is round."""
+    if isinstance(second, BVH):
+        assert isinstance(first, Round)
+        return _relation_to_mesh(first, second)
+    if isinstance(first, Round):
+        return _relation_of_rounds(first, second)
+    found = _relation_to_mesh(second, first)
+    return BACK.get(found, found)
+
+
+def nearest_parts(first: Solid, second: Solid, limit: float) -> Nearest | None:
+    """Return the nearest places of the surfaces of two solids, if they are within a limit."""
+    pairs = _all_pairs(_parts_of(first), _parts_of(second))
+    return least_gap(pairs, pairs.gaps(), limit)
+
+
+def _all_pairs(first: Parts, second: Parts) -> PartPairs:
+    """Return all pairs of parts of two solids, of which one has a single part."""
+    each = np.arange(max(len(first.ids), len(second.ids)))
+    return PartPairs(first, each % len(first.ids), second, each % len(second.ids))
+
+
+def _parts_of(solid: Solid) -> Parts:
+    """Return the axis of a round solid, or the faces of a mesh that bound it."""
+    if isinstance(solid, Round):
+        radius, boxes = np.array([solid.radius]), np.empty((1, 6))
+        return Parts(np.zeros(1, np.int64), solid.axis[None], radius, boxes)
+    surface = Surface.of(solid)
+    if len(surface.own_pairs):
+        raise ValueError(
+            "relations to spheres and capsules need meshes that do not cross themselves, but "
+            f"{number_of(len(surface.own_pairs), 'pairs')} of faces overlap, see self_overlaps"
+        )
+    finite = np.isfinite(surface.corners).all(axis=(1, 2))
+    ids = np.flatnonzero(finite & ~surface.cancelled)
+    return Parts(ids, surface.corners[ids], np.zeros(len(ids)), np.empty((len(ids), 6)))
+
+
+def _relation_of_rounds(first: Round, second: Round) -> str:
+    """Return the relation of two round solids."""
+    rows, _ = scaled([*first.axis, *second.axis, [first.radius], [second.radius]])
+    p, q, (r,), (s,) = rows[:3], rows[3:6], *rows[6:]
+    n, d = square_between(p, q)
+    # Distances from a segment are convex: the farthest point of an axis is one of its ends.
+    inside, around = (
+        more >= 0 and all(m <= more**2 * e for m, e in (square_to_edge(x, *b[:2]) for x in a[:2]))
+        for a, b, more in ((p, q, s - r), (q, p, r - s))
+    )
+    if inside and around:
+        return "equal"
+    if n > (r + s) ** 2 * d:
+        return "disjoint"
+    if n == (r + s) ** 2 * d:
+        return "touching"
+    return "inside" if inside else "contains" if around else "overlapping"
+
+
+def _relation_to_mesh(solid: Round, mesh: BVH) -> str:
+    """Return the relation of a round solid to a mesh."""
+    # Bounds of the distances of faces from the axis.
+    axis, faces = _parts_of(solid._replace(radius=0.0)), _parts_of(mesh)
+    low, high = _all_pairs(axis, faces).gaps().T[:2]
+    unsure = np.flatnonzero((low <= solid.radius) & (high >= solid.radius))
+    if not (high < solid.radius).any():
+        sides = {_side_of(solid, faces.corners[k]) for k in unsure.tolist()}
+        if -1 not in sides:
+            # All of it is on one side of the surface, which it may touch.
+            if mesh.contains(solid.axis[0]):
+                return "inside"
+            return "touching" if 0 in sides else "disjoint"
+    return "contains" if _holds(solid, faces.corners.reshape(-1, 3)) else "overlapping"
+
+
+def _side_of(solid: Round, corners: Reals) -> int:
+    """Return the sign of the distance of a face from the axis less the radius."""
+    rows, _ = scaled([*solid.axis, *corners, [solid.radius]])
+    axis, face, (r,) = rows[:3], rows[3:6], rows[6]
+    n, d = (0, 1) if pierces(axis, face) else square_between(axis, face)
+    return (n > r * r * d) - (n < r * r * d)
+
+
+def _holds(solid: Round, points: Reals) -> bool:
+    """Return whether all points are in a round solid."""
+    start, end = solid.axis[:2]
+    v, w = end - start, points - start
+    with np.errstate(all="ignore"):
+        share = np.clip(np.nan_to_num(w @ v / (v @ v)), 0.0, 1.0)
+        away = np.linalg.norm(w - share[:, None] * v, axis=1)
+        slack = SLACK * (np.abs(points).max(initial=0.0) + np.abs(solid.axis).max() + solid.radius)
+        if (away > solid.radius + slack).any():
+            return False
+        unsure = np.unique(points[~(away < solid.radius - slack)], axis=0)
+    for point in unsure:
+        (a, b, x, (r,)), _ = scaled([start, end, point, [solid.radius]])
+        n, d = square_to_edge(x, a, b)
+        if n > r * r * d:
+            return False
+    return True
