@@ -5,7 +5,7 @@ with any version that has accessors.
 """
 
 from inspect import isfunction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyvista as pv
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.compat.followed_meshes import crossings, followed_data_set
 from bvh.queries.hierarchy import BVH
-from bvh.queries.solid_queries import Method
 
 __all__ = ["Accessor"]
 __dir__ = __all__.copy
@@ -69,7 +68,7 @@ class Accessor:
         self._mesh.point_data["deviation"] = result
         return result
 
-    def thickness(self, method: Method = "ray") -> NDArray[np.float64]:
+    def thickness(self, method: Literal["ray", "sphere"] = "ray") -> NDArray[np.float64]:
         """Return the least thickness of each cell, as of `BVH.thickness`, also as "thickness"."""
         tree = self.tree
         each, result = tree.thickness(method=method), np.full(self._mesh.n_cells, np.nan)

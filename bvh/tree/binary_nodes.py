@@ -30,7 +30,7 @@ class Numbering(NamedTuple):
     """How nodes and primitives of a tree are numbered on a device."""
 
     numbers: NDArray[np.int32]  # the first binary node of each wide one; -1: see `_number`
-    starts: NDArray[np.int64]  # the first primitive of each row of ids, from 0 on
+    starts: NDArray[np.int64]  # of each row of ids the number of its first primitive, then of all
     first_node: int  # added to numbers of nodes
     first_primitive: int  # added to numbers of primitives
 
@@ -191,8 +191,8 @@ def binary_nodes(
 
     `boxes` (n, 3, 4) has, for each axis, lower and upper of the left child, then of the right one;
     `children` (n, 4) has (code, count) of both, as `root` (2,) has of the root (see above); codes
-    are numbers from `first_node` and `first_primitive` on. `starts` are the first primitives of
-    rows of ids, from 0 on, and their number.
+    are numbers from `first_node` and `first_primitive` on. `starts` (rows + 1,) has the number of
+    the first primitive of each row of ids, and at the end that of all.
     """
     numbers, levels = np.empty(nodes.size, np.int32), np.zeros(nodes.size, np.int32)
     count, deepest = int(_number(nodes.data, numbers)), 0

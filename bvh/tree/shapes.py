@@ -109,7 +109,10 @@ class Shape:
 
     @staticmethod
     def skew(points: Floats, farthest: float) -> tuple[float, float]:
-        """Return the terms (K, F) of `world_bounds`, by the largest coordinate of a tree."""
+        """Return the terms (K, F) of `world_bounds`, 0 for all but oriented boxes.
+
+        `farthest` is the largest coordinate of the tree.
+        """
         return 0.0, 0.0
 
     @classmethod

@@ -129,13 +129,13 @@ def writing(array: Type, dtype: Type) -> TypedCode:
 
 @literal_operation
 def peek(typingctx: TypingContext, array: Type, index: Type) -> Operation:
-    """Read an element."""
+    """Return the element at an index."""
     return reading(array, array.dtype) if is_flat(array) else None
 
 
 @literal_operation
 def poke(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
-    """Write an element."""
+    """Set the element at an index."""
     return writing(array, array.dtype) if is_flat(array) else None
 
 
@@ -171,7 +171,7 @@ def loading(array: Type, n: Type, lane: Type) -> TypedCode:
 
 @literal_operation
 def load(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
-    """Load n elements from an index on."""
+    """Return n elements from an index on as a vector."""
     if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
         return None
     return loading(array, n, array.dtype)

@@ -51,7 +51,7 @@ class Rays(NamedTuple):
 
 def read_only(arrays: Rays) -> Rays:
     """Return rays with arrays of the types for which kernels are compiled."""
-    return Rays(*map(kernel_input, arrays))
+    return Rays(*(kernel_input(array) for array in arrays))
 
 
 class RayPointers(NamedTuple):
