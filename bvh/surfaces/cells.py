@@ -245,7 +245,7 @@ def contact_cells(
 
     Along a segment that two faces share, space is cut into wedges by half-planes of faces. On which
     side of the other surface each half-plane is, is decided by one face or the two at an edge, as
-    it is known which sides of faces are out of the solid.
+    `Joints.outward` says which sides of faces are out of the solid.
     """
     undecided = np.zeros(len(pairs), np.bool_)
     found = cells_at_contacts(

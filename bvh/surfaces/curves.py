@@ -63,7 +63,7 @@ NO_POLYGONS = Polygons(np.empty((0, MOST, 3)), np.empty(0, np.int64))
 
 
 class Curves(NamedTuple):
-    """Segments with the ends that they share, and polygons of faces in one plane."""
+    """Segments in which faces meet, and polygons that faces in one plane share."""
 
     segments: Reals  # (n, 2, 3)
     faces: Ids  # (n, 2)
@@ -332,7 +332,7 @@ def _in_rationals(
 ) -> tuple[list[tuple[int, Reals]], _Found]:  # fmt: skip
     """Return polygons with their pairs, and segments, of pairs that signs alone do not decide.
 
-    `crossed` are the edges that surely cross faces (`_events`); the rest as in `_end`.
+    `crossed` (n, 6) are edges that surely cross faces (see `crossed_edges`); the rest as in `_end`.
     """
     polygons, segments, faces, edges, rows = [], [], [], [], []
     for n, (pair, events) in enumerate(zip(pairs, crossed, strict=True)):

@@ -72,11 +72,13 @@ face_at = inlined(
 class Joints(NamedTuple):
     """How faces of a closed surface, which meet at corners and edges only, are joined.
 
+    corners : (m, 3, 3) of the faces.
     outward : (m,) 1 if the normal points out of the solid, -1 if it points into it, or UNKNOWN; 0
         for faces that bound nothing.
     twins : (m, 3) the same edge of the neighbour, see `Surface._edges`; -1 if there is not one.
     bends : (m, 3) at an edge, -1 if the solid is convex, 1 if it is reflex, 0 if both faces are in
         one plane, or UNKNOWN.
+    pieces : (m,) the first face of the piece, connected by edges, that each face belongs to.
     """
 
     corners: NDArray[np.float64]

@@ -197,7 +197,7 @@ class _Search:
 
     @property
     def limit(self) -> float:
-        """What a bound must exceed for a simplex to be of interest."""
+        """The depth that the bound of a simplex must exceed for the simplex to be searched."""
         return self.best + max(self.best * ENOUGH, self._least)
 
     def look_at(self, places: _Places, numbers: Whole) -> None:
