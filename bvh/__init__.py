@@ -55,7 +55,8 @@ _import_interrupted = False
 def _renew_import_lock() -> None:
     """Renew the lock of imports in a forked child, where no other thread can release it."""
     global _import_lock, _import_interrupted
-    # A fork cannot wait for imports: modules that are imported meanwhile register callbacks of
+    # If another thread holds it, what that imports stays unfinished here (see `__getattr__`). A
+    # fork cannot wait for imports: modules that are imported meanwhile register callbacks of
     # forks, of which only some would be called.
     if not _import_lock.acquire(blocking=False):
         _import_interrupted = True

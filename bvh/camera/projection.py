@@ -307,6 +307,9 @@ class Projection:
         array([], dtype=int32)
         """
         sides = sides_of(x0, y0, x1, y1)
+        # At v = p - eye, the picture has (gx . v, gy . v) + centre, for perspective divided by the
+        # depth gz . v before the sum; gx and gy are `across`, gz is `along`. A border is a level of
+        # gx . v or gy . v, for perspective times the depth, and `sign` turns its plane inward.
         *across, along = self.gradients.tolist()
         planes, eye = [], exact_point(self.eye.tolist())
         for gradient, ends, middle in zip(across, sides, self.centre.tolist(), strict=True):

@@ -61,7 +61,8 @@ def length_exponent(p, center, radius):
     return floats.power_above(max(floats.largest(half), 0.5 * radius))
 
 
-# An exact sum over 2**k, correctly rounded, as a double-double without a low part.
+# An exact sum over 2**k, correctly rounded, as a double-double without a low part: 0 only if the
+# sum is. The sum is overwritten; whoever needs it again must form it again.
 _over_power = inlined(lambda total, k: (rounded(total, k), 0.0))
 
 
@@ -99,7 +100,8 @@ def _exact_root(o, d, center, radius, k, e):
         return floats.sign(f[0]), (0.0, 0.0)
     if f[0] > 2.0**-900 or k + e < -1500:
         return 1, floats.dd_sqrt(f)
-    # Scale a small discriminant, lest it be denormal: its root is not so small.
+    # Scale a small discriminant, lest it be denormal: its root is not so small. Not for the least
+    # k + e, for which `rounded` does not have the scale; then the root is less accurate.
     total = new_sum()
     _add_discriminant(total, o, d, center, radius)
     root = floats.dd_sqrt(_over_power(total, 2 * (k + e) - 1000))
@@ -120,7 +122,8 @@ def _exact_half_slope(o, d, center, k):
 def exact_surface(o, center, radius, k):
     """Return (c, lift): m.m - radius**2 is c * 2**(k - lift), m = o - center, correctly rounded.
 
-    c is a double-double. The lift, 0 or 1000, keeps it from underflow.
+    c is a double-double. The lift, 0 or 1000, keeps it from underflow where the ray begins close to
+    the sphere.
     """
     stay_outlined()
     total = new_sum()

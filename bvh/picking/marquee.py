@@ -123,6 +123,7 @@ class SelectedTrees(VisitedTrees):
             given = self.camera, region, axes, options.want_inside, threads
             found[regions.select_faces(*given)] = True
         ids = ids[found]
+        # Only selections of instances need to know whether the whole leaf is selected.
         return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))
 
     def instances(self, parts: dict[int, SelectedPart]) -> NDArray[np.int32]:

@@ -174,18 +174,24 @@ class NearestPoints(NamedTuple):
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture."""
-    # Triangles without area are segments or points. In float64 without bounds of errors: distances
-    # in pixels only select one of several things that can be seen.
+    """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture.
+
+    Triangles without area are segments or points.
+    """
+    # All is in float64, without bounds of errors: distances in pixels only select one of several
+    # things that can be seen. `local` has corners in the axes of the camera, the third the depth.
     count = len(triangles)
     with np.errstate(invalid="ignore", over="ignore"):
         local = (triangles - camera.eye) @ camera.gradients.T
     depth = local[:, :, 2]
-    # The depth at which the visible part of each triangle begins.
+    # The depth at which the visible part of each triangle begins, above 0 for perspective, which
+    # divides by the depth.
     limit = np.full(count, camera.near)
     if camera.perspective:
         limit = np.maximum(limit, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000))
     complete = ((depth >= limit[:, None]) & (depth <= camera.far)).all(axis=1)
+    # `parts` are triangles (n, 3, 6) between these depths, whole ones or pieces of those that are
+    # cut: each corner with its weights in the triangle that `owners` has for the part.
     weights = np.broadcast_to(np.eye(3), (count, 3, 3))
     parts, owners = [np.concatenate([local, weights], axis=2)[complete]], [np.flatnonzero(complete)]
     reaching = (depth.max(axis=1, initial=-np.inf) >= limit) & (depth.min(axis=1) <= camera.far)
@@ -199,6 +205,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     order = np.lexsort((of_parts.distance, parents))
     _, first = np.unique(parents[order], return_index=True)
     best = order[first]
+    # The columns of `NearestPoints`, with the values of triangles that have no part to be seen.
     shapes = count, (count, 2), count, (count, 3)
     nearest = NearestPoints(*(np.full(shape, np.nan) for shape in shapes))
     nearest.distance[:] = np.inf

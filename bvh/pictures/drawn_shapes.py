@@ -30,9 +30,11 @@ def is_round(tree: BVH) -> bool:
 def faces_of_each(tree: BVH) -> int:
     """Return the number of triangles that each primitive of a tree is drawn with."""
     if is_round(tree):
-        # The halves, and the side of a capsule.
+        # Each half has RINGS - 1 strips of two triangles for each of ROUND_SIDES, and one triangle
+        # for each at the pole; a capsule has one more strip, between its halves.
         return 2 * ROUND_SIDES * (2 * RINGS - 1 + (tree.kind == "capsules"))
     if tree.kind in SIDES:
+        # Two tips with a triangle for each side, and between them, in a tube, two for each side.
         return 2 * SIDES[tree.kind] * (2 if tree.kind == "segments" else 1)
     return 1 if tree.kind == "triangles" else len(BOX_FACES)
 

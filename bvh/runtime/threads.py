@@ -378,8 +378,9 @@ def share_long(
 ) -> None:  # fmt: skip
     """Call work(start, stop) as `share` does, where a chunk may take seconds.
 
-    The calling thread only waits, unless the work is a single chunk: it reports progress and can be
-    interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
+    The calling thread only waits: it reports progress and can be interrupted. Then it sets
+    `cancel[0]`, which the work polls every few milliseconds. Without `progress`, it does all of the
+    work in one call if there is a single chunk or a single thread.
     """
     if progress is None and (threads == 1 or count <= size):
         if count > 0:

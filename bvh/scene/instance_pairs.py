@@ -161,7 +161,7 @@ def find_leaf_pairs(
     threads: int, progress: Progress | None,
     select: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return the pairs of faces that meet, ascending.
+    """Return the pairs of faces that meet, the first of `view`, ascending.
 
     The second faces are those of `content`, a scene or a tree, under `transform`. If `itself`, it
     is the same scene, and shared vertices and edges are no contacts. Otherwise ``select(leaves,
@@ -185,6 +185,7 @@ def find_leaf_pairs(
         others, parts = enrolled("contacts of round leaves")(*given)
         rows, rows2 = rows[others], rows2[others]
     job = PairJob(first, second, itself, rows, rows2, motions_of(first, second, matrix))
+    # The tasks, and the most that one pair of leaves has: a chunk may search them together.
     which, entries = tasks_of(job, threads)
     most = int(np.bincount(which).max(initial=0))
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
@@ -206,6 +207,7 @@ def find_leaf_pairs(
     if isinstance(content, SceneView):
         owner2 = content.owners[leaf2]
     else:
+        # A tree alone has neither leaves nor instances.
         leaf2 = owner2 = np.full(len(leaf2), -1, np.int32)
     columns = (owner, owner2), (leaf, leaf2), (prim, prim2)
     return ScenePairs(*(np.stack(pair, axis=1) for pair in columns))

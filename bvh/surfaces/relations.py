@@ -155,11 +155,15 @@ def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
 
     A share is 0 at the start and 1 at the end. If the segment is not parallel to the face, there is
     one share, where its line meets the plane, even if that is not in the face. If it is in the
-    plane, the shares are the two between which it is in the face, or one, or none.
+    plane, the shares are the two between which it is in the face, or one, or none. If it is
+    parallel to the plane, but not in it, they are those of its projection: callers have no such
+    segment, or may also cut it there.
     """
     start, end = ends
 
     def heights(plane: Row) -> tuple[int, int]:
+        """Return the heights of both ends above a plane, times one positive factor."""
+        # A product with a homogeneous point is its height times its weight, the fourth number.
         return dot(plane, start) * end[3], dot(plane, end) * start[3]
 
     f, g = heights(face.plane)

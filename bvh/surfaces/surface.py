@@ -364,7 +364,12 @@ def unit_normals(corners: Reals) -> Reals:
 
 
 def distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
-    """Return distances from the nearest of three edges, of points by `offsets` from the starts."""
+    """Return the distances (...) of points from the nearest of three edges of each.
+
+    `edges` (..., 3, 3) are vectors from start to end, `offsets` (..., 3, 3) lead from each start to
+    the point.
+    """
+    # An edge of length 0 has a share that is NaN: it is its start.
     with np.errstate(all="ignore"):
         share = (offsets * edges).sum(axis=-1) / (edges * edges).sum(axis=-1)
     share = np.clip(np.nan_to_num(share), 0.0, 1.0)

@@ -64,7 +64,12 @@ def _shifted(a: dd3, s: wp.float64, x: dd3, t: wp.float64, y: dd3):
 
 @wp.func
 def _weight(x: Volumes, q: dd3, s: wp.float64, tau: wp.float64):
-    """Return (decided, (r x a) . q over the total); s is the other weight."""
+    """Return (decided, (r x a) . q / total): v for the edge q = x.p, -u for q = x.q.
+
+    s is the approximate weight along q, u or v, and tau is t before it is scaled by `shift`.
+    """
+    # b = a + s q - tau r is minus the weight sought times the other edge, so it is short where that
+    # is about 0; and (r x b) . q is the same volume.
     b, most = _shifted(x.a, s, q, -tau, x.r)
     m, sizes = floats.sized_cross(x.r, b)
     value, size = floats.sized_dot(m, sizes, q)

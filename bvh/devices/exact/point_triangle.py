@@ -176,7 +176,13 @@ def _nearest_on(by_sums: bool) -> Any:
         p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: int, n: dd3,
         n_size: wp.vec3d,
     ):  # fmt: skip
-        """Return the distance to the plane of a face; its normal n is multiplied by 2**(2 k)."""
+        """Return the distance to the plane of a face, as `feature_distances.to_plane`.
+
+        `n` is the normal times 2**(2 k), and `n_size` has the sizes of its terms.
+        """
+        # The distance is the volume n . a, times 2**e, over the length of n, times 2**f. It is not
+        # sure if n has lost too much by cancellation; a volume that has is summed exactly, or left
+        # open without `by_sums`.
         nearest = NearestPoint()
         a = floats.difference(p, v0, k)
         volume = floats.dd_dot(n, a)

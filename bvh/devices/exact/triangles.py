@@ -46,7 +46,11 @@ def unit_of(d: wp.vec3d):
 
 @wp.func
 def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
-    """Return (decided, side) of an edge on the ray when that is moved (see `tree.edge_rule`)."""
+    """Return (decided, side) of an edge (a, b) that a ray's line meets, if the ray is moved.
+
+    It is moved by the infinitesimal of `bvh.tree.edge_rule`, so that the side is the sign of the
+    first component of d x (b - a) that is not 0; it is 0 if all are.
+    """
     unit, _ = unit_of(d)
     sure, side, axes = bool(True), int(0), int(3)
     for axis in range(axes):

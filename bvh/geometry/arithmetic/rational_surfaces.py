@@ -78,10 +78,14 @@ def _around(
 
 
 def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = False) -> bool:
-    """Return whether a polytope has a point within r of a segment, or nearer than r if `deeper`."""
+    """Return whether a polytope has a point within r of a segment, or nearer than r if `deeper`.
+
+    All numbers are integers of one scale (see `_around`).
+    """
     # The nearest point is that of at most three planes, x = a + t v + sum(f n), with factors f of
     # at least 0. The nearest point of the polytope of some of the planes bounds the distance from
-    # below; it is the one of all planes if it is in their polytope.
+    # below; it is the one of all planes if it is in their polytope. `mode` is t: 0 or 1 at an end
+    # of the segment, None for any t between, which a segment without length does not need.
     a, v = ends[0], less(ends[1], ends[0])
     modes = (0, 1, None) if any(v) else (0,)
     for count in range(4):

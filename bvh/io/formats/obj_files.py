@@ -64,8 +64,10 @@ def read_obj(data: bytes, resolver: Any) -> FileMesh:
             _read_piece(lines, state)
         mesh = _mesh_of(state, resolver)
     except _BadLine as error:
+        # Find the line by its row among those of its keyword, which a gap must follow.
         number = text_lines.line_number(text, error.row, error.word + text_lines.GAP, original)
         raise ValueError(f"line {number}: {error}") from None
+    # There is one more offset than faces.
     for words, what in ((state.others, "elements"), (state.unknown, "lines of unknown kinds")):
         if words and len(mesh.offsets) > 1:
             warn_caller(f"{what} of an OBJ file are left out: {', '.join(sorted(words))}")

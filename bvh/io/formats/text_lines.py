@@ -71,6 +71,7 @@ def pieces_of(data: bytes) -> Iterator[Lines]:
     begin = 0
     while begin < len(data):
         end = data.find(b"\n", begin + PIECE) + 1 or len(data)
+        # White space at the end, so that `Lines.start_with` may look there for a keyword.
         piece = np.frombuffer(data[begin:end] + b" " * 16, np.uint8)
         begin = end
         is_start = piece > 32
@@ -79,6 +80,7 @@ def pieces_of(data: bytes) -> Iterator[Lines]:
         # Words that begin before the end of each line.
         before = np.searchsorted(starts, ends)
         counts = np.diff(before, prepend=0)
+        # Leave out lines without words; the others begin at the first of their words.
         filled = counts > 0
         counts = counts[filled]
         yield Lines(piece, starts[before[filled] - counts], ends[filled], counts)

@@ -106,13 +106,15 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     if library is None:
         return query(**given | plain)
     verb = verb_of(query)
-    single = np.int64 if verb is None else verb.returns
-    if single is not np.bool_:
+    # The type of a result that is one array, or the class of a result; int64 if not declared.
+    returned = np.int64 if verb is None else verb.returns
+    if returned is not np.bool_:
         # All libraries have booleans; if this one lacks numbers of 64 bits, raise before the query.
         library.array(np.empty(0))
     # Ids of primitives are int32, except those of meshes in parts.
     ids = getattr(getattr(query, "__self__", None), "_id_type", np.int32)
-    integer = ids if single is np.int32 else np.int64
+    # The type of a result that is a Python integer: an id, or a count.
+    integer = ids if returned is np.int32 else np.int64
     return library.result(query(**given | plain), ids, integer)
 
 

@@ -160,6 +160,7 @@ def any_hit(
         return None
     ray = plain_ray(origins, directions)
     if ray is not None:
+        # Checks `threads`, which a single ray does not need.
         _threads_for(1, threads)
         return cast_ray(searched, ray, t_min, t_max)[1] >= 0  # type: ignore[no-any-return]
     batch = plain_rays(origins, directions, t_min, t_max)
@@ -169,6 +170,7 @@ def any_hit(
     arrays, hits = searched.for_batch(n, threads)[0], np.empty(n, scratch.BOOL)
     primitives: object = arrays.primitives
     ids = NO_CODES if type(primitives) is Instanced else NO_IDS
+    # For any hit, kernels write the column `front` alone: whether there is one.
     out = NOTHING, ids, NOTHING, NOTHING, hits.view(BYTE)
     has_run = _run(arrays, batch, n, ANY, out, _threads_for(n, threads))
     return shaped(batch.shape, hits)[0] if has_run else None

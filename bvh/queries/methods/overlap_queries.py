@@ -180,8 +180,9 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         other : BVH or Scene
             Over triangles, or spheres or capsules, whose surfaces meet. Only a scene takes a scene.
         transform : array_like, shape (4, 4), optional
-            Affine matrix that brings `other` into this tree's world; as in `distance_to`, the
-            answer is about vertices that are computed in float64, or instances of shapes.
+            Affine matrix that maps `other` to this tree's world. As in `distance_to`, the answer is
+            about moved vertices as they are computed in float64, and shapes moved as an instance of
+            a scene. It must be None for two scenes if either has spheres or capsules.
         mask, other_mask : int, optional
             As in `closest_point`, for the faces of this tree and for those of `other`.
         threads, progress
@@ -212,6 +213,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         matrix = None if transform is None else affine_matrices(transform)
         if matrix is not None and matrix.ndim > 2:
             raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
+        # `itself` of `FindPairs` is False: shared vertices are contacts, even if `other` is self.
         pairs = reported(search, progress, matrix, False, thread_count(threads))
         return self._selected_pairs(pairs, mask, other, other_mask)
 

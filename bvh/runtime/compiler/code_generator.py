@@ -76,9 +76,9 @@ class KernelContext(cpu.CPUContext):
     def create_cfunc_wrapper(
         self, library: Any, fndesc: Any, env: object, call_helper: object
     ) -> None:
-        """Add the function by which C, and words, call a kernel."""
-        # Kernels never raise, so the status is ignored. Numba's wrapper would call Python to report
-        # exceptions.
+        """Add the C function that calls a kernel, whose address is `jit.c_address`."""
+        # A call of a kernel gives (status, result). Kernels never raise, so the status is ignored.
+        # Numba's wrapper would call Python to report exceptions.
         module = self.create_module("cfunc_wrapper")
         result, kinds = fndesc.restype, fndesc.argtypes
         kernel = ir.Function(

@@ -244,9 +244,11 @@ class KernelCache:
         key = self._key(signature) if is_cached else None
         found = self._load(key) if is_cached else None
         if found is None and self._choose_compiler() is None and is_cached:
-            # Numba's own compiler has another target and another folder.
+            # The choice, made once in a process, is Numba's own compiler, which has another target
+            # and so another folder: look there, too.
             found = self._load(key)
         if found is None:
+            # The kernel will be compiled: find and store its helpers in the folder.
             helpers.search(cache_folder())
             notice.begin(self._line(is_cached))
         else:

@@ -119,10 +119,11 @@ def _sum(v):
 
 @inlined
 def _keys_of_faces(rows, at, k):
-    """Return lower bounds of squared distances of triangles in lanes from one more.
+    """Return lower bounds of squared distances of triangles a, in lanes, from one more, b.
 
-    The rows of those in lanes begin at row `at`. The other one is at position k: its first row
-    times WIDTH, plus its lane. Directions are those between the centres, and along both normals.
+    Both have rows as `_put_corners` stores them: those of a begin at row `at`; b is at position k,
+    its first row times WIDTH, plus its lane. A bound is the largest squared gap along three
+    directions: g between the centres, and the normals n of a and m of b.
     """
     a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
     b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)

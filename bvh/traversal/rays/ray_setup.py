@@ -194,7 +194,10 @@ def advance(p, low, t, d):
 
 @kernel
 def set_up_ray(block, frame, r, o, d, t_min, t_max):
-    """Write a valid ray to the block at r; return False where it misses the root's box."""
+    """Write a valid ray to the block at r; return False where it misses the root's box.
+
+    The ray has origin o, direction d and bounds of t; `frame` is the tree's local frame.
+    """
     bound = frames.bound(frame)
     # Scale the largest component to [1, 2); very small or large ones need a second step.
     k = floats.exponent(floats.largest(d))
@@ -205,12 +208,14 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         scale = floats.power_of_two(-k2)
         x, y, z = x * scale, y * scale, z * scale
         k = min(k, 1022) + k2
+    # In the frame, the ray along q is at t * 2**shift.
     shift = frames.exponent(frame) + k
     q = x, y, z
     inverse = inverse_of(x), inverse_of(y), inverse_of(z)
     p, low = local_origin(frame, o)
     # How far away the origin is: its largest coordinate.
     away = floats.largest(p)
+    # The interval that may hold hits, moved outward by the rounding of t.
     start = _local_bound(t_min, shift, -1.0)
     stop = _local_bound(t_max, shift, 1.0)
     # Distances that are rounded to one t, at 0 or the largest double, must not differ in the frame.
@@ -219,12 +224,14 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     entry, leave = clip(frame, p, inverse, margin, start, stop)
     if entry > leave and margin < INF:
         return False
+    # Disable the float32 tests where the frame cannot hold the ray (see "Far origins" above).
     if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
         zero, inverse, margin = disabled_axes(q)
         axes = zero, q, inverse, margin
         _write_ray(block, r, axes, disabled_limits(bound), 0.0, 0.0, float(shift))
         blocks.set_octant(block.lanes, r, blocks.octant(block.lanes, r) | DISABLED)
         return True
+    # Move the origin to where the ray enters the box, at `entry` and, from far away, a `rest`.
     rest = 0.0
     if away <= NEAR_ORIGIN:
         p = p[0] + entry * x, p[1] + entry * y, p[2] + entry * z
@@ -237,6 +244,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
             return False
         p, _ = advance(p, low, rest, q)
         leave += entry
+    # The interval in which hits surely count, moved inward by the rounding of t.
     first, last = _local_bound(t_min, shift, 1.0), _local_bound(t_max, shift, -1.0)
     limits = _limits(bound, q, (start, entry, leave), rest, first, last, grain)
     _write_ray(block, r, (p, q, inverse, MARGIN * bound), limits, entry, rest, float(shift))

@@ -67,7 +67,11 @@ def count_node(goal, block, r):
 
 
 def _count_tests(goal, tree, block, memory, slot, tested):
-    """Add the primitives in the tested rows of ids to the tests of a slot's ray."""
+    """Add the primitives in the tested rows of ids to the tests of a slot's ray.
+
+    `tested` is (first, end, lanes). A row is a group of triangles, with an id in each lane, or, if
+    `lanes` is 1, a single id.
+    """
     _, groups, ids = slots.current_arrays(tree, memory, slot)
     i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
     first, last, lanes = tested
@@ -150,6 +154,7 @@ def finish_ray(goal, tree, block, memory, slot):
 
 
 def _test_groups(goal, tree, block, context_ref, memory, count):
+    """Do as `test_leaves` for a tree over triangles: filter all leaves, then test candidates."""
     stored = np.int64(0)
     # All filters first: few groups have candidates, and branches could not predict which.
     for i in range(count):
@@ -170,11 +175,13 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
 
 
 def _test_one_by_one(goal, tree, block, context_ref, memory, count):
+    """Do as `test_leaves` for scenes and trees over other primitives: leaf by leaf."""
     for i in range(count):
         slot = slots.waiting_at_leaf(memory, i)
         child = slots.child(memory, slot)
         tested = candidates.intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
         count_tests(goal, tree, block, memory, slot, tested)
+        # Pop the leaf.
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
 
 

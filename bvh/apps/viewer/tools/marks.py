@@ -109,6 +109,8 @@ class Marks:
         """Mark points, shape (n, 3), a little nearer to the eye."""
         if not len(points):
             return self.clear(name)
+        # In page units: a point at the page's origin, usually the middle of the scene, looks the
+        # same from any distance.
         size = 2e-3 * float(np.linalg.norm(self._to_page(eye)))
         self._shown[name] = self._scene.add_point_cloud(
             f"/marks/{name}", self._lifted(points, eye).astype(np.float32), BLUE,
