@@ -246,8 +246,7 @@ def test_edits_and_what_is_compiled_again(tmp_path: Path) -> None:
     edit(floats, "INF = np.inf", "INF = np.inf\nFACTOR = 2.0")
     edit(floats, "def finite(v):", times)
     edit(nodes, "\nfrom bvh", "\nfrom bvh.geometry.arithmetic import floats\nfrom bvh")
-    edit(nodes, "upper[i, axis] - middle[axis]) * s)", "upper[i, axis]) * floats.times(s))")
-    edit(nodes, "= above(high)", "= above(high * np.float32(floats.FACTOR))")
+    edit(nodes, "(high[0] - middle[0]) * s)", "floats.times(high[0] * s) * floats.FACTOR)")
     assert probe() == [4, 2, 0]
     edit(floats, "FACTOR = 2.0", "FACTOR = 3.0")
     assert probe() == [9, 2, 0]
