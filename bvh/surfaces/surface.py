@@ -20,7 +20,6 @@ Whole = NDArray[np.int64]
 
 # The most pairs of a point and a face that are tested one by one.
 AT_ONCE = 1 << 22
-
 # The most faces that are all tested, without the kernels of a tree, which take seconds to compile.
 FEW = 4_000
 # Segments that are tried from a point to the outside, and the direction of the first.
@@ -31,10 +30,8 @@ WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
 ROUNDS, REACH = 64, 2.0**-6
 # How far beside a face points are, in sizes of it, where one on each side is enough.
 NEAR = 2.0**-8
-
 # The sine of an angle between two faces in one plane, at most: more than rounding makes of it.
 FLAT = 2.0**-40
-
 # The most exact faces that are cached, of about 2 kB each.
 CACHED = 4096
 
@@ -52,8 +49,7 @@ class Surface:
         # Whether its overlapping faces are walls in which parts touch, set by `check_depths`.
         self.is_embedded = False
         self._beside: dict[int, list[tuple[Reals, bool | None]]] = {}  # see `points_beside`
-        # A face in rational numbers.
-        self.face = lru_cache(CACHED)(lambda k: exact_face(corners[k].tolist()))
+        self.face = lru_cache(CACHED)(lambda k: exact_face(corners[k].tolist()))  # rational
 
     @classmethod
     def of(cls, tree: Any) -> Surface:

@@ -64,15 +64,16 @@ class Session:
         self._tracer = Tracer(copy, self.camera, self._show_picture, threads)
         self._hover = Latest(self._look_under_cursor)
         self._drawing, self._meshes = drawing, Meshes(client.scene)
-        self._meshes.show(drawing.parts)
         self._left_out = np.empty((0, 8, 3))
-        self._show_left_out(drawing)
         self._make_panel(head, up)
         client.scene.on_click()(lambda e: self.pick_along(e.ray_origin, e.ray_direction))
         client.scene.on_rect_select(modifier="shift")(
             lambda event: self.selecting.select(np.array([event.screen_min, event.screen_max]))
         )
         client.camera.on_update(lambda _: self._tracer.moved())
+        # After the handlers: what can be seen can be clicked.
+        self._meshes.show(drawing.parts)
+        self._show_left_out(drawing)
         if drawing.left_out:
             # A picture shows the meshes that are left out.
             self._picture.value = "clay"

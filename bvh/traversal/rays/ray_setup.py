@@ -41,23 +41,18 @@ from bvh.tree import frame as frames
 from bvh.tree.primitives import is_ray
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, UNIT
 
-# The margin of the slab test, as a share of the tree's bound.
-MARGIN = 11.0 * UNIT
+MARGIN = 11.0 * UNIT  # of the slab test, as a share of the tree's bound
 # Margins of clipping in float32, as shares of the origin's largest coordinate and of the tree's
 # bound; the relative error of rounded distances.
 CLIP_ERROR, CLIP_MARGIN, AROUND = 8.0 * UNIT, 2.0**-18, 2.0**-22
-# The largest size of 1 / d in the tests of boxes.
-STEEPEST = 2.0**60
+STEEPEST = 2.0**60  # the largest size of 1 / d in the tests of boxes
 # Largest local coordinates of origins: of those that are moved in float64, and in double-doubles.
 NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
-# Rays whose origins are beyond this times the bound of the tree are clipped in two steps.
-FAR_STEP = 16.0
-# This factor covers the rounding of a bound to float32.
-UP = 1.0 + 2.0**-20
+FAR_STEP = 16.0  # rays from beyond this times the tree's bound are clipped in two steps
+UP = 1.0 + 2.0**-20  # this factor covers the rounding of a bound to float32
 F = np.float32
 ALL = (1 << WIDTH) - 1
-# Bit of the row OCTANT: the float32 tests are disabled for this ray.
-DISABLED = 8
+DISABLED = 8  # bit of the row OCTANT: the float32 tests are disabled for this ray
 
 
 @inlined
@@ -213,8 +208,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     q = x, y, z
     inverse = inverse_of(x), inverse_of(y), inverse_of(z)
     p, low = local_origin(frame, o)
-    # How far away the origin is: its largest coordinate.
-    away = floats.largest(p)
+    away = floats.largest(p)  # the largest coordinate of the origin
     # The interval that may hold hits, moved outward by the rounding of t.
     start = _local_bound(t_min, shift, -1.0)
     stop = _local_bound(t_max, shift, 1.0)
@@ -260,8 +254,7 @@ def _read_scaled(block, frame, rays, i):
     """
     o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
     s, c, exponent = frames.scale(frame), frames.centre(frame), frames.exponent(frame)
-    # The largest biased exponent of the direction.
-    k = simd.as_ints(largest_of(d)) >> 52
+    k = simd.as_ints(largest_of(d)) >> 52  # the largest biased exponent
     # Powers of two, made from their biased exponents.
     scale = simd.as_floats((2046 - k) << 52)
     shift = k + (exponent - 1023)
@@ -349,8 +342,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
         p = _axes_narrowed(_along_ray(pa, qa, ma), _along_ray(pb, qb, mb))
         ea, eb = ea + ma, eb + mb
     slack = abs(entry) * F(2.0**-51) + F(17.0 * UNIT * bound)
-    # The slack, and two roundings of distances within the box.
-    wide = slack + F(4.0 * UNIT * bound)
+    wide = slack + F(4.0 * UNIT * bound)  # and two roundings of distances within the box
     end = leave * F(UP) + slack
     limits = Limits(
         (abs(q[0]) + abs(q[1]) + abs(q[2])) * F(EDGE_ERROR * UP * bound),
