@@ -415,6 +415,25 @@ typedef struct {
 } bvh_fill_transforms_words;
 void bvh_fill_transforms(bvh_fill_transforms_words *words);
 
+/* bvh.surfaces.edge_segments */
+
+typedef struct {
+    int8_t *data;
+    int64_t shape[2];
+} bvh_i1_2d;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_3d own;
+    bvh_f8_3d other;
+    bvh_i4_2d pairs;
+    bvh_i1_2d signs;
+    bvh_i1_2d codes;
+    bvh_f8_3d points;
+    bvh_i8_1d sizes;
+} bvh_edge_segments_words;
+void bvh_edge_segments(bvh_edge_segments_words *words);
+
 /* bvh.surfaces.overlap_terms */
 
 typedef struct {
@@ -475,11 +494,6 @@ typedef struct {
     bvh_i8_1d steps;
 } bvh_join_points_words;
 void bvh_join_points(bvh_join_points_words *words);
-
-typedef struct {
-    int8_t *data;
-    int64_t shape[2];
-} bvh_i1_2d;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1502,7 +1516,7 @@ typedef struct {
 } bvh_gather_hits_TriangleRow_FirstGoal_words;
 void bvh_gather_hits_TriangleRow_FirstGoal(bvh_gather_hits_TriangleRow_FirstGoal_words *words);
 
-/* bvh.traversal.rays.every_hit.far_ends */
+/* bvh.traversal.rays.hit_points */
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1533,8 +1547,6 @@ typedef struct {
     bvh_f8_1d far;
 } bvh_find_far_ends_SphereRow_words;
 void bvh_find_far_ends_SphereRow(bvh_find_far_ends_SphereRow_words *words);
-
-/* bvh.traversal.rays.hit_points */
 
 typedef struct {
     bvh_f8_1d maps;
@@ -1818,6 +1830,13 @@ typedef struct {
 void bvh_number(bvh_number_words *words);
 
 typedef struct {
+    bvh_i4_1d numbers;
+    bvh_i8_1d starts;
+    int64_t first_node;
+    int64_t first_primitive;
+} bvh_Numbering;
+
+typedef struct {
     float *data;
     int64_t shape[3];
 } bvh_f4_3d;
@@ -1826,11 +1845,10 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_f4_1d data;
-    bvh_i8_1d starts;
-    bvh_i4_1d numbers;
-    bvh_i8_1d bases;
+    bvh_Numbering numbering;
     bvh_i4_1d levels;
-    bvh_i8_2d work;
+    bvh_i8_1d order;
+    bvh_i8_2d pending;
     bvh_f4_3d boxes;
     bvh_i4_2d children;
 } bvh_split_2_words;
@@ -1859,7 +1877,7 @@ typedef struct {
     int64_t end;
     bvh_f8_2d frame;
     bvh_f4_2d records;
-    int64_t at;
+    int64_t row;
     bvh_f4_2d boxes;
 } bvh_record_triangles_words;
 void bvh_record_triangles(bvh_record_triangles_words *words);
@@ -2233,7 +2251,7 @@ typedef struct {
     bvh_f8_2d frame;
     bvh_f4_1d blocks;
     bvh_f8_1d figures;
-    int64_t new;
+    int64_t is_new;
 } bvh_refit_all_words;
 void bvh_refit_all(bvh_refit_all_words *words);
 
