@@ -15,6 +15,7 @@ Each file imports only from those above it.
 | `rebuilding.py` | Refits and rebuilds of trees whose vertices have moved on a device |
 | `transfers.py` | What calls share; arrays of numpy in and out, in chunks, by memory that is kept |
 | `calls.py` | Queries of rays and points; the CPU answers what kernels leave open |
+| `sight_lines.py` | Lines of sight, which are rays between pairs of points |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |
 | `camera_rays.py` | Rays of cameras, made on a device |
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import warp as wp
@@ -48,13 +49,17 @@ COUNTS: Kinds = {"counts": wp.int64}
 class RayCall(Call):
     """A query of rays (origins, directions, t_min, t_max, mask), as the caller gave them."""
 
+    # Arguments of `Call`.
+    arguments: ClassVar[dict[str, tuple[str, Any]]] = RAYS
+    batch: ClassVar[Callable[..., Any]] = staticmethod(ray_batch)
+
     def __init__(
         self, owner: Any, rays: tuple[Any, ...], cull: Cull | None, edges: EdgeRule = "closed"
     ) -> None:
         self.cull, self.edges, self.query = cull, edges, RayQuery()
         self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
         self.names = SCENE_HITS if owner.is_scene else HITS
-        super().__init__(owner, RAYS, rays, ray_batch)
+        super().__init__(owner, self.arguments, rays, self.batch)
 
     def closest(self) -> Hits:
         """Return the closest hits."""

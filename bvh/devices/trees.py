@@ -13,6 +13,7 @@ from bvh.devices.calls import PointCall, RayCall
 from bvh.devices.exchange import is_on_device, on_host, read, stream_of
 from bvh.devices.layout import move_leaves, scene_on, target_on
 from bvh.devices.rebuilding import Members, MovedTriangles, cost_of, moved
+from bvh.devices.sight_lines import SightCall
 from bvh.devices.stages.chain import Stages
 from bvh.devices.transfers import Buffers
 from bvh.queries.batches.ray_batches import source_of
@@ -88,6 +89,12 @@ class DeviceObject:
         """
         rays = origins, directions, t_min, t_max, mask
         return RayCall(self, rays, cull, edges).listed(max_hits)
+
+    def visible(
+        self, p: Any, q: Any, *, margin: float = 1e-10, mask: Any = None, cull: Cull | None = None
+    ) -> Any:
+        """Return for each pair of points whether nothing is between them; as `BVH.visible`."""
+        return SightCall(self, p, q, margin, mask, cull).seen()
 
 
 def device_of(device: Any) -> Any:

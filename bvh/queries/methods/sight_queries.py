@@ -101,6 +101,14 @@ class SightQueries:
         return np.logical_and(hidden, finite, out=hidden)
 
 
+def checked_margin(margin: float) -> float:
+    """Return the margin of lines of sight, one finite number of at least 0."""
+    relative_margin = lengths("margin", margin, finite=True)
+    if relative_margin.ndim:
+        raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
+    return float(relative_margin)
+
+
 def segments(
     p: ArrayLike, q: ArrayLike, margin: float, threads: int | None = None
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
@@ -110,15 +118,13 @@ def segments(
     """
     start, end, workers = points("p", p), points("q", q), thread_count(threads)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
-    relative_margin = lengths("margin", margin, finite=True)
-    if relative_margin.ndim:
-        raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
+    relative_margin = checked_margin(margin)
     p_rows, q_rows = (real_rows(rows, shape, workers, 3) for rows in (start, end))
     n = math.prod(shape)
     lines = Lines(np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n, np.uint8))
 
     def work(first: int, last: int) -> None:
-        write_lines(p_rows, q_rows, float(relative_margin), first, last, lines)
+        write_lines(p_rows, q_rows, relative_margin, first, last, lines)
 
     share(n, ROWS_AT_ONCE, work, workers, None, FEWEST_ROWS)
     along, low, high, finite = lines
