@@ -93,9 +93,9 @@ def vectors(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which the leading shapes of arguments broadcast; raise if they do not.
+    """Return the shape to which `shapes` broadcast; raise a ValueError if they do not.
 
-    The error names the arguments, which are those of this call.
+    They are the leading shapes of a query's arguments, by their names, which the error states.
     """
     different = {shape for shape in shapes.values() if shape != ()}
     if len(different) < 2:
@@ -135,9 +135,9 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 
 
 def unchanging(array: NDArray[Any], given: object) -> NDArray[Any]:
-    """Return `array`, read from the argument `given`, as a read-only array that nobody changes.
+    """Return the checked values `array` of the argument `given`, read-only, which nobody changes.
 
-    It is copied unless it is new, or read-only together with all memory that it is a view of.
+    They are copied unless they are new, or read-only together with the memory that they view.
     """
     # Converted numbers, and those of a list, are new. Other read-only views may change: by a view
     # that is writable, or in a mapped file by another process. Kernels would then follow indices of
@@ -241,7 +241,7 @@ def check_option(name: str, value: Any, options: tuple[str | None, ...]) -> None
 
 
 def cull_code(cull: Cull | None) -> int:
-    """Return the side (see `triangles.sides`) that a query ignores; 0 for none."""
+    """Return the side that a query ignores: -1 for front faces, 1 for back faces, 0 for none."""
     if cull is not None:
         check_option("cull", cull, tuple(CULL_CODES))
     return CULL_CODES[cull]

@@ -17,7 +17,7 @@ ALL_CPUS = -1
 
 
 class _ThreadsOfTask(threading.local):
-    """The default number of threads in a task, which has its own thread; 0 outside of tasks."""
+    """The default number of threads in a task of Dask, in whose thread it is set; else 0."""
 
     threads = 0
 
@@ -50,7 +50,10 @@ def allowed_cpus() -> int:
 
 @contextlib.contextmanager
 def task_threads(count: int) -> Iterator[None]:
-    """Set the default number of threads for all calls of this thread, during a task."""
+    """Set the default number of threads for calls from this thread, in a block: a task of Dask.
+
+    `count` is at least 1, or ALL_CPUS.
+    """
     before = _task.threads
     _task.threads = allowed_cpus() if count == ALL_CPUS else count
     try:
@@ -69,9 +72,13 @@ def settings() -> tuple[int, int]:
 
 
 def cpu_quota(membership: Path, mount: Path) -> int:
-    """Return how many CPUs a control group has time for, rounded up; `UNLIMITED` if for all."""
-    # The group and all above it limit: each has a file cpu.max with a quota and a period, both in
-    # microseconds.
+    """Return how many CPUs this process's control group has time for; `UNLIMITED` without a limit.
+
+    The number is rounded up. `membership` is the file that names the group, as /proc/self/cgroup,
+    and `mount` the folder of all groups, as /sys/fs/cgroup.
+    """
+    # The group and each one above it may limit: by a file cpu.max with a quota and a period, both
+    # in microseconds, or "max" as the quota.
     least, group = UNLIMITED, _group_of(membership, mount)
     while group == mount or mount in group.parents:
         try:
@@ -85,7 +92,7 @@ def cpu_quota(membership: Path, mount: Path) -> int:
 
 
 def _group_of(membership: Path, mount: Path) -> Path:
-    """Return the control group of this process; a path outside of all groups if it has none."""
+    """Return the folder of this process's control group; one outside of `mount` if it has none."""
     try:
         # Names of groups may have any bytes.
         lines = membership.read_text(errors="surrogateescape").splitlines()

@@ -71,7 +71,10 @@ class Refusal:
 
 
 def _take_locks() -> None:
-    """Wait for the compiler, until a timeout or Ctrl-C."""
+    """Take the locks of all holders, before a fork; give up after a timeout or Ctrl-C.
+
+    `_fork.taken` lists those that were taken.
+    """
     _fork.taken, _fork.interrupted = [], False
     until = time.monotonic() + PATIENCE_SECONDS
     try:

@@ -49,7 +49,11 @@ NOT_FROM_PYTHON: Options = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
 def _made_by(maker: str, function: Function, *more: object, **options: object) -> Dispatcher:
-    """Return a deferred dispatcher: `maker` of `compiler.dispatchers` makes it of `function`."""
+    """Return a deferred dispatcher of `function`.
+
+    It is made by the function named `maker` of `compiler.dispatchers`, with Numba's options OPTIONS
+    and `options`, and further arguments `more`.
+    """
 
     def make(function: Function) -> Any:
         from bvh.runtime.compiler import dispatchers
@@ -138,14 +142,17 @@ def method(function: Function) -> Dispatcher:
 
 
 def called_by_numba(function: Function) -> Dispatcher:
-    """Compile a kernel that Python calls with arguments that words cannot hold; cache it."""
+    """Compile a kernel that Python calls by Numba's own dispatcher; cache it.
+
+    This is for arguments and results that words cannot hold (see `calls.words`).
+    """
     return _made_by("entry", function, **NOT_FROM_C)
 
 
 def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:
-    """Compile `run`, a C function of words that calls `function` with arguments of types `kinds`.
+    """Compile `run`, a C function of the address of words (see `calls.words`).
 
-    It is cached under the name of `function`.
+    It calls `function` with arguments of types `kinds`, and is cached under the name of `function`.
     """
     run.__module__, run.__qualname__ = function.__module__, function.__qualname__
     return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
@@ -162,7 +169,10 @@ def c_address(compiled: Dispatcher, arguments: tuple[Type, ...]) -> int:
 
 
 def _address(compiled: Dispatcher, signature: Any, arguments: tuple[Type, ...], name: str) -> int:
-    """Compile a function; return the address of it, or of its wrapper, by the field of its name."""
+    """Compile a function for a signature; return the address of it, or of its C wrapper.
+
+    `name` is the field of Numba's descriptor of the function that has the symbol of either.
+    """
     with raise_lost_interrupts():
         compiled.compile(signature)
     result = compiled.overloads[arguments]
@@ -191,7 +201,10 @@ def all_recipes() -> dict[str, Callable[[], object]]:
 
 
 def families() -> list[list[str]]:
-    """Return the names of all parts, in a list for each family."""
+    """Return the names of all parts (see `warms`), a list for each family.
+
+    Families are groups of modules whose kernels share most of their helpers.
+    """
     homes: dict[str, list[str]] = {}
     for name, recipe in all_recipes().items():
         homes.setdefault(recipe.__module__, []).append(name)
@@ -205,8 +218,8 @@ def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = N
     Parameters
     ----------
     progress : callable, bool or bar of tqdm, optional
-        Called as progress(part, done, total) before each part and after the last. True shows a bar,
-        of rich or tqdm; of tqdm, a bar or the class will do, too.
+        Called as progress(part, done, total) before each part, and after the last with an empty
+        `part`. True shows a bar, of rich or tqdm; of tqdm, a bar or the class will do, too.
 
     Examples
     --------

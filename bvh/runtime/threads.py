@@ -56,7 +56,7 @@ class Job:
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
         self.error: BaseException | None = None
-        # `begun`: locked by whoever makes or withdraws the call. `ended`: until it has returned.
+        # `begun` is locked by whoever makes or withdraws the call, `ended` until it has returned.
         self.begun, self.ended = threading.Lock(), threading.Lock()
         self.ended.acquire()
 
@@ -149,7 +149,7 @@ def _with_helpers(
         for job in jobs:
             job.withdraw()
     errors = [job.error for job in jobs if job.error is not None]
-    # An error refers to this frame, which must not refer to it.
+    # An error refers to this frame by its traceback: no cycle of references may remain.
     jobs.clear()
     if errors:
         raise errors.pop(0)
@@ -220,7 +220,7 @@ def watch(
     def stop() -> None:
         cancel[0] = 1
 
-    # Without helpers, this thread makes the calls. So do helpers, which wait for no others.
+    # Without helpers, this thread makes the calls; so does a helper, which waits for no others.
     is_helper = isinstance(threading.current_thread(), _Helper)
 
     def wait(jobs: list[Job], check: Callable[[], None]) -> None:
@@ -229,7 +229,7 @@ def watch(
                 if report is not None:
                     report()
                 check()
-            job.ended.release()
+            job.ended.release()  # `withdraw` acquires it once more
         run()
         if report is not None:
             report()
@@ -269,10 +269,10 @@ class Shelf(Generic[Scratch]):
 
 
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks (start, stop) that cover 0..count, of the sizes of `share`."""
+    """Return chunks (start, stop) that cover 0..count, of the sizes that `share` describes."""
     chunks, start = [], 0
     while start < count:
-        # Each thread's share of half of the rest: few chunks, after which threads end together.
+        # Half of what is left, divided by the threads: few chunks, and threads end together.
         some = min(max((count - start) // (2 * threads), least), size) if least else size
         chunks.append((start, min(start + some, count)))
         start += some
@@ -285,9 +285,9 @@ def share(
 ) -> None:  # fmt: skip
     """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
 
-    Chunks are of `size`. If `least` is not 0, they become smaller, from at most `size` to `least`.
-    The calling thread takes part; between chunks it calls progress(done, count), and can be
-    interrupted.
+    Chunks are of `size`; on several threads, if `least` is not 0, they become smaller, from at most
+    `size` to `least`. The calling thread takes part; between chunks it calls progress(done, count),
+    and can be interrupted.
     """
     if count <= (size if threads == 1 or not least else least) and progress is None:
         if count > 0:
@@ -344,7 +344,7 @@ def share_claimed(
 def queue_of(
     count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Do the first chunk; return the queue of the others and, by its time, how many threads."""
+    """Do the first chunk; return the queue of the others, and how many threads they are worth."""
     first, began = min(count, FIRST_CHUNK), time.perf_counter()
     work(0, first)
     seconds = (time.perf_counter() - began) / max(first, 1) * (count - first)
@@ -354,7 +354,7 @@ def queue_of(
 
 @lru_cache(maxsize=64)
 def _new_queue(first: int, count: int, size: int, threads: int, least: int) -> NDArray[np.int64]:
-    """Return the queue of the chunks of first..count; batches of one size have the same."""
+    """Return the queue of the chunks of first..count (see `share_claimed`); cached by size."""
     ends = [first + stop for _, stop in _chunks(count - first, size, threads, least)]
     return np.array([0, first, *ends], np.int64)
 

@@ -24,9 +24,10 @@ def _converted(
     context: Context, builder: Builder, kind: Type, value: Value,
     of_array: Callable[[Any], Value], new_kind: Callable[[Type], Type],
 ) -> Value:  # fmt: skip
-    """Return a value, or nested tuple, with each array replaced by `of_array` of it.
+    """Return a value of type `kind`, or nested tuple, with each array replaced by `of_array` of it.
 
-    `new_kind` returns the type of a tuple with them. References to other members are counted.
+    new_kind(type of a tuple) is the type of the new tuple. References to members that are no arrays
+    are counted.
     """
     if isinstance(kind, types.Array):
         return of_array(context.make_array(kind)(context, builder, value))

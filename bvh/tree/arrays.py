@@ -61,6 +61,7 @@ class SceneRow(NamedTuple):
 
 TreeRow = TriangleRow | CompactRow | BoxRow | ObbRow | SphereRow | CapsuleRow | CustomRow | SceneRow
 
+# By the class of a tree's primitives: the code of their kind in rows, and the class of its row.
 ROWS: dict[type, tuple[int, Callable[..., TreeRow]]] = {
     Triangles: (rows.TRIANGLES, TriangleRow),
     **{shape.arrays: (shape.code, shape.row) for shape in SHAPES},
@@ -90,14 +91,17 @@ class TreeArrays(_Arrays):
     def words(
         self, lowest: NDArray[np.int32] | None = None, boxes: NDArray[np.float32] | None = None
     ) -> NDArray[np.int64]:
-        """Return a new row, with the tables `lowest` and `boxes`; the arrays must outlive it."""
+        """Return the words of a new row (see `rows`); the arrays must outlive it.
+
+        `lowest` and `boxes` are the tables of distances: lowest ids and oriented boxes of children.
+        """
         nodes, groups, primitives, frame, bits = self
         kind, _ = ROWS[type(primitives)]
         tables = nodes.data, nodes.ids
         return rows.new_row(tables, groups, frame, bits, kind, arrays_of(primitives), lowest, boxes)
 
     def __getstate__(self) -> None:
-        """Leave out the row, whose addresses are valid in this process alone."""
+        """Pickle the arrays without the cached row, whose addresses are valid in this process."""
 
 
 class TreePointers(NamedTuple):
@@ -132,7 +136,7 @@ pointers_at = inlined(lambda row, primitives: _pointers_with(row, rows.groups(ro
 
 @inlined
 def _pointers_with(row, groups, primitives):
-    """Return the `TreePointers` of the tree of a row, by those of its groups and primitives."""
+    """Return the `TreePointers` of the tree of a row, given pointers to groups and primitives."""
     return TreePointers(
         rows.blocks(row), rows.ids(row), groups, primitives, rows.frame(row), rows.bits(row),
         rows.has_bits(row),
@@ -207,7 +211,10 @@ def frozen_primitives(primitives: Primitives) -> Primitives:
 
 
 def with_bits(arrays: TreeArrays, groups: NDArray[np.uint32]) -> TreeArrays:
-    """Return the tree with the bits of its faces, `groups`, also in the order of its leaves."""
+    """Return the tree with the bits of its faces in the order of its leaves (see `face_bits`).
+
+    `groups` (m,) are the bits of each face.
+    """
     # The id -1 of unused lanes selects the 0 at the end.
     bits = np.append(groups, np.uint32(0)).view(np.int32)[arrays.nodes.ids]
     return arrays._replace(face_bits=kernel_input(bits) if bits.size else NO_BITS)
@@ -221,7 +228,10 @@ def emptied(arrays: TreeArrays) -> TreeArrays:
 
 
 def bytes_of(*held: object) -> int:
-    """Return the bytes of all arrays in nested tuples, lists and dicts, once for each address."""
+    """Return the bytes of all arrays in nested tuples, lists and values of dicts, together.
+
+    Arrays at one address count once.
+    """
     sizes: dict[int, int] = {}
     rest = list(held)
     while rest:

@@ -49,7 +49,10 @@ def _middle(data, at, axis):
 
 @inlined
 def _write_child(data, code, numbering, children, node, column):
-    """Write a child of a wide node, given by its code, as (code, count) into `children`."""
+    """Write a child of a wide node, given by its code there, as (code, count) of a binary node.
+
+    These go to children[node, column] and the next column.
+    """
     # A wide node with one child has no binary node: its child takes its place.
     while code >= 0 and numbering.numbers[code] < 0:
         at = node_at(np.int64(code))
@@ -88,7 +91,7 @@ def _sort(data, order, begin, end):
 
 @inlined
 def _write_box(data, order, begin, end, boxes, node, side):
-    """Write the box around children order[begin:end] as that of a child of a binary node."""
+    """Write the box around children order[begin:end] as that of child `side` of a binary node."""
     for axis in range(3):
         low, high = child_lower(data, order[begin], axis), child_upper(data, order[begin], axis)
         for i in range(begin + 1, end):
@@ -115,10 +118,11 @@ def _number(data, numbers):
 
 @entry
 def _split(data, numbering, levels, order, pending, boxes, children):
-    """Write all binary nodes, and the root's (code, count) into the last row; return the levels.
+    """Write all binary nodes, and the root's (code, count) into the last row of `children`.
 
-    `levels`, one for each wide node, are 0 at first. `order` and `pending` are scratch: the
-    positions of a node's children, and a stack of ranges of these.
+    Returns the number of levels. `levels`, 0 at first, gets the number of levels above each wide
+    node. `order` and `pending` are scratch: the positions of a node's children, and a stack of
+    ranges of these.
     """
     deepest = 0
     _write_child(data, np.int32(0), numbering, children, len(boxes), 0)
@@ -131,6 +135,7 @@ def _split(data, numbering, levels, order, pending, boxes, children):
                 count += 1
                 code = child_code(data, at)
                 if code >= 0:
+                    # That of an only child; others are set below.
                     levels[code] = levels[wide]
         number, waiting = np.int64(numbering.numbers[wide]), 0
         new_node = number + 1
@@ -162,10 +167,10 @@ def _split(data, numbering, levels, order, pending, boxes, children):
 
 @entry
 def _unpack(groups, ids, seen, triangles):
-    """Write triangles of groups one after the other, in rows of v0, e1, e2 and three numbers.
+    """Write the triangles of groups one after the other to `triangles`, (n, 3, 4).
 
-    These are the tolerance, the size, and 1, or 2 if the triangle is in several leaves; `seen`
-    counts the occurrences of each, and begins with 0.
+    The rows of one are v0, e1 and e2; its last column has the tolerance, the size, and 1, or 2 if
+    the triangle is in several leaves. `seen`, 0 at first, counts the occurrences of each.
     """
     for row in range(len(ids)):
         for lane in range(WIDTH):

@@ -20,14 +20,14 @@ from bvh.tree.primitives import Triangles
 class Loops(NamedTuple):
     """Loops of directed edges; pointers inside kernels."""
 
-    # The vertices of each loop, in order; its first one is repeated at its end.
+    # The vertices of each loop, in order, (n, 3); its first one is repeated at its end.
     points: NDArray[np.float64]
-    # Whether a vertex is the first one of a loop: it ends no edge.
+    # (n,): whether a vertex is the first one of a loop: it ends no edge.
     begins: NDArray[np.uint8]
-    # The centre of the points, and a power of two that scales their box to a half size up to 1.
+    # (4,): centre of the points, and a power of two that scales their box to a half size up to 1.
     frame: NDArray[np.float64]
-    box: NDArray[np.float64]  # the lower and the upper corner, (6,)
-    around: NDArray[np.float64]  # those of the whole surface
+    box: NDArray[np.float64]  # the lower and the upper corner of the points, (6,)
+    around: NDArray[np.float64]  # those of the whole surface, (6,)
     size: int  # how many points
 
 
@@ -96,7 +96,7 @@ def edges_of(loops: Loops) -> NDArray[np.float64]:
 
 
 def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
-    """Return whether all directed edges cancel, but for a chance of some 2**-60."""
+    """Return whether all directed edges cancel; wrongly True with a probability of some 2**-60."""
     # Vertex a has two random numbers a and x, vertex b has b and y. Edge (a, b) adds a y - b x,
     # which its reverse cancels; the sum over edges that do not cancel is 0 only by chance.
     ids, total = hashes(points), np.zeros(1, np.uint64)

@@ -105,9 +105,10 @@ def _record_triangles(triangles, begin, end, frame, records, row, boxes):
 
 @entry
 def record_boxes(boxes, ids, frame, records):
-    """Write the records of the boxes `ids`, of (n, 6) lower and upper corners, to `records`."""
+    """Write the records of boxes[ids] to `records`; `boxes` (n, 6) are lower and upper corners."""
     middle, s = record.corner(frame, 0), scale(frame)
     for i in range(len(ids)):
+        # A box is two rows of three numbers.
         row = 2 * np.int64(ids[i])
         low, high = record.corner(boxes, row), record.corner(boxes, row + 1)
         record.store(records, i, _local_record(low, high, ids[i], middle, s))

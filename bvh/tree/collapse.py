@@ -66,6 +66,7 @@ def order_node(data, node):
     x, y, z = low[0] + high[0], low[1] + high[1], low[2] + high[2]
     infinite = simd.splat(np.float32(INF), WIDTH)
     is_used = numbers < simd.splat(np.int32(used), WIDTH)
+    # In each octant's field, unused lanes hold their own numbers.
     orders = simd.select(is_used, none, numbers * simd.splat(_IN_EVERY_OCTANT, WIDTH))
     for octant in range(4):
         keys = (-x if octant & 1 else x) + (-y if octant & 2 else y) + z
@@ -77,7 +78,8 @@ def order_node(data, node):
             earlier = numbers < simd.splat(np.int32(c), WIDTH)
             before = (keys < key) | ((keys == key) & earlier)
             nearer = np.int64(simd.popcount(simd.mask_bits(before)))
-            # The opposite octant has the opposite order.
+            # With `nearer` children nearer, c is in lane used - 1 - nearer of the order, whose last
+            # one is the nearest; in that of the opposite octant it is in lane `nearer`.
             near = simd.splat(np.int32(c << near_bits), WIDTH)
             far = simd.splat(np.int32(c << far_bits), WIDTH)
             orders = (
@@ -118,13 +120,15 @@ def _plan(bounds, links, begin, end, lanes, plan):
         rows[i] = rows[few] + rows[many]
         if rows[few] > rows[many]:
             few, many = many, few
-        # Opened: `few` takes k + 1 lanes, at most one for each of its rows, `many` what is left.
+        # Lane j of `best`: the least sum if both children share j + 1 lanes. `few` takes k + 1 of
+        # them, at most one for each of its rows, and `many` the others: lane j - k - 1 of its sums.
         best, other = infinite, simd.load(sums, many * WIDTH, WIDTH)
         other = simd.select(first, infinite, simd.permute(other, one_down))
         for k in range(min(np.int64(rows[few]), WIDTH - 1)):
             best = simd.lesser(simd.splat(simd.peek(sums, few * WIDTH + k), WIDTH) + other, best)
             other = simd.permute(other, one_down)
         area = np.float32(wide_nodes.half_area_of(*read_box(bounds, i)) + least)
+        # As a wide node, it takes one lane, and its children share WIDTH.
         own = simd.lane(best, np.int32(WIDTH - 1)) + area
         simd.store(sums, i * WIDTH, simd.lesser(best, simd.splat(own, WIDTH)))
 
@@ -133,8 +137,8 @@ def _plan(bounds, links, begin, end, lanes, plan):
 def _open(links, sums, root, children, shares):
     """Write the binary nodes that become the children of a wide node; return their number.
 
-    The wide node takes the place of the binary node `root`. `shares` is scratch: a stack of binary
-    nodes, each with the number of lanes that it and what is below it may take.
+    The wide node takes the place of the binary node `root`; `sums` are those of `Plan`. `shares` is
+    scratch: a stack of binary nodes, each with the number of lanes for it or for nodes below it.
     """
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     shares[0, 0], shares[0, 1] = root, WIDTH
@@ -143,6 +147,7 @@ def _open(links, sums, root, children, shares):
         waiting -= 1
         i, lanes = shares[waiting, 0], shares[waiting, 1]
         at = i * WIDTH
+        # A leaf, or a node whose sum is as low in one lane as in all of its share, is a child.
         if is_leaf(links, i) or (
             i != root and simd.peek(sums, at) <= simd.peek(sums, at + lanes - 1)
         ):
@@ -172,11 +177,11 @@ def _put_rows(order, ids, lanes, first, count, row):
 
 @entry
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
-    """Collapse the subtrees tasks[begin:end] to wide nodes.
+    """Collapse the subtrees tasks[begin:end] to wide nodes, and set the column BELOW of each.
 
     Subtrees of up to `grain` rows of primitives are left over: they are written as tasks to
     `left_over`, and their number is returned. If `data` is empty, nodes are counted, but not
-    written.
+    written. `binary` is (bounds, links, order); `scratch` is as in `widen`.
     """
     bounds, links, order = binary
     sums, rows = plan
@@ -253,6 +258,7 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     left_over = np.empty((most, TASK_WIDTH), np.int64)
 
     def collapse(tasks: Any, begin: int, end: int, data: Any, left_over: Any) -> int:
+        # Without room for tasks, none are left over.
         least = grain if len(left_over) else 0
         with shelf.scratch() as scratch:
             run = tree, plan, tasks, begin, end, least, left_over, data, ids, scratch

@@ -50,7 +50,7 @@ _, _, _store_ids = simd.rows(np.int32, IDS * WIDTH)
 
 @inlined
 def _middle(low, high):
-    """Return the middle of an interval, rounded, in units of ORIGIN_UNIT."""
+    """Return the middle of an interval in units of ORIGIN_UNIT, rounded, in the range of int16."""
     middle = np.floor((0.5 * low + 0.5 * high) / ORIGIN_UNIT + 0.5)
     return min(max(middle, 1.0 - LONGEST), LONGEST - 1.0)
 
@@ -72,6 +72,7 @@ def put(groups, at, used, ids, corners, low, high):
         for v in corners:
             reach = simd.greater(reach, abs(v[axis] - middle[axis] * ORIGIN_UNIT))
             reach = simd.greater(reach, abs(v[axis] - v0[axis]))
+    # The least power of two that is larger than the largest lane of `reach` over MOST.
     step = power_of_two(exponent(-simd.lowest(-reach) / MOST) + 1)
     step = max(step, LEAST_STEP)
     # Unused lanes stay as this leaves them.
@@ -123,7 +124,7 @@ def corners_of(groups, at):
 @inlined
 def blurred(groups, at, low, high):
     """Return bounds of distances to triangles of a group, widened by the error of its vertices."""
-    # That is shorter than 3**0.5 g, below 0.9 steps.
+    # The error of a vertex is shorter than 3**0.5 g, below 0.9 steps.
     _, _, _, upper = _grid(groups, at)
     off = F(0.9) * simd.as_floats(np.int32(upper << 16))
     return low - off, high + off

@@ -65,6 +65,7 @@ def _crosses_corners(vertices, o, d):
 def _is_ahead_of_corners(vertices, side):
     """Return whether a face that a ray begins on is ahead of its moved origin; see `is_ahead`."""
     stay_outlined()
+    # Component i of the normal, exactly, is that of the sum of a x b over the edges (a, b).
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         total = new_sum()
@@ -79,6 +80,7 @@ def _is_ahead_of_corners(vertices, side):
 
 
 def _is_ahead_in_scene(primitives, prim, side):
+    """Return `is_ahead` of a primitive of a scene, given by its code."""
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _is_ahead_of_corners(corners(primitives, prim), side)
@@ -90,7 +92,7 @@ def is_ahead(primitives, prim, side):
 
     The first nonzero component of the normal n decides to which side of the plane the origin moves:
     the side of n if it is positive. The ray then meets the plane if it points to the other side.
-    `side` is that of the hit, the sign of d . n.
+    `side` is that of the hit, the sign of d . n. All but triangles are met.
     """
     return {
         Triangles: lambda primitives, prim, side: _is_ahead_of_corners(
@@ -101,6 +103,7 @@ def is_ahead(primitives, prim, side):
 
 
 def _crosses_in_scene(primitives, prim, o, d):
+    """Return `crosses` of a primitive of a scene, given by its code."""
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _crosses_corners(corners(primitives, prim), o, d)

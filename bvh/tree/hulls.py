@@ -59,7 +59,7 @@ def mark_used(points, faces, used):
 
 @entry
 def _find_extremes(points, used, centre, scale, extremes):
-    """Write the largest products of the used points with all normals, (26,).
+    """Write the largest dot product of any used point with each of PLANES to `extremes`, (26,).
 
     Points are taken relative to `centre`, times `scale`.
     """
@@ -82,10 +82,11 @@ def polytope(
     points: NDArray[np.float64], used: NDArray[np.bool_], bounds: NDArray[np.float64],
     max_count: int,
 ) -> NDArray[np.float64] | None:  # fmt: skip
-    """Return the vertices (k, 3) of a polytope around the used points; None if over `max_count`.
+    """Return the vertices (k, 3) of a polytope around the used points.
 
     At least one point is used, and all that are used are finite and within bounds (2, 3). Vertices
-    are wrong by 2**-52 of the largest coordinate.
+    are wrong by 2**-52 of the largest coordinate. None is returned if there are more than
+    `max_count`, or if one overflows.
     """
     centre = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = 0.5 * bounds[1] - 0.5 * bounds[0]

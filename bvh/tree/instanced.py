@@ -79,14 +79,14 @@ def face_corners(points, faces, prim):
 
 @inlined
 def local_corners(instanced, code):
-    """Return the vertices of a triangle in the coordinates of its tree."""
+    """Return the vertices of a triangle, by its code, in the coordinates of its tree."""
     row = row_of(instanced, leaf_of(code))
     return face_corners(tree_rows.points(row), tree_rows.faces(row), prim_of(code))
 
 
 @kernel
 def instanced_corners(instanced, code):
-    """Return the vertices of a triangle in world coordinates."""
+    """Return the vertices of a triangle, by its code, in world coordinates."""
     stay_outlined()
     v0, v1, v2 = local_corners(instanced, code)
     at = leaf_of(code) * MAP_SIZE
@@ -106,7 +106,7 @@ def is_mirrored(instanced, leaf):
 
 @inlined
 def _local_component(transforms, at, v):
-    """Return the product of a vector and the row of a matrix of columns that begins at `at`."""
+    """Return the product of v and the row that begins at `at`, of a matrix stored by columns."""
     a, b, c = peek(transforms, at), peek(transforms, at + 3), peek(transforms, at + 6)
     return a * v[0] + b * v[1] + c * v[2]
 
@@ -138,7 +138,10 @@ def instanced_interval(instanced, code, o, d):
 
 @kernel
 def instanced_capsule(instanced, code):
-    """Return the ends of the axis of an instanced sphere or capsule, and its radius."""
+    """Return (p, q, radius) of an instanced sphere or capsule, in world coordinates.
+
+    p and q are the ends of its axis, equal for a sphere.
+    """
     stay_outlined()
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     scale = peek(instanced.transforms, leaf * TRANSFORM_SIZE + SCALE)
@@ -169,6 +172,7 @@ def one_of_two(
     def choose(kind: Any, *_: Any) -> Any:
         return second if takes_second(kind) else first
 
+    # Numba requires the parameters of the functions that it returns.
     choose.__signature__ = signature(first)  # type: ignore[attr-defined]
     return by_type(inline=True)(choose)
 

@@ -56,6 +56,8 @@ def _mirror(re, im, order):
 @kernel
 def regular(x, y, z, re, im):
     """Write the regular harmonics of orders below ORDER at a point: real and imaginary parts."""
+    # (l**2 - m**2) R_lm = (2 l - 1) z R_(l-1)m - r**2 R_(l-2)m, and
+    # 2 l R_ll = (x + i y) R_(l-1)(l-1); `at`, `below` and `under` are slots of l, l - 1 and l - 2.
     square = x * x + y * y + z * z
     re[0], im[0] = 1.0, 0.0
     for order in range(1, ORDER):
@@ -74,9 +76,9 @@ def regular(x, y, z, re, im):
 
 @kernel
 def mean_regular(a, b, c, away, mean):
-    """Write the means of regular harmonics over a triangle to `mean`, (2, LOWER_SLOTS).
+    """Write the means of regular harmonics over the triangle a, b, c to `mean`, (2, LOWER_SLOTS).
 
-    `away`, of the same shape, is scratch.
+    Its rows are real and imaginary parts. `away`, of the same shape, is scratch.
     """
     mean[:] = 0.0
     for i in range(len(RULE)):
@@ -92,7 +94,7 @@ def mean_regular(a, b, c, away, mean):
 
 @kernel
 def add_shifted(part, top, away, total):
-    """Add the multipoles (2, SLOTS) of a part, of orders up to `top`, shifted to another centre.
+    """Add the multipoles (2, SLOTS) of a part, of orders up to `top`, shifted, to those of `total`.
 
     `away` are the regular harmonics of the shift. Negative degrees are left to `complete`.
     """
@@ -102,6 +104,7 @@ def add_shifted(part, top, away, total):
             for lower in range(1, min(order, top) + 1):
                 rest = order - lower
                 of, by = lower * (lower + 1), rest * (rest + 1) + m
+                # k is the degree m' of the part; that of the shift, m - k, must be in -rest..rest.
                 for k in range(max(-lower, m - rest), min(lower, m + rest) + 1):
                     a, b, c, d = part[0, of + k], part[1, of + k], away[0, by - k], away[1, by - k]
                     x += a * c - b * d
@@ -127,7 +130,11 @@ def set_first(part, n):
 
 @inlined
 def write_series(total, rows, at, step):
-    """Write multipoles to rows[at::step], as factors of the polynomials of `winding_number`."""
+    """Write multipoles to rows[at::step], as factors of the polynomials of `winding_number`.
+
+    Order by order, these are the real part of degree 0, then both parts of degrees 1, 2 and so on,
+    doubled because the negative degrees contribute the same.
+    """
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
             factor = FACTORS[order] if m == 0 else 2.0 * FACTORS[order]

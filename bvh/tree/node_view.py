@@ -56,6 +56,7 @@ def tree_nodes(arrays: TreeArrays) -> TreeNodes:
     """Return the nodes of a tree: the root, then the children of each wide node in order."""
     view, ids, frame = lanes_of(arrays.nodes.data), arrays.nodes.ids, FrameView(arrays.frame)
     used = view.inner | view.leaf
+    # Row 0 is the root, and the children of wide node i are the rows begins[i]..ends[i].
     ends = np.cumsum(used.sum(axis=1)) + 1
     begins = ends - used.sum(axis=1)
     # The number of ids before each row of ids.

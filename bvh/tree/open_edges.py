@@ -62,6 +62,7 @@ def is_oriented(triangles: Triangles) -> bool:
     """
     names = hashes(triangles.points)[finite_faces(triangles)]
     start, end = names.ravel(), np.roll(names, -1, axis=1).ravel()
+    # A hash of each edge without direction; 0 for those from a vertex to itself, left out below.
     edges, signs = start ^ end, np.where(start < end, 1, -1)
     order = np.argsort(edges)[np.count_nonzero(edges == 0) :]
     edges, signs = edges[order], signs[order]

@@ -51,9 +51,10 @@ def one_box(boxes, child):
 
 @entry
 def _measure(data, groups, parents, axes, ends):
-    """Set `ends` (children, 3, 2), inf at first, to (min, -max) along each child's axes.
+    """Set `ends` (children, 3, 2), inf at first, to (min, -max) of vertices on each child's axes.
 
-    `parents` has the number of each node as a child, -1 for the root.
+    `axes` has three unit vectors for each child; `parents` has the number of each node as a child,
+    -1 for the root. The ends of a child without triangles stay inf.
     """
     for child in range(len(parents) * WIDTH):
         code = child_code(data, node_at(child // WIDTH) + child % WIDTH)
@@ -63,6 +64,7 @@ def _measure(data, groups, parents, axes, ends):
             used = used_lanes(groups, at)
             v = group_origin(groups, at)
             e1, e2 = group_edges(groups, at)
+            # Extend the boxes of the child, and of all children above it.
             box = np.int64(child)
             while box >= 0:
                 for axis in range(3):
@@ -82,12 +84,14 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
     """Return the oriented boxes of all nodes of a tree over triangles, as one flat array."""
     lanes = lanes_of(arrays.nodes.data)
     nodes, bound = len(lanes.codes), FrameView(arrays.frame).bound
+    # The nodes of each level, from the root down.
     parents, levels = np.full(nodes, -1), [np.arange(min(nodes, 1))]
     while len(levels[-1]):
         node, lane = np.nonzero(lanes.inner[levels[-1]])
         node = levels[-1][node]
         levels.append(lanes.codes[node, lane].astype(np.int64))
         parents[levels[-1]] = node * WIDTH + lane
+    # The moments of each child: of a leaf, the sum over its groups; of a node, over its children.
     sums = np.zeros((nodes, WIDTH, 10))
     first, many = rows_of(lanes.codes[lanes.leaf])
     moments = _moments(arrays)

@@ -79,6 +79,7 @@ def corners(triangles, prim):
 
 
 def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    """Return (t, side) as `intersect` does, for a triangle of a tree."""
     return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
 
 
@@ -134,6 +135,7 @@ def _call_user(function, prim, o, d, t_min, t_max, data):
 
 
 def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    """Return (t, side) as `intersect` does, by a user's test; all hits are on the side FRONT."""
     t, _, _ = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     # A NaN fails here, as a miss does.
     return t, (FRONT if t_min <= t <= t_max and abs(t) < INF else MISS)
@@ -179,6 +181,7 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 
 def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
+    """Return (u, v) as `weights` does, for a triangle of a tree."""
     _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
     return u, v
 
@@ -192,6 +195,7 @@ def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
+    """Return (u, v) of a user's test."""
     _, u, v = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     return u, v
 
@@ -235,7 +239,10 @@ def distance_of(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @by_type()
 def meets(primitives, prim, point):
-    """Return whether a point is a vertex of a primitive; False for all but triangles."""
+    """Return whether a point is a vertex of a primitive, in a tree over triangles or in a scene.
+
+    It is False for a scene's other primitives.
+    """
     if primitives.instance_class is Triangles:
         return lambda primitives, prim, point: (
             corner_at(corners(primitives, prim), point) != NO_VERTEX
@@ -253,7 +260,7 @@ is_ray = inlined(lambda o, d, t_min, t_max: can_hit(o, d) and t_min <= t_max)
 def world_bounds(
     primitives: Primitives,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Bound every primitive: lower and upper corners, (n, 3), and which of them can be hit."""
+    """Return lower and upper corners of the boxes of primitives, (n, 3), and which can be hit."""
     points = primitives.points
     if isinstance(primitives, Triangles):
         a, b, c = (points[column] for column in primitives.faces.T)

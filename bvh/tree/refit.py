@@ -34,9 +34,9 @@ CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
     """Bound the leaves of the nodes begin..end, then those of these nodes that can be bounded.
 
-    One of `triangles` and `corners`, of the boxes of other primitives, is None. The groups of
-    triangles are filled. A node can be bounded if all nodes below it are in begin..end; then its
-    children's boxes and visiting orders are set, and `is_done` of it.
+    A node can be bounded if all nodes below it are in begin..end; then its children's boxes and
+    visiting orders are set, and `is_done` of it. `corners` are lower and upper corners (n, 3) of
+    other primitives' boxes; either these or `triangles`, whose groups are filled, are None.
     """
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
@@ -256,9 +256,9 @@ def _placement(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Corners | None, NDArray[np.bool_] | None]:
     """Return (frame, bounds, corners, valid) of moved primitives; raise if they cannot be refitted.
 
-    These are the first two rows of their frame; the bounds of all in the world, (2, 3); of boxes,
-    lower and upper corners, (n, 3); and if some triangles in leaves cannot be hit any more, which
-    can.
+    `frame` (2, 3) is that of `local_frame`, `bounds` (2, 3) are the corners of all in the world.
+    `corners` are lower and upper corners (n, 3) of each box, None for triangles. `valid` (n,) says
+    which triangles can be hit; it is None if all in leaves can.
     """
     if isinstance(moved, Triangles):
         box = _used_box(moved.points, members.used, threads)

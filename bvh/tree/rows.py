@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from bvh.runtime.jit import Dispatcher, inlined
 from bvh.runtime.simd import peek, pointer_to
 
-# The words: addresses, 0 of arrays without items, such as the nodes of an empty tree and the bits
-# of faces that all count; the kind of primitives, and their arrays, of which only scenes have more
-# than two; what only distances need: the lowest ids, and oriented boxes, of nodes' children.
+# The words of a row. NODES to BITS are addresses of the tree's arrays, KIND is the kind of its
+# primitives; from PRIMITIVES on follow the addresses of their arrays, six for scenes, at most two
+# for others. LOWEST and BOXES are tables for distances: the lowest ids, and oriented boxes, of
+# nodes' children. The address of an array without items is 0, as of the nodes of an empty tree.
 NODES, IDS, GROUPS, FRAME, BITS, KIND, PRIMITIVES = range(7)
 POINTS, FACES = PRIMITIVES, PRIMITIVES + 1
 LOWEST, BOXES, SIZE = 12, 13, 14
@@ -44,7 +45,7 @@ def new_row(
     nodes: tuple[Array, Array], groups: Array, frame: Array, bits: Array, kind: int,
     primitives: Sequence[Array], lowest: Array = None, boxes: Array = None,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return a row, of `nodes` and their ids; what it points to must live as long."""
+    """Return a row of the given arrays, which must live as long; `nodes` are (nodes, ids)."""
     row = np.zeros(SIZE, np.int64)
     row[:KIND] = addresses(*nodes, groups, frame, bits)
     row[KIND] = kind
@@ -53,17 +54,19 @@ def new_row(
     return row
 
 
-# The row at an address; whether the tree of a row has no nodes; the kind of its primitives; whether
-# its faces have bits (without them all count); the i-th array of its primitives, of numbers as one.
+# The row at an address.
 row_at = inlined(lambda address: pointer_to(address, I8))
+# Whether the tree of a row has no nodes; the kind of its primitives.
 is_empty = inlined(lambda row: peek(row, NODES) == 0)
 kind = inlined(lambda row: peek(row, KIND))
+# Whether the faces of a tree have bits: without them, every mask selects all.
 has_bits = inlined(lambda row: peek(row, BITS) != 0)
+# The pointer to array i of the primitives, of numbers as `like`.
 part = inlined(lambda row, i, like: pointer_to(peek(row, PRIMITIVES + i), like))
 
 
 def _pointer(word: int, like: object) -> Dispatcher:
-    """Return an accessor of the pointer in a word of a row, to numbers like one."""
+    """Return the accessor (row) of the address in a word, as a pointer to numbers as `like`."""
     return inlined(lambda row: pointer_to(peek(row, word), like))
 
 

@@ -83,7 +83,8 @@ class Shape:
     # ones, (points, i) -> both ends of the axis, equal in a sphere, and the radius.
     interval: ClassVar[Dispatcher]
     capsule: ClassVar[Dispatcher | None] = None
-    # Arguments of a constructor after the first, and the points that it makes of all.
+    # Names of the constructor's arguments after the first, and the function of all arguments that
+    # returns `points`.
     given: ClassVar[tuple[str, ...]]
     points_of: ClassVar[Callable[..., Floats]]
 
@@ -104,7 +105,11 @@ class Shape:
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
-        """Return outward normals at positions; `rows` map these to the coordinates of the tree."""
+        """Return outward normals, not normalized, at positions (n, 3), each on one of the shapes.
+
+        `rows` (n, 3, 4) map positions to the coordinates of the tree; round shapes and positions
+        are in the same coordinates.
+        """
         raise NotImplementedError
 
     @staticmethod
@@ -131,7 +136,10 @@ class Shape:
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
-        """Return the first row that no constructor makes, -1 for none, and what is wrong in it."""
+        """Return the first row that no constructor makes, -1 for none, and a message for an error.
+
+        The message has {} for the number of the row.
+        """
         return -1, ""
 
 
@@ -148,6 +156,7 @@ class BoxShape(Shape):
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
         """Return the normals of the nearest sides, relative to the box's size."""
+        # The normal of the planes across an axis is that row of the map into the box's coordinates.
         inside = (rows[:, :, :3] @ positions[:, :, None])[:, :, 0] + rows[:, :, 3]
         half = 0.5 * (points[:, 3:6] - points[:, 0:3])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -229,7 +238,7 @@ def _first(bad: NDArray[np.bool_]) -> int:
 
 
 def _around(lower: Floats, upper: Floats, radii: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Return corners of boxes that are larger by radii on every side, and the radii, in columns."""
+    """Return corners (n, 3) of boxes made larger by radii on every side, and the radii (n, 1)."""
     sizes = np.asarray(lengths("radii", radii))
     if sizes.shape not in ((), (len(lower),)):
         raise ValueError(f"radii must have shape ({len(lower)},), got {sizes.shape}")
@@ -243,7 +252,10 @@ def _around(lower: Floats, upper: Floats, radii: ArrayLike) -> tuple[Floats, Flo
 
 
 def _along(p: Floats, axis: Floats, positions: Floats) -> Floats:
-    """Return where on segments, from 0 to 1, is the point nearest to positions, in a column."""
+    """Return t (n, 1), from 0 to 1, of the points p + t axis of segments nearest to positions.
+
+    It is 0 for a segment without length.
+    """
     with np.errstate(all="ignore"):
         along = ((positions - p) * axis).sum(axis=1) / (axis * axis).sum(axis=1)
     return np.asarray(np.nan_to_num(along).clip(0.0, 1.0)[:, None])
@@ -337,7 +349,10 @@ def shape_of(primitives: object) -> type[Shape]:
 
 @inlined
 def _product_row(w, rows):
-    """Return a row w times an affine map, each entry rounded once from double-doubles."""
+    """Return the row w (four numbers) times an affine map, given by its three rows.
+
+    Each entry is rounded once, from double-doubles.
+    """
     p, q, r = rows
     _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
     _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))

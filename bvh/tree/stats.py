@@ -109,6 +109,7 @@ def stats_of(
     size = bytes_of(stored) + (0 if bits is None else bits.nbytes + arrays.face_bits.nbytes)
     ids, count = arrays.nodes.ids, count_of(arrays.primitives)
     first, rows = rows_of(view.codes[view.leaf])
+    # The number of ids before each row of ids.
     before = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
     sizes = before[first + rows] - before[first]
     depths = wide_levels(view)[np.nonzero(view.leaf)[0]] + 1
@@ -192,6 +193,7 @@ def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int
     first, count = rows_of(view.codes[view.leaf])
     if (first + count > len(nodes.rows)).any():
         raise ValueError("a leaf points outside the tree")
+    # For each row of each leaf: the leaf, and the number of the row.
     owner = np.repeat(np.arange(len(first)), count)
     rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
     if not np.array_equal(np.sort(rows), np.arange(len(nodes.rows))):

@@ -67,6 +67,7 @@ class Tlas:
         boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
         bounds = np.empty((2, 3))
         ids = ids[: moving_boxes.valid_boxes(boxes, ids, bounds)]
+        # The frame of one box around all; of none if no box is valid.
         frame, bounds = local_frame(*bounds.reshape(2, 1, 3)[:, : len(ids)])
         records = np.empty((2 * len(ids), record.WIDTH), np.float32)
         record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
@@ -77,7 +78,8 @@ class Tlas:
         self._frame, self._blocks = np.vstack([frame, np.zeros((2, 3))]), nodes.data
         # The rows of the frame that have the corners of the root's box.
         self._root = FrameView(self._frame).box
-        # The lane of each node, and of each box; -1 for the root, and for boxes left out.
+        # The position as a child of each node, and of each box (see `moving_boxes`); -1 for the
+        # root, and for boxes left out.
         self._parents = np.empty(nodes.size, np.int64)
         self._lanes = np.empty(len(self._boxes), np.int64)
         self._figures = np.zeros(FIGURES)

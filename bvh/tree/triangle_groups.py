@@ -98,7 +98,7 @@ def _corner(triangles, prims, k):
 
 @inlined
 def _edge(a, b, h):
-    """Return b - a times h / 2; halved before subtracting, so that no extent overflows."""
+    """Return (b - a) * h / 2; both are halved before subtracting, so that no extent overflows."""
     return vectors.scaled(vectors.minus(vectors.scaled(b, 0.5), vectors.scaled(a, 0.5)), h)
 
 
@@ -115,7 +115,7 @@ def _put_row(groups, at, row, values, used):
 
 @inlined
 def pack_group(triangles, rows, c, s, extent, g, groups):
-    """Fill group g with the triangles of row g of ids; return the corners of their box.
+    """Fill group g with the triangles of row g of ids; return the corners of their world box.
 
     `rows` are those of `WideNodes`; `c`, `s` and `extent` are the frame's centre, scale and bound.
     Lower > upper if the row has no triangles.
@@ -164,6 +164,7 @@ def _put(groups, at, used, ids, corners, box, c, s, extent):
         _put_row(groups, at, E2 + axis, e2[axis], used)
     sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
     longest = simd.greater(_longest(e1), _longest(e2))
+    # Covers the rounding of both sizes; see above for their other constants.
     up = 1.0 + 2.0**-20
     tolerance = sums * (0.5 * longest / extent + 1.0) * up + 2.0**-100
     products = (
@@ -195,7 +196,7 @@ _put_unused = _by_kind(_put_all_unused, compact_groups.put_unused.py_func)
 
 @inlined
 def _lower_corner(a, b, c):
-    """Return the least coordinates of the vertices of triangles."""
+    """Return the least coordinates, of all lanes, of the vertices a, b and c of triangles."""
     x, y, z = simd.lesser(b[0], c[0]), simd.lesser(b[1], c[1]), simd.lesser(b[2], c[2])
     x, y, z = simd.lesser(a[0], x), simd.lesser(a[1], y), simd.lesser(a[2], z)
     return simd.lowest(x), simd.lowest(y), simd.lowest(z)
@@ -323,6 +324,7 @@ def test_edges_near(point, rest, d, triangles, edge, extent):
     v0, e1, e2, n, tolerance, _, grain = triangles
     v0 = vectors.minus(v0, point)
     near = _longest(vectors.minus(v0, rest)) + _longest(e1)
+    # (1.04 B + 12 near) / (24 B): the bound of near origins in units of `edge`, 24 e B D.
     share = simd.fma(near, np.float32(0.5 / extent), np.float32(NEAR_ERROR / 24.0))
     margin = edge * simd.fma(tolerance, share, grain)
     maybe, passes, _, _ = test_edges(rest, d, v0, e1, e2, n, margin)

@@ -75,7 +75,10 @@ child_order, child_orders, set_child_orders = simd.rows(np.int32, ORDER * WIDTH)
 
 @inlined
 def near_planes(octant):
-    """Return where in a node the planes are that rays of an octant meet first, for each axis."""
+    """Return where in a node the planes are that rays of an octant meet first, for each axis.
+
+    Bit k of the octant is set if directions are negative on axis k: then the upper plane is near.
+    """
     size = (UPPER - LOWER) * WIDTH
     return (
         LOWER * WIDTH + size * (octant & 1),
@@ -86,7 +89,8 @@ def near_planes(octant):
 
 @inlined
 def all_planes(x, y, z):
-    """Return where in a node near planes x, y, z and the far planes are."""
+    """Return where in a node all planes are: the near ones x, y, z as given, then the far ones."""
+    # On each axis, the sum of both is that of the places of the lower and the upper planes.
     both = (LOWER + UPPER) * WIDTH
     return x, y, z, both - x, both + 2 * WIDTH - y, both + 4 * WIDTH - z
 
@@ -141,7 +145,7 @@ def half_area_of(low, high):
 # The code of a leaf of `count` rows from `first` on, and its first row.
 leaf_code = inlined(lambda first, count: ~(first * MAX_LEAF_ROWS + count - 1))
 first_row = inlined(lambda code: ~code >> LEAF_BITS)
-# The numbers of rows of leaves, by their codes in lanes.
+# The numbers of rows of leaves, by their codes in lanes; -1 - code is ~code.
 rows_in = inlined(
     lambda codes: (
         (simd.splat(np.int32(-1), WIDTH) - codes & simd.splat(np.int32(MAX_LEAF_ROWS - 1), WIDTH))
@@ -159,7 +163,10 @@ def leaf_rows(code):
 
 @inlined
 def prefetch_child(nodes, groups, child, lines):
-    """Prefetch the first lines of a node, or of a leaf's first group of triangles."""
+    """Prefetch the first cache lines of a child, given by its code.
+
+    They are those of a node, or of the first group of triangles of a leaf.
+    """
     node = simd.address(nodes, node_at(child))
     leaf = simd.address(groups, group_at(first_row(child)))
     at = node if child >= 0 else leaf
@@ -178,7 +185,7 @@ class Lanes(NamedTuple):
 
 
 def lanes_of(data: NDArray[np.float32]) -> Lanes:
-    """Return wide nodes by lanes."""
+    """Return views of the data of wide nodes, and which lanes are nodes and leaves."""
     rows = data.reshape(-1, ROWS, WIDTH)
     codes = rows[:, CODES].view(np.int32)
     used = rows[:, LOWER] <= rows[:, UPPER]

@@ -92,7 +92,7 @@ def _new_sums(count: int) -> Sums:
 
 @inlined
 def _size(bounds, i):
-    """Return the square of the diagonal of a box."""
+    """Return the square of the diagonal of box i of `bounds`."""
     x = np.float64(bounds[i, 3]) - bounds[i, 0]
     y = np.float64(bounds[i, 4]) - bounds[i, 1]
     z = np.float64(bounds[i, 5]) - bounds[i, 2]
@@ -111,6 +111,7 @@ def _widen(bounds, links, order, pending, codes):
     while waiting > 0:
         waiting -= 1
         at, n = pending[waiting, 1] * LANES, 1
+        # Lanes hold numbers of binary nodes, until the n children are found.
         codes[at] = pending[waiting, 0]
         while n < LANES:
             best, largest = -1, -1.0
@@ -149,7 +150,7 @@ _centre = inlined(lambda shape: (shape[MIDDLE], shape[MIDDLE + 1], shape[MIDDLE 
 
 @inlined
 def _weigh(total, area, centre):
-    """Add the area of a part, and area times centre, to the `shape` of a node."""
+    """Add the area of a part, and area times centre, to the shape `total` of a node."""
     total[AREA] += area
     for axis in range(3):
         total[MIDDLE + axis] += area * centre[axis]
@@ -157,7 +158,7 @@ def _weigh(total, area, centre):
 
 @inlined
 def _set_centre(total, centre):
-    """Divide the sum of areas times centres by the area; without area, set a part's centre."""
+    """Divide the sum of areas times centres by the area; if this is 0, take `centre` instead."""
     for axis in range(3):
         total[MIDDLE + axis] = (
             total[MIDDLE + axis] / total[AREA] if total[AREA] > 0.0 else centre[axis]
@@ -195,6 +196,7 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
     shape[REACH] = _radius(triangles, frame, order, shape)
     for k in range(count):
         a, b, c = _local_corners(triangles, frame, order[first + k])
+        # The multipoles of a face are those of its area vector, averaged over its points.
         a, b, c = minus(a, centre), minus(b, centre), minus(c, centre)
         multipoles.mean_regular(a, b, c, away[0], away[1])
         multipoles.set_first(part, _area_vector(a, b, c))

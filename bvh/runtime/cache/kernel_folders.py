@@ -64,7 +64,7 @@ class KernelFolder:
 
     @contextlib.contextmanager
     def _above(self) -> Iterator[int]:
-        """Open the parent folder, if it is trusted."""
+        """Yield a descriptor of the parent folder; raise `Untrusted` if others can change it."""
         root = self.path.parent
         above = os.open(root, FOLDER | PLAIN & ~(NO_LINK if self._link else 0))
         try:
@@ -96,7 +96,10 @@ class KernelFolder:
         self._descriptor = self._identity = None
 
     def _at(self, name: str) -> tuple[Path | str, int | None]:
-        """Return the path of a file and the descriptor that it is relative to; raises OSError."""
+        """Return the path of a file, and the descriptor that it is relative to; raises OSError.
+
+        The descriptor is None, and the path absolute, on systems without descriptors of folders.
+        """
         folder = self._opened()
         return (self.path / name if folder is None else name), folder
 
@@ -157,7 +160,10 @@ class KernelFolder:
 
 
 def cache_roots(setting: str) -> list[Path]:
-    """Return the folders where kernels may be stored, the first choice first."""
+    """Return the folders where kernels may be stored, the first choice first.
+
+    `setting` is the value of BVH_CACHE_DIR, or empty.
+    """
     paths = [absolute(setting)] if setting else []
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
@@ -171,7 +177,7 @@ def cache_roots(setting: str) -> list[Path]:
 
 
 def version_folder(root: Path, name: str) -> KernelFolder:
-    """Return the folder of a version of the kernels."""
+    """Return the folder of a version of the kernels; `name` is their fingerprint."""
     # `temporary_root` may be no link: everyone can make links in the system's temporary folder.
     return KernelFolder(root / name, link=root != temporary_root())
 

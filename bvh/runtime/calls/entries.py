@@ -86,6 +86,7 @@ class Entry:
             return None
         compiled = words.kernel_of_words(self.py_func, kinds)
         address = jit.c_address(compiled, (types.int64,))
+        # Its return type is a `TypeRef` of the type of the results: see `words.kernel_of_words`.
         returned = compiled.overloads[types.int64,].signature.return_type.instance_type
         if not words.is_returned(returned):
             return None

@@ -50,9 +50,11 @@ DTYPE = np.int64(~0xFF000000)
 def _read_array(memory, obj, dtype, axes, kernel_words, at):
     """Write an array's address and shape to words from `at` on; return whether it fits.
 
-    It must be in C order and aligned, and have `axes` axes and the dtype of the word `dtype`.
+    It must be in C order and aligned, and have `axes` axes and a dtype whose word is `dtype` (see
+    DTYPE).
     """
-    # The places of parts in objects are those of `python_calls.OFFSETS`.
+    # The content of an array has, at bytes: 0 data, 8 number of axes, 16 shape, 24 strides, 40
+    # dtype, 48 flags; see `python_calls.OFFSETS`.
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
     is_array = kind == peek(memory, calls.ARRAY)
     if not (is_array or calls.is_subtype(memory, kind, peek(memory, calls.ARRAY))):
@@ -73,7 +75,10 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
 
 @inlined
 def _read_number(memory, obj, operation, expected, size):
-    """Return (whether an object is the number that a step of a program takes, its word)."""
+    """Return (whether an object is the number that a step of a program takes, its word).
+
+    The step is (operation, expected, size), as `words.program_of` yields it.
+    """
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
     if operation == words.INTEGER and kind == peek(memory, calls.INTEGER):
         return True, calls.as_int(memory, obj)
@@ -104,6 +109,7 @@ def _take_apart(memory, given, kernel_words):
     poke(stack, 0, given)
     poke(stack, 1, peek(memory, GIVEN))
     for step in range(peek(memory, STEPS)):
+        # Leave tuples that have no items left.
         while peek(stack, 2 * level + 1) == 0:
             level -= 1
         place = peek(stack, 2 * level)
@@ -138,7 +144,7 @@ def _take_apart(memory, given, kernel_words):
 
 @kernel
 def _new_number(memory, kind, place):
-    """Return the result at an address as an object of its kind, or 0 with an exception."""
+    """Return the result at an address as an object of its kind; 0 if an exception was set."""
     if kind == words.FLOAT:
         return calls.new_float(memory, peek(pointer_to(place, F8), 0))
     if kind == words.INTEGER:
@@ -148,7 +154,8 @@ def _new_number(memory, kind, place):
 
 @kernel
 def _returned(memory, address):
-    """Return the results in the words at an address as an object, or 0 with an exception."""
+    """Return the results in the words at an address as an object; 0 if an exception was set."""
+    # Results are between RESULTS and the arguments.
     count, kinds = peek(memory, BEGIN) - words.RESULTS, pointer_to(peek(memory, KINDS), I8)
     if count == 0:
         return calls.new_reference(memory, calls.NONE)
@@ -183,6 +190,7 @@ def invoke(owner, given, count, names):
     memory, address = calls.memory_of(owner), stack_memory(WORD_BYTES)
     kernel_words = pointer_to(address, I8)
     fits = names == 0 and count == peek(memory, GIVEN) and _take_apart(memory, given, kernel_words)
+    # An integer beyond int64 has set an OverflowError.
     if calls.error_occurred(memory) != 0:
         return np.int64(0)
     if not fits:
@@ -196,11 +204,13 @@ def invoke(owner, given, count, names):
 
 
 def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call | None:
-    """Return the function that calls a kernel for such arguments; None if they are too many.
+    """Return the function that calls a kernel for such arguments, or None.
 
-    The function returns NotImplemented for arguments of another structure. There is none, either,
-    where methods cannot read Python's objects.
+    The function returns NotImplemented for arguments of another structure. There is none for too
+    many arguments, for results other than int64, float64 and bool, and where methods cannot read
+    Python's objects (see `known_types`).
     """
+    # The first step is that of the tuple of all arguments.
     (_, _, count), *program = words.program_of(arguments)
     begin = words.RESULTS + len(kernel.results)
     # At least as many words as the arguments take.
@@ -211,6 +221,7 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
         return None
     steps = np.array([(step, _operand(like), number) for step, like, number in program], np.int64)
     kinds = np.array([words.TYPES[result] for result in kernel.results], np.int64)
+    # In the order of KERNEL to BOOL. The last item is not read, but kept alive.
     contents = (
         kernel.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,
         int(kernel.in_tuple), NotImplemented, words.raise_error, np.int64, np.float64, True, False,

@@ -27,6 +27,7 @@ from bvh.runtime.simd import peek, pointer_to, poke
 @method
 def call_prepared(owner, given, count, names):
     """Call a kernel: (address of `PreparedKernel`, of `PreparedArguments`, *numbers) -> None."""
+    # The classes below describe the words of `kernel`, and of `others`.
     memory, arguments = calls.memory_of(owner), pointer_to(given, I8)
     kernel = pointer_to(calls.as_int(memory, peek(arguments, 0)), I8)
     address = calls.as_int(memory, peek(arguments, 1))
@@ -75,8 +76,9 @@ class PreparedKernel(PreparedWords):
 class PreparedArguments(PreparedWords):
     """The other arguments of such a kernel; a call writes its numbers to the array `numbers`.
 
-    Its words: the address of that array, those before arguments (see `words`), room for the `first`
-    words of the first argument, and the others.
+    Its words: the address of that array; then what the kernel is called with (see `words`): the
+    RESULTS words before arguments, room for the first argument, which has `first` words, and those
+    of the other arguments.
     """
 
     __slots__ = ()

@@ -133,6 +133,7 @@ def new_function(
         name = doc.partition("(")[0]
         # If two threads make it at the same time, both use the one that is stored first.
         _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))
+    # Signatures have 1e999 for infinity, as `inspect` reads literals only.
     message = "arguments must be those of " + doc.partition("\n")[0].replace("1e999", "inf")
     objects = None, TypeError, message, *_functions, *contents
     words = [x if type(x) is int else id(x) for x in objects]
@@ -239,7 +240,8 @@ def read_float(memory, obj, numbers, at):
 @kernel
 def read_three(memory, obj, numbers, at):
     """Write three floats of a tuple, list or array from numbers[at] on; return False for others."""
-    # The places of parts in objects are those of `OFFSETS`.
+    # See `OFFSETS`. After its head, `part`, an array has at bytes: 0 data, 8 number of axes, 16
+    # shape, 24 strides, 40 dtype, 48 flags; a list 0 its size, 8 the address of its items.
     kind, part, items = type_of(memory, obj), obj + peek(memory, HEAD), np.int64(0)
     if kind == peek(memory, ARRAY):
         axes, flags = peek(pointer_to(part + 8, I4), 0), word_at(part + 48)
@@ -273,7 +275,7 @@ def _index_of(memory, name, first, count):
 
 @kernel
 def read_numbers(memory, first, given, count, names, numbers, least, most):
-    """Write arguments to `numbers` in the order of the parameters; False with an exception.
+    """Write arguments to `numbers` in the order of the parameters; False if that sets an exception.
 
     The function has `most` parameters, whose names are in the memory from `first` on; those from
     the number `least` on are optional. `given` has the addresses of arguments: `count` without

@@ -41,7 +41,7 @@ def is_stored(kind: Type, in_order: bool = True) -> bool:
 
 
 def canonical(kind: Type) -> Type:
-    """Return the type that kernels are compiled for: of writable arrays, without constants."""
+    """Return the type that kernels are compiled for: writable arrays, no types of constants."""
     if isinstance(kind, types.BaseTuple):
         return types.BaseTuple.from_types(
             tuple(map(canonical, kind)), getattr(kind, "instance_class", None)
@@ -194,7 +194,10 @@ OTHER = "other "
 
 
 def structure_of(value: Any) -> str:
-    """Return the structure of a value: a text, the same for all arguments that one kernel takes."""
+    """Return the structure of a value: a text, the same for all arguments that one kernel takes.
+
+    That of a float64 array with two axes is "f8[2]", of a pair of it and an integer "(f8[2],i8)".
+    """
     if isinstance(value, tuple):
         name = "" if type(value) is tuple else type(value).__name__
         return f"{name}({','.join(map(structure_of, value))})"
@@ -240,7 +243,7 @@ def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
 
 
 def words_of(value: Any) -> bytes:
-    """Return the words of an argument, as bytes."""
+    """Return the words of an argument, as bytes; none for None and functions."""
     if isinstance(value, tuple):
         return b"".join(map(words_of, value))
     if isinstance(value, np.ndarray):

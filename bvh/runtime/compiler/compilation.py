@@ -146,7 +146,7 @@ def _link_all(library: codegen.CodeLibrary, called: Iterable[codegen.CodeLibrary
 
 
 def _inherit(library: codegen.CodeLibrary, initializers: Iterable[object]) -> None:
-    """Pass on initializers to run when cached code is loaded (older Numbas have none)."""
+    """Add to a library initializers to run when cached code is loaded (older Numbas have none)."""
     if hasattr(library, "_reload_init"):
         library._reload_init.update(initializers)
 

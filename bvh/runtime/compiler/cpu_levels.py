@@ -138,7 +138,7 @@ def levels_of(architecture: str, features: dict[str, bool]) -> list[str]:
 
 
 def _numba_has(level: Level) -> bool:
-    """Return whether Numba also compiles for CPUs of a level."""
+    """Return whether the CPU of Numba's settings, or the host, has all features of a level."""
     config = numba_settings() or Settings()
     if config.features is None:
         # Numba uses the features of the host, for which `host_levels` is checked.
@@ -149,7 +149,10 @@ def _numba_has(level: Level) -> bool:
 
 
 def target_of(level_name: str, setting: str = "BVH_CPU") -> Target:
-    """Return the target of a level's name, or of `NATIVE`; raises ValueError if it cannot run."""
+    """Return the target of a level's name, or of `NATIVE`; raises ValueError if it cannot run.
+
+    `setting` is the environment variable that the error names.
+    """
     if level_name == NATIVE:
         import llvmlite.binding as llvm
         import numba  # noqa: F401 (whole before its parts: threads may import at once)

@@ -61,7 +61,10 @@ class StoredHelperCompiler(HelperCompiler):
 
 
 def _identity(function: Any) -> tuple[object, ...] | None:
-    """Return parts that identify a function in all processes; None if it has a local identity."""
+    """Return parts that identify a function in all processes; None if nothing does.
+
+    That is so if it closes over None, or over an object that is described by its address.
+    """
     cells = []
     for cell in function.__closure__ or ():
         value = real_of(cell.cell_contents)
@@ -103,6 +106,7 @@ def _add(result: compiler.CompileResult) -> None:
         return
     result.fndesc.typemap = result.fndesc.calltypes = None
     code = zlib.compress(library._final_module.as_bitcode(), 1)
+    # A record: code, keys of what it calls, Numba's descriptor, and signature.
     helpers.add(library.key, (code, called, result.fndesc, result.signature))
 
 

@@ -116,7 +116,11 @@ def _at_places(
     operation: TypedCode, places: Sequence[int], context: Context, builder: Builder, args: Values,
     values: Sequence[Value] = (),
 ) -> list[Value]:  # fmt: skip
-    """Write an operation's code for each place, with its value if there are any; return results."""
+    """Write the code of an operation at each place; return the results.
+
+    `operation` is (signature, codegen) of a read, or of a write of one of `values` at each place;
+    `args` begin with the memory and the index of the record.
+    """
     signature, write = operation
     results = []
     for i, place in enumerate(places):

@@ -180,7 +180,10 @@ def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
 
 
 def _same_bits(kinds: dict[Type, Type]) -> Callable[..., Operation]:
-    """Return a function that types and generates the same bits as values of the type in `kinds`."""
+    """Return the function of an intrinsic that reads the bits of a value as another type.
+
+    `kinds` has the new type of a number, or of lanes, by the old one.
+    """
 
     def build(typingctx: TypingContext, value: Type) -> Operation:
         kind = kinds[types.unliteral(getattr(value, "dtype", value))]

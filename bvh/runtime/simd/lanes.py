@@ -114,7 +114,7 @@ def mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
 
 
 def _native_permute(vec: Vec) -> str | None:
-    """Return the x86 instruction that permutes lanes of such a vector; None if there is none."""
+    """Return LLVM's name of the x86 instruction that permutes lanes of such a vector, or None."""
     kind = {types.float32: ("ps", "sf"), types.int32: ("d", "si")}.get(vec.dtype)
     if kind and vec.n == 8 and host_features().get("avx2"):
         return f"llvm.x86.avx2.perm{kind[0]}"
@@ -124,7 +124,7 @@ def _native_permute(vec: Vec) -> str | None:
 
 
 def _table() -> str | None:
-    """Return the instruction that picks bytes of a vector of 16 by indices; None without one."""
+    """Return LLVM's name of the instruction that picks bytes of 16 by indices, or None."""
     if host_features().get("ssse3"):
         return "llvm.x86.ssse3.pshuf.b.128"
     return "llvm.aarch64.neon.tbl1.v16i8" if host_features().get("neon") else None

@@ -141,7 +141,7 @@ def poke(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Ope
 
 @literal_operation
 def claim(typingctx: TypingContext, array: Type, index: Type) -> Operation:
-    """Add 1 to an int64 in one step, which no other thread sees halfway; return it as it was."""
+    """Add 1 to element `index` of an int64 array, atomically; return what it was before."""
     if not is_flat(array, types.int64):
         return None
 
@@ -217,6 +217,7 @@ def storing(array: Type, value: Type, lane: Type) -> TypedCode:
     It is narrowed to this type if it is wider.
     """
     llvm = Vec(lane, value.n).llvm if isinstance(value, Vec) else LLVM[lane]
+    # How to narrow the value: for a `lane` of float64, the second entry replaces the first.
     narrow = {types.float64: "fptrunc", lane: None}.get(getattr(value, "dtype", value), "trunc")
 
     def codegen(context, builder, sig, args):
@@ -252,7 +253,7 @@ def store_ints(typingctx: TypingContext, array: Type, index: Type, value: Type) 
 def gather(
     typingctx: TypingContext, array: Type, index: Type, step: Type, offset: Type
 ) -> Operation:
-    """Read elements index[k] * step + offset of an array, lane by lane."""
+    """Return a vector whose lane k is element index[k] * step + offset of an array."""
     if not (is_flat(array) and index.dtype == types.int64):
         return None
     vec = Vec(array.dtype, index.n)

@@ -80,7 +80,7 @@ def declare(
 
 
 def call(builder: Builder, name: str, args: Values, plain: bool = False) -> Value:
-    """Call an LLVM intrinsic that returns what its first argument is."""
+    """Call an LLVM intrinsic whose result has the type of its first argument (see `declare`)."""
     kinds = [arg.type for arg in args]
     return builder.call(declare(builder, name, kinds, kinds[0], plain), args)
 
@@ -176,6 +176,7 @@ def compare(symbol: str) -> Callable[[Builder, bool, Value, Value], Value]:
 def _absolute(builder: Builder, is_float: bool, a: Value) -> Value:
     if is_float:
         return call(builder, "llvm.fabs", [a])
+    # The 0: the absolute value of the least integer is itself, and not undefined.
     return call(builder, "llvm.abs", [a, ir.Constant(BIT, 0)])
 
 

@@ -48,6 +48,7 @@ class Limits(NamedTuple):
 
 def new_scratch() -> tuple[NDArray[np.generic], ...]:
     """Return the scratch of one thread: ranges and their boxes, halves, bins and costs."""
+    # 128 ranges are more than are ever pending, about one for each level.
     return (
         np.empty((128, RANGE_WIDTH), np.int64), record.new(2 * 128), record.new(4),
         record.new(6 * BINS), np.empty(BINS, np.float32),
@@ -69,6 +70,8 @@ def _leaf_is_cheaper(count, box, cost, limits):
     if count > max_leaf:
         return False
     area = record.half_area(box)
+    # Costs are weighted by areas. A split costs a visit of the node, and the groups of both sides.
+    # One group is always a leaf.
     leaf_cost = np.float32(GROUP_COST) * area * binning.groups(count, group_bits)
     return count <= 1 << group_bits or leaf_cost <= area + np.float32(GROUP_COST) * cost
 
@@ -144,7 +147,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
         link_inner(links, node, child)
         record.store_bounds(bounds, child, record.load(halves, LEFT))
         record.store_bounds(bounds, child + 1, record.load(halves, RIGHT))
-        # The smaller half is built first, so that few ranges are pending.
+        # The smaller half is pushed last and so built first: few ranges are pending.
         for k in range(2):
             is_right = np.int64((k == 0) == (lefts <= rights))
             low, stop = (middle, limit) if is_right else (begin, middle)
@@ -186,8 +189,8 @@ def build(
 
     `boxes` are records of the box of all and of that of their centres, if they are known. The tree
     does not depend on the number of threads. A leaf costs one for each started group of
-    1 << group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) a
-    few times a second.
+    1 << group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) up
+    to twenty times a second.
     """
     count = len(records) // 2
     if count == 0:

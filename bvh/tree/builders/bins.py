@@ -99,7 +99,10 @@ def best_split(bins, scale, used, group_bits, costs):
 
 @kernel
 def bound_halves(bins, used, axis, last, boxes):
-    """Write the boxes of both sides of the split after bin `last` to rows LEFT and RIGHT."""
+    """Write the boxes of both sides of the split after bin `last` to rows LEFT and RIGHT.
+
+    The axis has `used` bins.
+    """
     box = record.nothing()
     for b in range(axis * BINS, axis * BINS + last + 1):
         box = record.join(box, record.load(bins, b))
@@ -124,7 +127,8 @@ def move(records, begin, end, split, left, right, boxes):
         simd.splat(scale, 8),
         simd.splat(np.float32(last + 1), 8),
     )
-    # Of each record left and right are the rows for it.
+    # The next row on the left is `left`. That on the right is `right` plus the number of records
+    # there, i - begin without those on the left: both + i - left.
     both = left + right - begin
     for i in range(begin, end):
         r = record.load(records, i)

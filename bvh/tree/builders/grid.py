@@ -30,7 +30,10 @@ CHUNK = 32768
 
 
 def _bits_of_axes(box: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Return how often nearly cubic cells, 2**count in all, are halved across each axis."""
+    """Return the bits (3,) of a grid of nearly cubic cells, which divides a box, a record.
+
+    It has 1 << bits[k] layers across axis k, and 2**count cells.
+    """
     sizes = (box[record.UPPER : record.UPPER + 3].astype(np.float64) + box[:3]).tolist()
     bits = [0] * 3
     for _ in range(count):
@@ -61,7 +64,7 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
     """Write the cell of each record of a range, and put the record into the bin of the cell.
 
     `boxes` are the box of all records and that of their centres; the grid divides the latter into
-    1 << bits[k] layers across axis k.
+    1 << bits[k] layers across axis k. The number of a cell has the bits of its layers, x first.
     """
     box = record.load(boxes, 1)
     scale = record.scales(box, np.float32(LAYERS))
@@ -135,6 +138,7 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
             ranges[n, NODE], ranges[n, DEPTH], ranges[n, END] = node, depth, total
             n += 1
             continue
+        # Partition the cells: those on the left side first.
         low, high = begin, end
         while low < high:
             cell = np.int64(order[low])
@@ -222,6 +226,7 @@ def _split_by_cells(
         _move_to_ranges(records, cells, begin, end, range_of, rows[begin // CHUNK], out)
 
     share(n, CHUNK, count, threads)
+    # From counts to the row of each range for the first of a chunk's records.
     rows[:] = np.cumsum(rows, axis=0) - rows + columns[:, BEGIN]
     share(n, CHUNK, move, threads)
     flat = range_boxes.reshape(-1, record.WIDTH)

@@ -151,6 +151,7 @@ def overlaps(box):
 @inlined
 def slab(axis, low, high):
     """Return the space between two planes across an axis as a box; `low` is minus the lower one."""
+    # It is unbounded on the other axes: infinity in the lanes of both corners.
     numbers = simd.lane_numbers(WIDTH)
     rest = simd.select(numbers == axis + UPPER, high, np.float32(INF))
     return simd.select(numbers == axis, low, rest)
@@ -175,7 +176,7 @@ def store_bounds(bounds, node, box):
 
 @inlined
 def _with_count(box, lanes):
-    """Return the bin of a box, with the count of int32 lanes."""
+    """Return the bin of a box, with lane COUNT of the int32 vector `lanes`."""
     return simd.select(simd.lane_numbers(WIDTH) == COUNT, simd.as_floats(lanes), box)
 
 
@@ -242,7 +243,7 @@ def _numbers(lanes):
 def bins_of(point, box, scale, last):
     """Return on each axis the bin, from 0 to `last`, of a point in a box: three numbers.
 
-    As the centres in a box of centres, both are doubled.
+    Both are doubled, as `centre` returns points, and the box of these.
     """
     return _numbers(_bin_lanes(point, box, scale, np.int32(last)))
 

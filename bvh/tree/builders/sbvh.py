@@ -31,7 +31,10 @@ OVERLAP = 1e-3
 
 @entry
 def _merge(links, order, out):
-    """Write the ids of leaves without duplicates within a leaf to `out`; return their number."""
+    """Write the ids of leaves to `out`, without duplicates within a leaf; return their number.
+
+    `links` of leaves, which refer to `order`, are changed to refer to `out`.
+    """
     used = 0
     for node in range(len(links)):
         if not is_leaf(links, node):

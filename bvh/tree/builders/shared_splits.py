@@ -107,7 +107,7 @@ def _move_chunk(spatial, records, begin, end, boxes, in_space, plane, rows, side
 def _close_gaps(records, begins, counts):
     """Fill the gaps between runs of records with the last records; return the number of all.
 
-    Run i is `counts[i]` rows from row begins[i] on; `counts` is used up.
+    Run i is counts[i] rows from row begins[i] on; `counts` is changed.
     """
     last = len(begins) - 1
     for i in range(len(begins)):
@@ -156,6 +156,7 @@ class SharedRange:
     def _split_by(self, axis: int, last: int, lefts: int, rights: int) -> None:
         """Split by a plane; find how many records each chunk has on both sides at most."""
         self.plane = axis, last, lefts, rights
+        # Records in one bin, and `more` in several: these count where they begin, and end.
         some = _counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
         more = self.counts.reshape(-1, 6, BINS)[:, axis::3]
         left, right = (some + more[:, 0])[:, : last + 1], (some + more[:, 1])[:, last + 1 :]
@@ -188,6 +189,7 @@ class SharedRange:
     def place(self) -> None:
         """Find the rows that chunks move records to."""
         begin, limit = self.task[[BEGIN, LIMIT]].tolist()
+        # Each side gets a share of the unused capacity.
         lefts, rights = self.sides.sum(axis=0).tolist()
         self.middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
         there = (1 - int(self.task[SIDE])) * self.shared.half
@@ -203,9 +205,9 @@ class SharedRange:
             )  # fmt: skip
 
     def children(self, node: int) -> list[tuple[Row, Records]]:
-        """Return both sides and their boxes; `node` is the row of the left one's."""
+        """Return the tasks and boxes of both sides, which have the nodes `node` and `node` + 1."""
         task, halves = self.task, self.halves[-1]
-        # `choose` has written the boxes of both sides of a split between bins.
+        # `choose` has written the boxes of both sides of a split between bins: join only centres.
         known = LEFT if self.in_space else LEFT_CENTRES
         halves[known:] = self.halves[:-1, known:].max(axis=0)
         found = []

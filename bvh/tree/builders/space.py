@@ -45,7 +45,7 @@ class Spatial(NamedTuple):
 
 @kernel
 def local_triangle(triangles, i, frame, out):
-    """Write the vertices of a triangle in the local frame."""
+    """Write the vertices of triangle i in the local frame to `out`, (3, 3)."""
     vertices = corners(triangles, i)
     for k in range(3):
         out[k, 0], out[k, 1], out[k, 2] = into_frame(frame, vertices[k])
@@ -161,6 +161,7 @@ def best_plane(spatial, scale, capacity, costs):
             box = record.join(box, bin)
             left += record.count_of(bin) + counts[first + b]
             right -= record.count_of(bin) + counts[3 * BINS + first + b]
+            # The sides must have records, and each of them fewer than all.
             one_sided = min(left, right) == 0 or max(left, right) == all_of
             if one_sided or left + right > capacity:
                 continue

@@ -132,8 +132,10 @@ def build_tasks(
 ) -> Nodes:  # fmt: skip
     """Return the tree whose top has the given links, with a subtree for each task below it.
 
-    build(task, its boxes, block, (cancel, done)) builds one in a block and returns the number of
-    its nodes. The records are discarded when all are built.
+    `tasks` (k, RANGE_WIDTH) are ranges, `boxes` (k, 2, 8) the records of the box of each and of
+    that of its centres; subtrees write their primitives to `order`. build(task, its boxes, block,
+    (cancel, done)) builds one in a block and returns the number of its nodes. The records are
+    discarded when all are built.
     """
     built: list[Any] = [None] * len(tasks)
     largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
