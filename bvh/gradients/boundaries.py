@@ -17,7 +17,8 @@ from bvh.gradients.formulas import cross, dot, largest, times
 def _slopes(lib, points, ends, numbers):
     """Return the derivatives of winding numbers (...,) by the ends of edges (k, 2, 3).
 
-    Two arrays (..., k, 3): by the first ends, and by the second ones. `points` are (..., 3).
+    Two arrays (..., k, 3): by the first ends, and by the second ones; 0 where there is none.
+    `points` are (..., 3), and `numbers` their winding numbers, not finite where there is none.
     """
     xp = lib.xp
     seen = xp.isfinite(numbers)[..., None, None]

@@ -102,8 +102,8 @@ def _bounded(formula):
     """Return a formula whose arguments and results are bounded, so that derivatives are in range.
 
     Arguments are the library; directions of rays, or points, (..., 3); corners of faces, (..., 3,
-    3); (t or distance, u, v); where there is a hit; and gradients of the results, or tangents of
-    the arguments.
+    3); (t or distance, u, v); `hit`, true where there is one, (...); and `slopes`: gradients of
+    the results, or tangents of the arguments.
     """
 
     @wraps(formula)
@@ -132,7 +132,7 @@ def pull_hit(lib, directions, corners, hits, hit, gradients):
     rates = hit_rates(lib, directions, corners, hits, hit)
     by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
     t, along = _only(lib, rates.usable, hits[0]), dot(by_position, rates.heading)
-    # The gradient by r, the movement of the face from the ray.
+    # The gradient by r, the movement of the face from the ray (see the top of this file).
     by_r = times(by_t, rates.t) + times(by_u, rates.u) + times(by_v, rates.v)
     by_r = by_r + times(along, rates.advance)
     by_origins = by_position - by_r
@@ -182,7 +182,7 @@ def pull_point(lib, points, corners, results, hit, gradients, signed):
 
     `results` are the distance, which is `signed` or not, u and v.
     """
-    # (h1, h2) is the gradient by (x, y) in `push_point`, and (k1, k2) that by (b1, b2).
+    # The transpose of `push_point`: (h1, h2) is the gradient by its (x, y), (k1, k2) by (b1, b2).
     rates = point_rates(lib, points, corners, results, hit, signed)
     by_distance = _only(lib, rates.usable, gradients[0])
     by_u, by_v, by_position = (_only(lib, rates.movable, x) for x in gradients[1:])
@@ -204,6 +204,7 @@ def push_point(lib, points, corners, results, hit, tangents, signed):
     """Return tangents of distance, u, v and position from those of points and corners."""
     rates = point_rates(lib, points, corners, results, hit, signed)
     faces, by_corners = rates.faces, tangents[1]
+    # The move of the face at the closest point, and that of the point relative to it.
     moved = weighted(faces.weights, by_corners)
     rel = tangents[0] - moved
     from_edge1 = dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset)
@@ -233,7 +234,10 @@ POINT_RULES = [
 
 
 def point_rates(lib, points, corners, results, hit, signed):
-    """Return the `PointRates` of closest points, whose distances, u and v are `results`."""
+    """Return the `PointRates` of closest points, whose distances, u and v are `results`.
+
+    Distances are `signed` or not; there is a closest point where `hit`.
+    """
     xp = lib.xp
     distance, u, v = results
     faces = _faces(lib, corners, u, v, hit)

@@ -62,6 +62,7 @@ def differentiable(rule, *given):
 
 @differentiable.defjvp
 def _(rule, primals, tangents):
+    """Return the results, and their tangents by those of the moving arguments, which come first."""
     results = differentiable(rule, *primals)
     *moving, _, _, _, _, hit = primals
     slopes = tuple(tangents[: len(moving)])
@@ -70,7 +71,7 @@ def _(rule, primals, tangents):
 
 @jax.custom_jvp
 def wound(points, ends, numbers):
-    """Return winding numbers unchanged, with derivatives."""
+    """Return winding numbers unchanged, with derivatives (see `DifferentiableQueries`)."""
     return numbers
 
 
@@ -79,6 +80,7 @@ PUSH_WINDING = jax.jit(partial(boundaries.push_winding, LIBRARY))
 
 @wound.defjvp
 def _(primals, tangents):
+    """Return the winding numbers, and their tangents by those of points and ends."""
     return wound(*primals), PUSH_WINDING(*primals, *tangents[:2])
 
 
@@ -119,7 +121,10 @@ RuntimeError
         return jax.pure_callback(find, jax.ShapeDtypeStruct(find().shape, np.float64))
 
     def search(self, search, arguments, shape):
-        """Return the results of a search, by one call for a batch of batches."""
+        """Return the results of a search, without derivatives, by one call for a batch of batches.
+
+        Vertices of None are left out of the arguments that JAX passes.
+        """
         # Shape of a row by its size in `types`.
         tails = {0: (), 3: (3,), 9: (3, 3)}
         types = [jax.ShapeDtypeStruct(shape + tails[n], dtype) for n, dtype in search.types()]

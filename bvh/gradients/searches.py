@@ -69,6 +69,7 @@ class TreeSearch:
         shape = np.broadcast_shapes(*(x.shape[:-1] for x in arguments[:rows]))
         shape = np.broadcast_shapes(shape, *(np.shape(x) for x in arguments[rows:]))
         if vertices is not None:
+            # Batches of vertices come before the axes of a result.
             check_same(vertices, points)
             shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
         pairs = zip(self._search(tree, *arguments), self.types(), strict=False)
@@ -139,7 +140,10 @@ def boundary_edges(tree: BVH, mask: int | None) -> NDArray[np.float64]:
 
 
 def boundary_ids(tree: BVH, mask: int | None) -> NDArray[np.int64]:
-    """Return such edges by indices of vertices, (n, 2): equal ones with other indices differ."""
+    """Return the directed open edges of the faces that a mask selects, by vertex indices, (n, 2).
+
+    Other than in `boundary_edges`, vertices at one position are different ones.
+    """
     return free_edges_for(tree, one_mask(mask))
 
 

@@ -70,6 +70,7 @@ class Searching(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
+        """Mark all results as without derivatives."""
         ctx.mark_non_differentiable(*output)
 
     @staticmethod
@@ -110,6 +111,7 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
+        """Return the gradients of the moving arguments, and None for the others."""
         start, corners, *answers, hit = ctx.saved_tensors
         result = ctx.rule.pull(LIBRARY, start, corners, tuple(answers), hit, gradients)
         return (None, *result, None, None, None, None, None)
@@ -118,7 +120,7 @@ class Differentiable(torch.autograd.Function):
     def jvp(ctx, _, *tangents):
         """Return the tangents of the results for those of the moving arguments."""
         start, corners, *answers, hit = ctx.saved_tensors
-        # A tangent of None is zero, with the shape of its argument.
+        # A tangent of None is zero, with the shape of its argument. Those of `moving` come first.
         like = (*[start] * (ctx.moving - 1), corners)
         pairs = zip(tangents, like, strict=False)
         slopes = tuple(torch.zeros_like(y) if x is None else x for x, y in pairs)
@@ -141,10 +143,12 @@ class Wound(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
+        """Return the gradients of points and ends, and None for the numbers."""
         return (*boundaries.pull_winding(LIBRARY, *ctx.saved_tensors, gradient), None)
 
     @staticmethod
     def jvp(ctx, *tangents):
+        # Those of points and ends; None is zero.
         pairs = zip(tangents[:2], ctx.saved_tensors, strict=False)
         slopes = [torch.zeros_like(y) if x is None else x for x, y in pairs]
         return boundaries.push_winding(LIBRARY, *ctx.saved_tensors, *slopes)

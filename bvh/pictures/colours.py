@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Colours of a ray's cost, from black for 0 to white for the cost of `hottest_of`, which is at least
-# that of a share of HOT_SHARE of the rays.
+# Colours of a ray's cost, from black for 0 to white for the cost of `hottest_of`, which a share of
+# at least HOT_SHARE of the costs does not exceed.
 HEAT = np.array([[0.0, 0.0, 0.05], [0.1, 0.1, 0.6], [0.7, 0.1, 0.4], [1.0, 0.6, 0.1], [1, 1, 0.9]])
 HOT_SHARE = 0.99
 
@@ -38,7 +38,7 @@ def heat(cost: Floats, hottest: float) -> Floats:
 
 
 def hottest_of(cost: Floats) -> float:
-    """Return the cost to show as white: a whole number that at most 1 % of the rays exceed."""
+    """Return the cost to show as white: a whole number that at most 1 % of the costs exceed."""
     return max(1.0, float(np.ceil(np.quantile(cost, HOT_SHARE)))) if cost.size else 1.0
 
 
@@ -61,7 +61,8 @@ def instance_colours(ids: NDArray[np.integer]) -> Floats:
 
 def face_colours(ids: NDArray[np.integer], leaf: NDArray[np.integer]) -> Floats:
     """Return a colour for each face of each leaf, as a hash of their ids."""
-    # Multiply by the golden ratio's odd 32-bit fraction and take three bytes (Knuth).
+    # Multiply by the golden ratio's odd 32-bit fraction and take three bytes (Knuth). Another large
+    # odd number gives equal ids in different leaves different colours.
     numbers = ids.astype(np.uint32) + leaf.astype(np.uint32) * np.uint32(2246822519)
     mixed = (numbers + np.uint32(1)) * np.uint32(2654435769)
     shifts = np.array([24, 16, 8], np.uint32)

@@ -57,6 +57,7 @@ def thickened(
     corner = np.arange(sides)
     first, last = 2 + corner, 2 + corner + sides * is_tube
     first_next, last_next = np.roll(first, -1), np.roll(last, -1)
+    # A fan around each tip, and of a tube two triangles a side.
     faces = [np.stack(each, axis=1) for each in (
         (np.zeros_like(corner), first_next, first), (np.ones_like(corner), last, last_next),
         (first, first_next, last_next), (first, last_next, last),
@@ -71,6 +72,7 @@ def rounded(
 
     `ids` chooses some of the tree's, and `growth` scales their radii.
     """
+    # A row has the box (6 numbers), the centre or both ends of the axis, and the radius.
     shapes = tree.arrays.primitives.points[ids]
     start, end, radius = shapes[:, 6:9], shapes[:, -4:-1], shapes[:, -1:] * growth
     along, circle = _circles(start, end, ROUND_SIDES)
@@ -145,7 +147,10 @@ def drawn_source(tree: BVH, camera: Camera, threads: int | None = None) -> Rende
 
 
 def _pixel(tree: BVH, camera: Camera) -> float:
-    """Return the height of a pixel in space at the middle of a tree; from inside, at its border."""
+    """Return the height of a pixel in world units at the middle of a tree's bounds.
+
+    In perspective, it is that at half their diagonal if the middle is nearer to the camera.
+    """
     height = 2.0 * camera.half_height / camera.height
     if not camera.perspective:
         return height

@@ -88,7 +88,8 @@ class Lights:
             t_max = self.reach / lengths
         hidden = np.asarray(occluders.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
         shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", rays, self.zenith) / np.maximum(lengths, 1e-300)
-        # Subtracting the hidden light from that of an open sky gives less noise.
+        # Subtracting the hidden light from that of an open sky, the mean of `shine` by the cosine,
+        # gives less noise.
         unhidden = 0.5 + spots.smooth @ self.zenith / 3.0
         lost = np.einsum("nk,nk->n", hidden, shine) / self.rays
         return 1.0 - hidden.mean(axis=1), np.maximum(unhidden - lost, 0.0)
@@ -186,6 +187,7 @@ class Ground:
         sine = float(soft.lamp @ up)
         if sine > LOWEST_LAMP:
             shadows = (corners - (above / sine)[:, None] * soft.lamp) @ across.T
+            # A soft lamp spreads shadows by its radius at the distance height / sine, at a slant.
             blur = np.tan(np.radians(soft.softness) / 2) / sine**2 * above.max()
             coordinates += [shadows - blur, shadows + blur]
         points = np.concatenate(coordinates)
@@ -212,6 +214,7 @@ class Ground:
         size = np.abs(points).max(axis=1) + np.abs(self.level)
         up = np.broadcast_to(self.up, points.shape)
         spots = Spots(points, up, up, points + ROUNDINGS * size[:, None] * up)
+        # Shares of the light that a place in full shadow loses.
         dark = SKY_SHARE * (1.0 - self.lights.of_sky(occluders, spots, cells[rows])[0])
         cast = self.lights.rays
         if self.lights.lamp @ self.up > LOWEST_LAMP:

@@ -95,7 +95,7 @@ def render(
         Largest distance of occluders of the sky; by default a quarter of the diagonal of the
         bounds, or 0.08 of it where the camera is inside of these.
     hottest : float, optional
-        The cost that is white; by default one that 99 of 100 rays stay below, stored in
+        The cost that is white; by default one that at most 1 of 100 pixels exceeds, stored in
         `Picture.hottest`. Set it for pictures that are to be compared.
     ground : bool, {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
         Show a soft shadow on the ground, the plane below everything; which way is up, or True for
@@ -254,6 +254,7 @@ class _Drawing:
         costs = self._shade == "cost"
         shown = sight.cost[..., None] if costs else stage.colours(self._shade, sight, y)
         # Average the samples of each pixel.
+        # (rows, samples down, columns, samples across, colours or one cost)
         blocks = shown.reshape(bottom - top, samples, self._camera.width, samples, -1)
         mean = blocks.mean(axis=(1, 3))
         # Numbers are those of rays through the centres of pixels.
@@ -287,6 +288,7 @@ def _lights(
 ) -> Lights:  # fmt: skip
     """Return the lights that arguments of `render` describe; raise a ValueError for bad ones."""
     if lamp is None:
+        # Above the camera, to its left and behind it.
         lamp = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
     degrees = number("softness", softness)
     if not 0.0 <= degrees <= 90.0:
@@ -301,5 +303,6 @@ def _lights(
         if not farthest > 0.0:
             raise ValueError(f"reach must be above 0, got {reach}")
     rays = whole_number("light_rays", light_rays)
+    # The sky is brightest above the scene, somewhat towards the camera.
     zenith = camera.up - 0.45 * camera.forward
     return Lights(unit("lamp", lamp), unit("zenith", zenith), degrees, rays, farthest)

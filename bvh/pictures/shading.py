@@ -140,7 +140,7 @@ class Stage:
     def colours(self, shade: str, sight: Sight, y: Floats) -> Floats:
         """Return the colours of hits and background, shape (height, width, 3).
 
-        `y`, (height,), are the rows of the rays in the picture.
+        `y`, (height,), are those of the rows of rays, in pixels from the top of the picture.
         """
         sky = colours.sky(y / self.camera.height)
         painted = np.repeat(sky[:, None], sight.mask.shape[1], axis=1)
@@ -181,7 +181,10 @@ class Stage:
         return np.asarray(painted * (0.55 + 0.45 * self._facing(sight))[:, None])
 
     def _lit(self, shade: str, sight: Sight) -> Floats:
-        """Return the colours of hits in the shades with light: plaster, clay or materials."""
+        """Return the colours of hits in the shades with light: plaster, clay or materials.
+
+        The weights of lamp and sky are chosen by eye.
+        """
         smooth, lights = sight.spots.smooth, self.lights
         open_sky = 0.5 + smooth @ lights.zenith / 3.0
         if shade == "ao":

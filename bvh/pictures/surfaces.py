@@ -175,7 +175,7 @@ def leaf_of(hits: Hits) -> Ints:
 
 
 def _weights(u: Floats, v: Floats) -> Floats:
-    """Return the weights of the corners of faces, (n, 3)."""
+    """Return the barycentric weights of the corners of faces, (n, 3), for u and v of hits."""
     return np.stack([1.0 - u - v, u, v], axis=1)
 
 
@@ -234,8 +234,9 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
 def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
     """Return for each corner the sum of `weighted` over those at its vertex, across no crease.
 
-    `owners` are the vertices of corners, `normals` those of their faces; `weighted` are the same by
-    the angles.
+    `owners`, (n,), are the vertices of corners, `normals` those of their faces; `weighted` are the
+    same times the angles of the corners. Corners of vertices with more than MAX_FACES faces keep
+    their own.
     """
     order = np.argsort(owners, kind="stable")
     (x, y, z), weighted = np.ascontiguousarray(normals[order].T), weighted[order]

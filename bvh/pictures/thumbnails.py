@@ -105,7 +105,7 @@ def _of_hits(hits: Any, by: ShownBy) -> Picture:
 def _coloured(hits: Any, by: ShownBy) -> NDArray[np.float64]:
     """Return the colours of hits, none of which is a miss, (n, 3)."""
     if by == "t":
-        # The farthest few are often much farther away than all others.
+        # The farthest few are often much farther away than all others: they get the last colour.
         near, far = np.quantile(hits.t, [0.0, 0.99])
         share = (hits.t - near) / max(far - near, np.finfo(np.float64).tiny)
         return colours.ramp(share, colours.RANGE)

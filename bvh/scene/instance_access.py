@@ -197,9 +197,9 @@ class InstanceAccess(SceneContent):
     def _must_suit(self, name: str, number: int, maps: Any, children: Any = None) -> None:
         """Raise a ValueError if the child `number` is over round shapes and a map is not even.
 
-        Even maps are those that the text EVEN describes. `children`, (n,), has the child of each of
-        the `maps`, (n, 3, 4); without it all are of `number`. Messages begin with the argument's
-        `name`.
+        Even maps are those that the text EVEN describes; `number` is an index of the table's
+        `children`. The argument `children`, (n,), has the child of each of the `maps`, (n, 3, 4);
+        without it all are of `number`. Messages begin with the argument's `name`.
         """
         child, unchecked = self._instances.children[number], self._instances.unchecked
         if number not in unchecked:
@@ -212,7 +212,7 @@ class InstanceAccess(SceneContent):
         if children is not None:
             bad &= children == number
         if bad.any():
-            # No instance of a new child: `compact` drops it.
+            # This adds no instance, but marks the table, so that `compact` drops a new child.
             self._instances.extend(number, maps[:0], ())
         shape = bad.shape if name == "transforms" else ()
         refuse(name, shape, bad, f"{EVEN}, for {child.kind}")

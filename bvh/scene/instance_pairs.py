@@ -180,7 +180,8 @@ def find_leaf_pairs(
     parts: list[Rows] = []
     rounded = not isinstance(content, TreeBase) and content.rounded
     if view.rounded or rounded or isinstance(content.arrays.primitives, HOLLOW):
-        # Pairs of leaves with spheres or capsules are searched first, the others below.
+        # Pairs of leaves with spheres or capsules are searched first (`round_trees.leaf_contacts`),
+        # the `others`, (n,), below.
         given = view, content, transform, rows, rows2, itself
         others, parts = enrolled("contacts of round leaves")(*given)
         rows, rows2 = rows[others], rows2[others]
@@ -192,6 +193,7 @@ def find_leaf_pairs(
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
+        """Add the pairs of codes (see `instanced`) that the tasks begin..end - 1 find."""
         codes: list[Rows] = []
         with shelf.scratch() as search:
             for k in begun(which, entries, begin, end, search):
@@ -241,7 +243,10 @@ def begun(
 
 
 def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
-    """Return pair `k` of leaves, as the arguments of kernels."""
+    """Return pair `k` of leaves, as the arguments of kernels.
+
+    Within one scene, faces that share no more than a corner or an edge do not meet.
+    """
     (first, second), leaf, leaf2 = trees_of(job, k), int(job.rows[k]), int(job.rows2[k])
     shared = meeting_pairs.TWO_MESHES
     if job.itself:

@@ -85,7 +85,7 @@ class _NestedScene(NamedTuple):
     table: Instances
     ids: NDArray[np.int64]  # of each row
     child: NDArray[np.int32]  # of each row, an index of children
-    # Of each child its index among the trees, and among the nested scenes; -1 if it is none.
+    # Of each child its index among the trees, and among all scenes; -1 if it is not one.
     trees: NDArray[np.int32]
     parts: NDArray[np.int32]
     # Of each row the first leaf, counted within this scene; then the number of leaves.

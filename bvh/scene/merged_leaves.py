@@ -89,6 +89,7 @@ class MergedTree(NamedTuple):
         owner, leaf, prim = named_codes(self.codes, self.owners, threads, rows)
         prim, owner, leaf = shaped(shape, prim, owner, leaf)
         of_scene = Hits(hits.t, prim, hits.u, hits.v, hits.front, owner, leaf)
+        # The source of positions and normals, which is the scene already.
         vars(of_scene)["_source"] = vars(hits).get("_source")
         return of_scene
 
@@ -161,7 +162,7 @@ class LeafMerger:
         return np.flatnonzero(self._masks).tolist()
 
     def _least_seconds(self) -> float:
-        """Return the least time of a build; infinite for no triangles, or too many."""
+        """Return the least time of a build in seconds; infinite for no triangles, or too many."""
         # Rows are (vertices, faces) of each tree.
         sizes = np.array([[*map(len, arrays_of(tree.primitives))] for tree in self._trees])
         trees = self._tree_of[self._visible()]

@@ -59,7 +59,7 @@ class Picking(SceneQueries):
         (0, 1.414214)
         """
         if mask is None and type(camera) is Camera and type(radius) is float and radius == 0.0:
-            # The fast path, for cursors that move.
+            # The fast path, for cursors that move. hit[1] is the prim_id, -1 for a miss.
             ray = camera.cursor_ray(x, y)
             hit = cast_ray(self._current(), ray, camera.near, camera.far)
             return Pick(hit, self, self._flattened, camera, x, y, ray) if hit[1] >= 0 else None
@@ -98,6 +98,7 @@ class Picking(SceneQueries):
         near, far = camera.near, camera.far
 
         def pick(x: float, y: float) -> Pick | None:
+            """Return the nearest hit under the cursor (x, y), or None."""
             ray = ray_of(x, y)
             hit = cast(*ray, near, far)
             return Pick(hit, self, self._flattened, camera, x, y, ray) if hit[1] >= 0 else None

@@ -107,6 +107,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             for (name, is_reversed), mesh in used.items():
 
                 def step(part: int, _: int, before: int = done) -> None:
+                    """Report `part` faces of this mesh, after `before` of the others."""
                     assert report is not None
                     report(before + part, total)
 
@@ -265,7 +266,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         return self._instances.extend(number, maps, labels, bits, shown)
 
     def _child_number(self, child: Any) -> int:
-        """Return the index of a child in the table; a mesh is built into a tree first."""
+        """Return the index of a child in the table's `children`; build a tree over a mesh first."""
         table = self._instances
         if isinstance(child, Scene):
             parts = nested_scenes(child)
@@ -367,6 +368,7 @@ def _warm_points() -> None:
 
 @called_by_address
 def _any_hit_counts(ray_id, instance_id, prim_id, t, u, v, data):
+    """Accept every hit, as a user's filter."""
     return True
 
 

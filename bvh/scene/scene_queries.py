@@ -57,7 +57,10 @@ class SceneQueries(
         return rays_of(view, view.only(~np.isin(view.owners, ids)), view.split, view)
 
     def _caster(self, cull: int, mask: int | None) -> SceneCast:
-        """Return a function that casts single rays at the scene as it is at each call."""
+        """Return a function that casts single rays at the scene as it is at each call.
+
+        `cull` is the code of the side to ignore (see `cull_code`).
+        """
         bits = one_mask(mask)
 
         def cast_of(view: SceneView) -> tuple[object, SceneCast]:
@@ -86,7 +89,10 @@ class SceneQueries(
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the target of points; TypeError if `mask` selects a leaf not for `query`."""
+        """Return the target of points: of faces, or of spheres and capsules with faces, if any.
+
+        TypeError if `mask` selects a leaf over primitives that `query` does not take.
+        """
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.traversal.points.instanced_closest_point import SceneTarget
 
@@ -94,10 +100,12 @@ class SceneQueries(
         if (other := view.first_other(bits, query in OF_SHAPES)) is not None:
             which = f"instance {view.owners[other[0]]} is over {other[1]}"
             raise TypeError(f"{query} needs instances over triangles, and {which}")
+        # Whether there are selected shapes, and which leaves have selected faces.
         shapes, faces = view.selected(bits)
         rays = RaySearch(view.only(faces) if shapes else view.arrays, view.split, view)
 
         def wound(reorient: bool) -> Wound:
+            """Return the selected faces as one tree with its boundary (see `_as_one_tree`)."""
             target: PointSearch = self._as_one_tree(bits, reorient)._point_target(query, None)
             return target.wound(reorient)
 
@@ -176,7 +184,10 @@ class SceneQueries(
         return results.ScenePairs(pairs.instance_id[selected], leaf[selected], prim[selected])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
-        """Return the target of regions; TypeError for a visible leaf that `query` does not take."""
+        """Return the target of regions; TypeError for a visible leaf that `query` does not take.
+
+        The last argument, the kinds of primitives that trees may be over, is for `BVH` alone.
+        """
         from bvh.scene.instance_pairs import search_of_scene
 
         bits = one_mask(mask)

@@ -47,8 +47,8 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
     """Compute the transforms, and margins, from a TLAS of `frame` to the BLAS of leaves `rows`.
 
     `maps`, `inverses`, `boxes` and `tree_of` have a row for each leaf, `frames` and `skews` for
-    each tree (see `world_bounds.skew_of`). Each leaf has TRANSFORM_SIZE numbers of `transforms`
-    (see `instanced`), which are written.
+    each tree: the latter are K, F and the largest radius (see `world_bounds.skew_of`). Each leaf
+    has TRANSFORM_SIZE numbers of `transforms` (see `instanced`), which are written.
     """
     # Notation as at the top of this file: W has the rows `w`, A is written column by column, then
     # b. `norm` is the largest sum of absolute values in a row of A; the errors bound those of b,
@@ -74,6 +74,7 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
             norm = max(norm, total)
             shift_error = max(shift_error, terms * unit * 2.0**-51)
             vertex_error = max(vertex_error, error * unit)
+            # Of oriented boxes, whose rows are rounded once more (see `world_bounds`).
             row_sum, far = skews[tree_of[i], 0], skews[tree_of[i], 1]
             if row_sum > 0.0:
                 error = 2.0 * row_sum * (error + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
@@ -152,7 +153,7 @@ class SceneView(Searched):
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 3))
         self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
-        # Which trees are over triangles; whether all are; which are over round shapes.
+        # Which trees are over triangles; whether all are; which are over spheres or capsules.
         self._plain = np.array([isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self.plain = bool(self._plain.all())
         self.round_trees = self._skews[:, 2] >= 0.0
@@ -217,7 +218,10 @@ class SceneView(Searched):
         return (int(others[0]), kinds[0]) if kinds else None
 
     def selected(self, mask: int) -> tuple[bool, NDArray[np.bool_]]:
-        """Return whether a mask, an int32, selects leaves over round shapes; which others, (n,)."""
+        """Return whether a mask, an int32, selects leaves over spheres or capsules; which others.
+
+        The latter are flags of leaves, (n,).
+        """
         chosen = self._masks & np.int32(mask) != 0
         if self.plain:
             return False, chosen
@@ -283,6 +287,7 @@ class SceneView(Searched):
         if round_ones.any():
             boxes[round_ones] = self._grown(leaves[round_ones], boxes[round_ones])
         if (shape & ~round_ones).any():
+            # Instances of boxes are defined by the rounded inverses of maps (see `world_bounds`).
             shape &= ~round_ones
             rows = self._inverses[leaves[shape]]
             boxes[shape] = box_instance_bounds(self._extents, which[shape], rows, self._skews)
@@ -299,9 +304,10 @@ class SceneView(Searched):
         return boxes
 
     def _grown(self, leaves: NDArray[np.int64], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the boxes of leaves over round shapes, grown for maps that are not quite even.
+        """Return the boxes of leaves over spheres or capsules, grown for maps not quite EVEN.
 
-        The scales of these maps are written to the transforms.
+        The scales of these maps are written to the transforms. ValueError for a map that is not
+        even at all.
         """
         scales, radii = even_scales(self._maps[leaves]), self._skews[self.tree_of[leaves], 2]
         bad = np.flatnonzero(np.isnan(scales))

@@ -41,13 +41,11 @@ Rows = NDArray[np.int64]
 
 # Ids are int32 in results.
 MAX_ID = 2**31 - 1
-
 # Rows that a log may list, in addition to twice the number of rows in its table.
 REMEMBERED = 4096
 # Rows by which a table over all ids may exceed the ids that are looked up (see `names_of`).
 SMALL_TABLE = 1024
 NO_ROWS = np.empty(0, np.int64)
-
 IDENTITY = np.eye(3, 4)
 
 # Columns with their types, and the shape of a row.
@@ -174,7 +172,7 @@ class Instances:
         """Add instances of the children with the given indices; return their ids."""
         first, count = self.next_id, len(maps)
         if count == 0 or first + count > MAX_ID:
-            # A child that is new gets no instance: `compact` is to drop it.
+            # A child that is new gets no instance, so `compact` must drop it.
             self._is_compact = False
         if first + count > MAX_ID:
             raise ValueError(f"a scene can assign {MAX_ID} ids, and has assigned {first}")
@@ -301,6 +299,7 @@ class Instances:
             self._reshaped()
 
     def _reshaped(self) -> None:
+        """Count an addition, a removal or a replacement, after which all rows may have changed."""
         self.forget()
         self.structure_version = self.version
         changes.note_scene()
@@ -320,6 +319,7 @@ class Instances:
         return contextlib.nullcontext() if self._is_compact else table_guard.lock
 
     def _adopt(self, columns: dict[str, NDArray[Any]], children: list[Any]) -> None:
+        """Use columns without gaps, and their children, as those of the table."""
         self._columns, self.children = columns, children
         self._size, self._dead = len(columns["ids"]), 0
         self._numbers = {id(child): k for k, child in enumerate(children)}

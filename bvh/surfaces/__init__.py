@@ -13,7 +13,7 @@ Each file imports only from those above it. Trees and their queries are argument
 | `relations.py` | How two solids are related: disjoint, touching, overlapping, one inside the other, or equal |
 | `penetrations.py` | How deep two solids are in each other: the deepest place, with a bound; parts of edges inside |
 | `overlap_terms.py` | Terms of the volume of a solid, or of what two share; kernels |
-| `volumes.py` | Volume, centroid and area of a solid: sums over its faces, correctly rounded |
+| `volumes.py` | Volume, centroid and area of a solid: sums over its faces; the volume is correctly rounded |
 | `overlap_volumes.py` | The volume that two solids share: its size, centroid, surface area and box |
 | `thicknesses.py` | Thickness of a solid at points of its surface: along the normal, or by the ball that fits in |
 """

@@ -47,8 +47,9 @@ from bvh.surfaces.surface import Reals, Surface
 Cell = tuple[bool, ...]  # inside each surface
 Segment = tuple[Row, Row]
 
-# A half-plane of a face, bounded by the segment: 1 if it is to the left of the start of the turn
-# around the segment, -1 to the right; its direction (`_across`); the number of the surface.
+# A half-plane of a face, bounded by the segment: (side, x, y, surface). (x, y) is its direction
+# (see `_across`); side is 1 if that is to the left of the direction at which the turn around the
+# segment starts, -1 to the right; surface is the index of the face's surface.
 Wall = tuple[int, int, int, int]
 
 Pairs = NDArray[np.int32]
@@ -56,7 +57,7 @@ Flags = NDArray[np.bool_]
 Surfaces = tuple[Surface, Surface]
 BOTH, FIRST, SECOND = (True, True), (True, False), (False, True)
 
-# More than the error of the share of an edge at which it enters a box.
+# More than the error of the share of an edge, from 0 to 1, at which it enters a box.
 SLACK = 1e-9
 
 
@@ -70,13 +71,14 @@ def cells_at(
     """Return the cells around point m of a segment along `axis`; None if m is special.
 
     It is if a face crosses the segment at m, or if m is a corner of a face or in an edge that is
-    not along the segment. `size` is about that of the faces.
+    not along the segment. m is homogeneous, `axis` a vector of integers (see `rational`), and
+    `size` about that of the faces.
     """
     at = np.array(rounded(m))
     low, high = np.nextafter(at, -np.inf), np.nextafter(at, np.inf)
     lengths = [abs(x) for x in axis]
     drop = lengths.index(max(lengths))
-    flat: list[tuple[int, int, int]] = []
+    flat: list[tuple[int, int, int]] = []  # (x, y, surface) as in `Wall`
     for which, surface in enumerate(surfaces):
         for face in surface.faces_at(low, high):
             directions = wings(face, m, axis)
@@ -99,6 +101,7 @@ def cells_at(
         for a, b, which in flat:
             turn = x * b - y * a
             walls.append((1 if turn > 0 else -1 if turn < 0 else 0, a, b, which))
+        # The double is on the line of the segment, or in the plane of a wall.
         if (x == 0 and y == 0) or 0 in [wall[0] for wall in walls]:
             continue
         inside = [_is_inside(surface, q, start, m, at) for surface in surfaces]
@@ -128,12 +131,15 @@ def _across(v: Row, axis: Row, drop: int) -> tuple[int, int]:
 
 
 def _order(a: Wall, b: Wall) -> int:
-    """Compare two walls by their angles from the start, counter-clockwise: < 0 if a is first."""
+    """Compare two walls by their angles from the start, counter-clockwise: < 0 if a is first.
+
+    Walls to the left come first; those on one side compare by the cross product of directions.
+    """
     return b[0] - a[0] or a[2] * b[1] - a[1] * b[2]
 
 
 def wings(face: Face, m: Row, axis: Row) -> list[Row] | None:
-    """Return the directions in which a face extends from a line through m, seen at m.
+    """Return the directions in which a face extends at m from the line through m along `axis`.
 
     There are two if the line runs through the inside of the face, one if it runs along an edge,
     and none if m is not in the face. The result is None if m is special (see `cells_at`).
@@ -148,6 +154,7 @@ def wings(face: Face, m: Row, axis: Row) -> list[Row] | None:
     if 0 not in heights:
         across = cross(face.plane, axis)
         return [across, times(-1, across)]
+    # The edge that m is on is along the axis if its inward normal, in the face, is across that.
     inward = face.sides[heights.index(0)]
     return None if dot(inward, axis) != 0 else [inward[:3]]
 
@@ -160,7 +167,8 @@ def _is_inside(surface: Surface, q: Reals, start: Row, m: Row, at: Reals) -> boo
     inside = surface.is_inside(q)
     if inside is None:
         return None
-    # Each face that is crossed between q and m changes the answer.
+    # Each face that is crossed between q and m changes the answer; those through m (far = 0) do
+    # not, as the points are just before m.
     low = np.nextafter(np.minimum(q, at), -np.inf)
     high = np.nextafter(np.maximum(q, at), np.inf)
     for face in surface.faces_at(low, high):
@@ -181,7 +189,8 @@ def cells_along(
 ) -> set[Cell]:
     """Return the cells around a segment that no face crosses or ends in, by a random point of it.
 
-    `size` is about that of the faces, if it is less than the segment's length.
+    `ends` are homogeneous points; `size` is about that of the faces, and is limited to the length
+    of the segment.
     """
     axis, size = minus(ends[1], ends[0]), min(size, size_of(ends))
     while True:
@@ -227,7 +236,8 @@ def cross_properly(signs: NDArray[np.int8]) -> Flags:
     """Return whether an edge of one face properly crosses the inside of the other."""
     edges = signs[:, SIDES:].reshape(-1, 3, 3)
     found = np.zeros(len(signs), np.bool_)
-    # Edges of the second face and corners of it at the first one's plane, then the reverse.
+    # An edge of the second face crosses the first if it passes all three edges on one side (a sum
+    # of 3 or -3), and its ends are on different sides of that face's plane; then the reverse.
     for passing, sides in ((edges, signs[:, 3:SIDES]), (edges.swapaxes(1, 2), signs[:, :3])):
         through = np.abs(passing.sum(axis=1)) == 3
         found |= (through & (sides * np.roll(sides, -1, axis=1) < 0)).any(axis=1)
@@ -240,8 +250,8 @@ def contact_cells(
     """Return kinds of cells at contacts, and the pairs of faces that signs do not decide.
 
     Faces of either surface must meet at common corners and edges only. Pieces in contact, by their
-    first faces, are set in `met`. Where not all kinds are returned, there are no others at the
-    contacts, but for those at the pairs.
+    first faces, are set in `met`, one array (m,) a surface. The search stops once all kinds are
+    found; otherwise only the returned pairs may have further ones.
 
     Along a segment that two faces share, space is cut into wedges by half-planes of faces. On which
     side of the other surface each half-plane is, is decided by one face or the two at an edge, as
@@ -258,9 +268,11 @@ def contact_cells(
 def edges_that_meet(
     own: Surface, other: Surface, pairs: Pairs
 ) -> Iterator[tuple[int, float, list[int]]]:
-    """Yield edges, bounds of their parts in the box of another solid, and the faces that they meet.
+    """Yield (edge, bound, faces) of edges of `own` that may meet faces of another solid.
 
-    Edge 3 i + k is edge k of face i. Each edge comes once, those of the largest bounds first.
+    Edge 3 i + k is edge k of face i; `bound` is at least the length of its part in the box of the
+    other solid, whose `faces` it may meet. Each edge comes once, the largest bounds first. `pairs`
+    (n, 2) are faces that meet, those of `own` first.
     """
     corners = own.corners
     signs = np.empty((len(pairs), SIGNS), np.int8)

@@ -37,13 +37,12 @@ Whole = NDArray[np.int64]
 # An end of a segment is identified by a row: the mesh whose edge it is on, the names of the edge's
 # two vertices, and the face that it crosses; or RATIONAL, the number of the point, 0, 0.
 RATIONAL = 2
-
 # Edges of faces without area: the number of the mesh, and the names of the ends.
 Thin = set[tuple[int, int, int]]
 
 
 class Polygons(NamedTuple):
-    """Convex polygons: polygon i is the first ``sizes[i]`` rows of ``corners[i]``; 0 of none."""
+    """Convex polygons: i is the first ``sizes[i]`` rows of ``corners[i]``, or none if that is 0."""
 
     corners: Reals  # (n, MOST, 3)
     sizes: Whole  # (n,)
@@ -70,7 +69,7 @@ class Curves(NamedTuple):
     edges: Ids  # (n, 2, 3): mesh and vertices of the edge that an end is on; a vertex is repeated
     ends: Whole  # (n, 2): numbers of the ends, equal where segments share an end
     polygons: Polygons
-    polygon_faces: Ids  # (p, 2)
+    polygon_faces: Ids  # (p, 2), of the polygons whose size is not 0
 
 
 class Mesh(NamedTuple):
@@ -90,7 +89,8 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     """Return the curves in which faces of two meshes meet; with `itself`, both are the same mesh.
 
     `pairs` (n, 2) are the faces that meet, by their rows in the meshes; `ids` of each mesh are the
-    numbers of these faces in the result.
+    numbers of these faces in the result. Pairs are in one plane (`flat`), decided by signs alone
+    (`which`), or left to edges in planes and rational numbers (`rest`).
     """
     signs = np.empty((len(pairs), SIGNS), np.int8)
     pair_signs(kernel_input(own.corners), kernel_input(other.corners), kernel_input(pairs), signs)
@@ -105,7 +105,7 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     unsure = flat[polygons.sizes == UNSURE]
     polygons.sizes[polygons.sizes == UNSURE] = 0
     rest = np.concatenate([apart[~generic], unsure])
-    # Edges of faces in one plane do not cross faces.
+    # Edges of faces in one plane do not cross faces. The rest is put in the order of `pairs`.
     events = np.concatenate([crossed[~generic], np.zeros((len(unsure), 6), np.bool_)])
     order = np.argsort(rest)
     rest, events = rest[order], events[order]
@@ -140,7 +140,7 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
 
 
 def _polygons_in_planes(own: Mesh, other: Mesh, pairs: Ids) -> Polygons:
-    """Return the polygons that pairs of faces in one plane share; of some the size is UNSURE."""
+    """Return the polygons that pairs of faces in one plane share; the size of some is UNSURE."""
     found = Polygons(np.empty((len(pairs), MOST, 3)), np.empty(len(pairs), np.int64))
     scratch = np.empty((ROWS, MOST + 1), np.int64)
     common_polygons(own.corners, other.corners, kernel_input(pairs), scratch, *found)
@@ -181,7 +181,8 @@ def _segment_ends(
 ) -> tuple[Whole, Reals, Ids]:
     """Return for each crossing the row that identifies it, its point, rounded, and its edge.
 
-    A crossing is given by its pair of faces and its number, 0 to 5; edges are as in `Curves`.
+    A crossing is given by its pair of faces and `event`: 3 s + k for edge k of the face on side s,
+    which crosses the other face. Rows are as at RATIONAL; edges are as in `Curves`.
     """
     rows = np.empty((len(pairs), 4), np.int64)
     points, edges = np.empty((len(pairs), 3)), np.empty((len(pairs), 3), np.int32)
@@ -211,10 +212,10 @@ def _segment_ends(
 def _segments_of_edges(
     own: Mesh, other: Mesh, pairs: Ids, signs: NDArray[np.int8]
 ) -> tuple[_Found, Callable[[int], Row], Whole]:
-    """Return the segments in which edges meet faces in whose planes they are.
+    """Return (segments, exact_end, rows) of edges that meet faces in whose planes they are.
 
-    Also a function of the number of an end that returns its point, and the rows of the other pairs.
-    The row of an end has the names of the vertices of two edges that cross there, -1 for a corner.
+    `exact_end(n)` is the exact point of end n. `rows` are the pairs left to rational numbers. The
+    row of an end has the names of the vertices of two edges that cross there, -1 for a corner.
     """
     codes, points = np.empty((len(pairs), 2), np.int8), np.empty((len(pairs), 2, 3))
     sizes = np.empty(len(pairs), np.int64)
@@ -238,11 +239,12 @@ def _segments_of_edges(
     ends = np.where(crossed, np.concatenate([names, names2]), -1).T
 
     def exact_end(n: int) -> Row:
+        """Return the exact point of end n."""
         if not crossed[n]:
             return exact_point(points[rows].reshape(-1, 3)[n].tolist())
         one, two = own.corners[first[n]].tolist(), other.corners[second[n]].tolist()
         p, q, plane = one[k[n]], one[after[n]], exact_face(two).sides[m[n]]
-        # Of an edge in a plane at right angles to the second face, the other crosses the first.
+        # If the edge k is in that plane, across the second face, edge m crosses the first face.
         heights = dots(plane, [exact_point(p), exact_point(q)])
         if 0 in heights:
             p, q, plane = two[m[n]], two[next_m[n]], exact_face(one).sides[k[n]]
@@ -270,6 +272,7 @@ def _number_ends(
     names = names_of(np.column_stack([places, rows]))
     kinds = places[np.unique(names, return_index=True)[1]]
     unsure = np.bincount(kinds, minlength=count)[places[:count]] > 1
+    # The place is the number of a sure end, negative to differ from those of `numbers`.
     touching.ends[:] = 0
     touching.ends[:, 0] = RATIONAL
     touching.ends[:, 1] = -1 - places[:count]
@@ -313,7 +316,7 @@ def _rename_thin(
 ) -> None:  # fmt: skip
     """Identify the ends on edges of faces without area by their points; change `ends`, `points`.
 
-    `numbers` are those of the points so far.
+    `pairs` and `event` are as in `_segment_ends`; `numbers` are those of the points so far.
     """
     for n, (side, first, second) in enumerate(ends[:, :3].tolist()):
         if (side, first, second) in thin:
@@ -330,7 +333,7 @@ def _in_rationals(
     own: Mesh, other: Mesh, pairs: list[_Pair], crossed: NDArray[np.bool_], itself: bool,
     thin: Thin, numbers: dict[Row, int],
 ) -> tuple[list[tuple[int, Reals]], _Found]:  # fmt: skip
-    """Return polygons with their pairs, and segments, of pairs that signs alone do not decide.
+    """Return (index of the pair, polygon) and segments of pairs that signs alone do not decide.
 
     `crossed` (n, 6) are edges that surely cross faces (see `crossed_edges`); the rest as in `_end`.
     """

@@ -31,7 +31,8 @@ THIN = -2
 # depend on which of both finds it. It cuts what the first face has in the plane by the edges of the
 # second. If these cut off an end, the last one that is cut off comes first; ends that are not cut
 # off follow by the corners and edges of the first face. Ranks say so: the end of the lower rank is
-# first. That of an end that edge n cuts off is CUT - n.
+# first. That of an end that edge n cuts off is CUT - n. Else it is 2 i + 1 for corner i of the
+# first face, and 2 i in the edge that ends there.
 CUT = -1
 
 
@@ -44,9 +45,10 @@ def _between(p, q, r):
 
 @kernel
 def _add_end(count, rank, code, point, last, codes, points):
-    """Add an end to those of a segment, before one of a higher rank; return the new number.
+    """Write an end of a segment, before one of a higher rank; return the new number of ends.
 
-    `last` is the rank of the end so far, if there is one.
+    `count`, 0 or 1, is the number so far, and `last` the rank of that end. `codes` (2,) and
+    `points` (2, 3) are written.
     """
     stay_outlined()
     at = count
@@ -63,7 +65,8 @@ def _segment(a, k, b, first, codes, points):
     """Write the ends that edge k of face a, in the plane of face b, has in b; return their number.
 
     `first` says whether a is the first face of the pair. The ends, in order, are given by their
-    `codes` (see `common_polygons`) and points. The result is UNSURE if rounding does not decide.
+    `codes` (see `common_polygons`) and points. The result is UNSURE if a crossing cannot be rounded
+    correctly in double-doubles.
     """
     stay_outlined()
     p, q, axis = a[k], a[(k + 1) % 3], spread_axis(b)
@@ -103,6 +106,7 @@ def _segment(a, k, b, first, codes, points):
         if corners[n] * corners[m] < 0 and starts[n] * stops[n] < 0:
             code = CROSSED + (3 * k + n if first else 3 * n + k)
             rank = CUT - n if first else 2 * m
+            # p holds the place of the crossing, which is written to the row that the end got.
             count = _add_end(count, rank, code, p, last, codes, points)
             last = rank
             if not edge_crossing(p, q, b[n], b[m], axis, points[0 if codes[0] == code else 1]):
@@ -116,12 +120,13 @@ def _segment_in_line(a, k, b, m, codes, points):
     stay_outlined()
     p, q, r, s = a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3]
     axis = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)
-    # The corner of b towards p, and that towards q; edge m + 2 of b ends at the first of edge m.
+    # The corners of b towards p and towards q, and the edges of b that may cut off p and q: edge
+    # m + 2 ends at the first corner of edge m, edge m + 1 begins at the second.
     alike = (p[axis] < q[axis]) == (r[axis] < s[axis])
     near, far = (m, (m + 1) % 3) if alike else ((m + 1) % 3, m)
     cut, cut2 = ((m + 2) % 3, (m + 1) % 3) if alike else ((m + 1) % 3, (m + 2) % 3)
-    # Edges of b before m cut a polygon, in which both ends are neighbours. It begins with the end
-    # at q if k is 2, until the other one has been cut off.
+    # Edges of b with an index below m cut a polygon, those above m the segment. Both ends are
+    # neighbours in the polygon, which begins with that at q if k is 2, until an edge cuts off p.
     starts = k == 2
     rank, rank2, code, code2 = 0, 1, k, (k + 1) % 3
     if _between(p, q, b[near]):
@@ -157,8 +162,8 @@ def edge_segments(own, other, pairs, signs, codes, points, sizes):
     """Write the segments of pairs of faces of which one has an edge in the plane of the other.
 
     `signs` are those of `pair_signs`. Each segment has two ends, by their `codes` (n, 2), as in
-    `common_polygons`, and `points` (n, 2, 3). Its size is 2; 0 if the faces share at most a point;
-    or UNSURE, also for other pairs; or THIN.
+    `common_polygons`, and `points` (n, 2, 3). `sizes` become 2; 0 if the faces share at most a
+    point; UNSURE if rational numbers must decide, also for pairs without such an edge; or THIN.
     """
     for n in range(len(pairs)):
         a, b = face_at(own, pairs[n, 0]), face_at(other, pairs[n, 1])

@@ -69,7 +69,7 @@ SHARES = 4
 
 @kernel
 def _cross_sign(p, q, r, s, axis):
-    """Return the sign of a component of (q - p) x (s - r)."""
+    """Return the exact sign of the component `axis` of (q - p) x (s - r)."""
     stay_outlined()
     p, q, r, s = drop_axis(p, axis), drop_axis(q, axis), drop_axis(r, axis), drop_axis(s, axis)
     left, right = (q[0] - p[0]) * (s[1] - r[1]), (q[1] - p[1]) * (s[0] - r[0])
@@ -78,6 +78,7 @@ def _cross_sign(p, q, r, s, axis):
         return 1 if value > 0.0 else -1
     if left == right == 0.0 and abs(q[0] - p[0]) + abs(q[1] - p[1]) == 0.0:
         return 0
+    # Exactly: q x s - q x r - p x s + p x r.
     total = new_sum()
     for factor, f, g in ((1.0, q, s), (-1.0, q, r), (-1.0, p, s), (1.0, p, r)):
         add_product(total, factor, f[0], g[1], 1.0, 1.0)
@@ -87,7 +88,7 @@ def _cross_sign(p, q, r, s, axis):
 
 @inlined
 def _direction_sign(p, q, r, s, axes, turns):
-    """Return the sign of (q - p) x (s - r) along an infinitesimal direction."""
+    """Return the sign of (q - p) x (s - r) along the infinitesimal move of `move_apart`."""
     # Each component of the direction is infinitely smaller than the one before.
     for k in range(3):
         sign = _cross_sign(p, q, r, s, axes[k])
@@ -106,6 +107,7 @@ def move_apart(own, other, pairs, axes, turns, signs):
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
         for k in range(3):
+            # If a face moves along its normal, corners of the other face in its plane get below it.
             if signs[n, k] == 0:
                 p, q, r = _corner(other, j, 0), _corner(other, j, 1), _corner(other, j, 2)
                 signs[n, k] = -_direction_sign(p, q, p, r, axes, turns)
@@ -121,7 +123,10 @@ def move_apart(own, other, pairs, axes, turns, signs):
 
 @kernel
 def _root(parents, steps, k):
-    """Return the root of a point and how much deeper the point is; shorten the path to the root."""
+    """Return the root of point k and how much deeper k is; shorten the path to it (union-find).
+
+    `steps` has how much deeper each point is than its parent, 0 for a root.
+    """
     depth = 0
     while parents[k] != k:
         above = parents[k]
@@ -168,8 +173,9 @@ def _height(face, p, e):
 def find_crossings(edges, faces, origin, e, shares, points):
     """Write where edges (n, 2, 3) cross faces (n, 3, 3): shares (n, 2) and points (n, 6).
 
-    The share is 0 at the start of an edge, 1 at its end. Where an edge is so near the plane that
-    it is inaccurate, the volume does not depend on it by more than on the rounding of a term.
+    The share is 0 at the start of an edge, 1 at its end. Both are double-doubles; points are
+    relative to `origin`, over 2**e. Where an edge is so near the plane that the share is
+    inaccurate, the volume does not depend on it by more than on the rounding of a term.
     """
     origin = origin[0], origin[1], origin[2]
     for n in range(len(edges)):
@@ -188,7 +194,10 @@ def find_crossings(edges, faces, origin, e, shares, points):
 
 @entry
 def add_shares(rows, shares, signs, table):
-    """Subtract crossings, of sign 1 where an edge enters, from the rows of their edges (SHARES)."""
+    """Subtract s t and s t**2 (step 3 above) of each crossing from row rows[n] of `table`.
+
+    A row has the `share` of an edge and `twice` (see SHARES); signs are 1 where the edge enters.
+    """
     for n in range(len(rows)):
         row, t = table[rows[n]], _read(shares[n], 0)
         for k in range(2):
@@ -221,7 +230,7 @@ def _negative(a):
 
 @kernel
 def _volume(a, b, c):
-    """Return a . (b x c) of vectors of double-doubles, and the size of its terms."""
+    """Return a . (b x c) of vectors of double-doubles, and the sum of its absolute terms."""
     stay_outlined()
     sizes = floats.cross_size(floats.high(b), floats.high(c))
     return floats.dd_dot(floats.dd_cross(b, c), a), floats.dot_size(floats.high(a), sizes)
@@ -229,7 +238,7 @@ def _volume(a, b, c):
 
 @kernel
 def _add(sums, volume, moment, size, area):
-    """Add a term to the sums."""
+    """Add a term to the sums (see SUMS)."""
     stay_outlined()
     x = floats.dd_add(_read(sums, 0), volume)
     sums[0], sums[1] = x
@@ -253,7 +262,8 @@ def add_faces(corners, outward, names, depths, first, rows, table, origin, e, su
     outward : (m,) 1 if the winding of a face is that of its solid, -1 if it is reversed, or 0.
     names, depths : numbers of the corners (m, 3), and the depth of each of these points.
     first : (3 m,) the first edge with the same ends, edge k of face i being 3 i + k.
-    rows, table : of each of these the row of its shares (see SHARES); -1 if it crosses no face.
+    rows, table : (3 m,) the row of `table` with the shares (see SHARES) of each first edge; -1 if
+        it crosses no face.
     """
     origin = origin[0], origin[1], origin[2]
     for i in range(len(corners)):
@@ -265,6 +275,7 @@ def add_faces(corners, outward, names, depths, first, rows, table, origin, e, su
         share = twice = np.float64(end), 0.0
         if row >= 0:
             share, twice = _read(table[row], 0), _read(table[row], 2)
+            # The first edge with these ends runs from c to b: exchange t and 1 - t.
             if names[edge // 3, edge % 3] != names[i, 1]:
                 twice = floats.dd_sub((2.0 * share[0], 2.0 * share[1]), twice)
         a = floats.difference(_corner(corners, i, 0), origin, -e)
@@ -289,7 +300,10 @@ def _point(points, n):
 
 @inlined
 def _double_area(a, b, c, outward, p, q):
-    """Return twice the signed area of corner a of a face and a segment in it, p and q minus a."""
+    """Return twice the signed area of triangle a p q in face a b c; p and q are relative to a.
+
+    It is positive if a, p and q run counter-clockwise, seen from outside the solid (`outward`).
+    """
     u, v = floats.high(floats.difference(b, a, 0)), floats.high(floats.difference(c, a, 0))
     size = max(floats.largest(u), floats.largest(v))
     if size == 0.0:

@@ -71,7 +71,7 @@ class Crossings(NamedTuple):
 def shared_volume(
     first: Surface, second: Surface, find_pairs: Callable[[], Pairs], threads: int
 ) -> SharedVolume:
-    """Return the volume that two solids share. `find_pairs` finds the pairs of faces that meet."""
+    """Return the volume that two solids share, or NOTHING; `find_pairs` finds faces that meet."""
     for surface in (first, second):
         check_depths(surface)
     surfaces, pairs = (first, second), find_pairs()
@@ -102,7 +102,8 @@ def check_depths(surface: Surface) -> None:
         kept = (surface.outward[pairs] != 0).all(axis=1)
         pairs = kernel_input(pairs[kept])
         signs = signs_of((surface, surface), pairs)
-        # Depths d are integers, so d**2 >= d: their integrals are equal only if d is 0 or 1.
+        # Depths d are integers, so d**2 >= d. Their integrals, what the solid shares with itself
+        # and its own volume, are equal only if d is 0 or 1.
         square = _Moved((surface, surface), pairs, signs, 1, 1).sums()[0]
         if not abs(solid_sums(surface)[0] - square) <= 2.0**-40 * square:
             raise ValueError(
@@ -114,7 +115,10 @@ def check_depths(surface: Surface) -> None:
 
 
 class _Moved:
-    """Two solids, the second of which is moved by an infinitesimal amount."""
+    """Two solids, the second of which is moved by an infinitesimal amount of sign `turn`.
+
+    `pairs` are the faces that meet, and `signs` their `pair_signs` before the move.
+    """
 
     def __init__(
         self, surfaces: Surfaces, pairs: Pairs, signs: Signs, turn: int, threads: int
@@ -143,6 +147,7 @@ class _Moved:
         # An edge enters if it starts outside: above an outward face.
         backward = own.names[face, k] != own.names[start // 3, start % 3]
         enters = self.signs[row, 3 * which + k] * np.where(backward, -1, 1) * other.outward[across]
+        # A crossing counts once, though its edge belongs to several faces.
         _, once, number = np.unique(
             start * len(other.corners) + across, return_index=True, return_inverse=True
         )
@@ -161,7 +166,11 @@ class _Moved:
     def _depths(
         self, which: int, changes: Whole, doubtful: NDArray[np.bool_], threads: int
     ) -> Whole:
-        """Return the sheets of the other solid around points; `changes` are those along edges."""
+        """Return the number of sheets of the other solid around each point of solid `which`.
+
+        `changes` (3 m,) are those along edges. `doubtful` flags points in planes of faces, whose
+        depths may depend on the move.
+        """
         own, other = self.surfaces[which], self.surfaces[1 - which]
         faces = np.flatnonzero(own.outward)
         bounding = np.zeros(len(changes), np.bool_)
@@ -205,6 +214,7 @@ class _Moved:
         # If it is the first solid, it moves the other way.
         turns = self._turns if which == 1 else -self._turns
         overlap_terms.move_apart(faces, surface.corners, pairs, self._axes, turns, signs)
+        # Each sheet that the segment leaves counts 1, each that it enters -1.
         through = crossed_edges(signs)[1][:, 0]
         return -int((signs[through, 0] * surface.outward[ids[through]]).sum())
 
@@ -273,6 +283,7 @@ class _Moved:
         ):
             edges, rows = np.unique(side.edges, return_inverse=True)
             ends = side.depths[own.names[edges // 3, (edges % 3 + 1) % 3]]
+            # Both shares of an edge begin with D, the depth at its end.
             table = np.zeros((len(edges), SHARES))
             table[:, ::2] = ends[:, None]
             overlap_terms.add_shares(rows, shares, side.signs, table)
@@ -298,7 +309,7 @@ class _Moved:
         return scaled_back(volume / 6.0, 3 * e), centroid, area
 
     def _area_in_contact(self) -> float:
-        """Return the area of contacts from outside in which the move makes the solids overlap."""
+        """Return the area of contacts from outside that the move makes overlaps with two sides."""
         first, second = self.surfaces
         pairs, total = self.pairs[self.flat], 0.0
         # They are if corners of the first face are below the second one, seen from outside.

@@ -75,7 +75,8 @@ class Joints(NamedTuple):
     corners : (m, 3, 3) of the faces.
     outward : (m,) 1 if the normal points out of the solid, -1 if it points into it, or UNKNOWN; 0
         for faces that bound nothing.
-    twins : (m, 3) the same edge of the neighbour, see `Surface._edges`; -1 if there is not one.
+    twins : (m, 3) the number, 3 i + k, of the same edge of the neighbour; -1 unless just one other
+        face that is not cancelled has the edge.
     bends : (m, 3) at an edge, -1 if the solid is convex, 1 if it is reflex, 0 if both faces are in
         one plane, or UNKNOWN.
     pieces : (m,) the first face of the piece, connected by edges, that each face belongs to.
@@ -135,7 +136,10 @@ edge_in = inlined(
 
 @inlined
 def _seen(side, outside, inside):
-    """Return the kinds of cells along a half-plane by the side it is on: 1 outside, -1 inside."""
+    """Return the kinds of cells along a half-plane by the side of the other surface it is on.
+
+    `outside` if that is 1, `inside` if it is -1, and none if it is 0: in the surface.
+    """
     return outside if side > 0 else (inside if side < 0 else 0)
 
 
@@ -143,7 +147,7 @@ def _seen(side, outside, inside):
 def _from_joint(joints, j, k, p, height, outside, inside):
     """Return the kinds of cells along a half-plane from edge k of face j through a point p.
 
-    `height` is the side of the face on which p is.
+    `height` is the side of the face on which p is; `outside` and `inside` are as in `_seen`.
     """
     stay_outlined()
     corners, outward, twins, bends, _ = joints
@@ -162,7 +166,10 @@ def _from_joint(joints, j, k, p, height, outside, inside):
 
 @inlined
 def _beyond(bend, outside, inside):
-    """Return the kinds of cells along a plane beyond an edge at which its face ends."""
+    """Return the kinds of cells along the plane of a face, beyond an edge at which the face ends.
+
+    The plane is outside of the solid there if the edge is convex (-1), inside if it is reflex.
+    """
     return OPEN if bend == UNKNOWN else _seen(-bend, outside, inside)
 
 
@@ -202,6 +209,7 @@ def _cells_across(first, second, i, j, s):
         return -1
     if first.outward[i] == UNKNOWN or second.outward[j] == UNKNOWN:
         return OPEN
+    # They pass through each other: all kinds of cells meet there.
     if k < 0 and m < 0:
         return DECIDED
     found = _seen_from(a, s, second, j, m, IN_FIRST, IN_BOTH | IN_SECOND)
@@ -244,6 +252,7 @@ def _cells_in_plane(first, second, i, j, known):
     axis = spread_axis(a)
     a, b = projected(a, axis), projected(b, axis)
     turn, turn2 = orient2d(a[0], a[1], a[2]), orient2d(b[0], b[1], b[2])
+    # Whether both solids are on the same side of the plane.
     alike = first.outward[i] * turn == second.outward[j] * turn2
     found = IN_BOTH if alike else IN_FIRST | IN_SECOND
     c = first.bends[i, 0], first.bends[i, 1], first.bends[i, 2]
@@ -279,9 +288,10 @@ def _cells_in_plane(first, second, i, j, known):
 
 @entry
 def cells_at_contacts(first, second, pairs, met, met2, undecided):
-    """Return the kinds of cells at contacts of pairs of faces; if it is all kinds, of some pairs.
+    """Return the kinds of cells, as bits, at contacts of pairs of faces; stop once all are found.
 
-    Pieces in contact are set in `met` and `met2`; pairs that signs do not decide in `undecided`.
+    Pieces in contact, by their first faces, are set in `met` and `met2`; pairs that signs do not
+    decide in `undecided`.
     """
     found = 0
     for n in range(len(pairs)):
@@ -357,7 +367,8 @@ def crossing_points(edges, faces, points):
         e = min(max(floats.exponent(reach) + 1, -1022), 1022)
         (f, size), (g, size2) = _height(face, p, e), _height(face, q, e)
         # Both heights have errors below DD_ERROR of their sizes. Unless one is too small, at least
-        # 55 bits of `share`, the place of the crossing from 0 at p to 1 at q, are right.
+        # 55 bits of `share`, the place of the crossing from 0 at p to 1 at q, are right. The other
+        # limits exclude underflow and overflow.
         least, most = min(abs(f[0]), abs(g[0])), max(size, size2)
         sure = least > 2.0**-44 * most and most > 2.0**-700 and -900 < e < 900
         share = floats.dd_div(f, floats.dd_sub(f, g)) if sure else (floats.NAN, 0.0)

@@ -53,7 +53,11 @@ NOTHING = Deepest(0.0, np.full(3, np.nan), np.full(3, np.nan), (-1, -1), False, 
 def deepest_of(
     first: Surface, second: Surface, find_pairs: Callable[[], Pairs], threads: int
 ) -> Deepest:
-    """Return the deepest place of two solids in each other; `find_pairs` finds faces that meet."""
+    """Return the deepest place of two solids in each other; `find_pairs` finds faces that meet.
+
+    The result is NOTHING if they do not overlap. If no place inside both is found, it has no point,
+    and the bound of the depth as `error`.
+    """
     low = np.maximum(first.bounds[0], second.bounds[0])
     high = np.minimum(first.bounds[1], second.bounds[1])
     if (low >= high).any():
@@ -105,7 +109,7 @@ class _Places:
         self.face = np.empty(0, np.int64)
 
     def add(self, points: Reals, on_surface: bool) -> Whole:
-        """Add points, and return their numbers."""
+        """Add points, and return their numbers; `on_surface` if they are of their own surface."""
         first, count, tree = len(self.depth), len(points), self.other.tree
         if count == 0:
             return np.empty(0, np.int64)
@@ -141,6 +145,7 @@ class _Places:
         within = meet & np.isin(names, self._corners).all(axis=1)
         parts = clipped_to_box(corners[meet & ~within], low, high)
         points, numbers = np.unique(parts.reshape(-1, 3), axis=0, return_inverse=True)
+        # Corners in the box were added first, so that their ranks are their numbers.
         whole = np.searchsorted(self._corners, names[within])
         cut = self.add(points, True)[numbers.reshape(-1, 3)]
         return self._simplices(np.concatenate([whole, cut]))
@@ -171,11 +176,12 @@ class _Cells(NamedTuple):
     """Simplices to search: numbers of the places that are their corners, then of MORE others."""
 
     places: _Places
-    cells: Whole
-    bound: Reals
+    cells: Whole  # (n, corners + MORE)
+    bound: Reals  # (n,), of the depth in each
 
     @classmethod
     def of(cls, places: _Places, cells: Whole) -> _Cells:
+        """Return simplices with bounds by distances alone (see `_first_bounds`)."""
         return cls(places, cells, _first_bounds(places, cells[:, :-MORE]))
 
     def above(self, limit: float) -> _Cells:
@@ -184,12 +190,16 @@ class _Cells(NamedTuple):
         return _Cells(self.places, self.cells[kept], self.bound[kept])
 
     def joined(self, other: _Cells) -> _Cells:
+        """Return these simplices, then others of the same places."""
         cells, bound = np.concatenate([self.cells, other.cells]), np.append(self.bound, other.bound)
         return _Cells(self.places, cells, bound)
 
 
 class _Search:
-    """A search for the deepest place: the best so far, and by how much others may be deeper."""
+    """A search for the deepest place: the best so far, and by how much others may be deeper.
+
+    `least` is the depth below which differences are due to rounding.
+    """
 
     def __init__(self, least: float) -> None:
         self.best, self.error, self._least = 0.0, 0.0, least
@@ -201,7 +211,7 @@ class _Search:
         return self.best + max(self.best * ENOUGH, self._least)
 
     def look_at(self, places: _Places, numbers: Whole) -> None:
-        """Compare places not outside their own solid with the best so far, which ties keep."""
+        """Replace the best so far if one of these places, not outside its own solid, is deeper."""
         depth = np.where(places.own_depth[numbers] >= 0.0, places.depth[numbers], 0.0)
         if len(depth) and depth.max() > self.best * (1.0 + NOISE):
             k = int(depth.argmax())
@@ -220,6 +230,7 @@ class _Search:
                           for o in (order[:BATCH], order[BATCH:]))  # fmt: skip
             total += len(now.bound)
             parts[k] = later.joined(self._divided(now))
+        # Simplices that are left when the search ends may hold deeper places.
         lost = max(part.bound.max(initial=0.0) for part in parts)
         self.error = max(self.limit, lost) - self.best
 
@@ -238,6 +249,7 @@ class _Search:
         if in_space:
             uphill, least = _uphill(places, cells, most)
             added.append(uphill)
+        # Write the numbers that `places.add` will give the new points, here and below.
         cells = cells.copy()
         for k in range(len(added)):
             cells[:, count + k] = first + k * len(owners) + owners
@@ -249,6 +261,7 @@ class _Search:
             added.append(middle)
             rows, halves = np.arange(len(cells)), (cells, cells.copy())
             for half, end in zip(halves, (a, b), strict=True):
+                # The middle replaces one end, which a face keeps as its second other place.
                 if not in_space:
                     half[:, count + 1] = half[rows, end]
                 half[rows, end] = len(at) + rows
@@ -273,9 +286,11 @@ def _first_bounds(places: _Places, corners: Whole) -> Reals:
 
 
 def _bounds(places: _Places, cells: Whole, limit: float) -> tuple[Reals, Reals]:
-    """Return bounds of the depth in simplices, and where they are attained.
+    """Return bounds of the depth in simplices, (n,), and where they are attained, (n, 3).
 
-    Those above `limit` are the least: values of a game of functions against corners.
+    Each place gives a function: the distance from its nearest face, or from the plane of that while
+    the simplex is in its flat part. A bound is the maximum of an average of these at the corners.
+    The average with the least maximum, the value of a matrix game, is found if it is above `limit`.
     """
     count = cells.shape[1] - MORE
     at = places.at[cells[:, :count]]
@@ -314,7 +329,7 @@ def _bounds(places: _Places, cells: Whole, limit: float) -> tuple[Reals, Reals]:
 
 
 def _longest_edges(at: Reals) -> tuple[Whole, Whole, Reals]:
-    """Return the ends of the longest edge of each simplex, and its middle."""
+    """Return the ends of the longest edge of each simplex, as corner indices, and its middle."""
     ends = choices(at.shape[1], 2)
     a, b = ends[((at[:, ends[:, 0]] - at[:, ends[:, 1]]) ** 2).sum(axis=2).argmax(axis=1)].T
     rows = np.arange(len(at))

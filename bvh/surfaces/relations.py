@@ -45,6 +45,7 @@ from bvh.surfaces.cells import (
 )
 from bvh.surfaces.surface import Reals, Surface, Whole, names_of
 
+# Once cells of all these kinds are found, the solids overlap.
 DECIDED = {BOTH, FIRST, SECOND}
 # The pairs that are searched for proper crossings first, and the most crossings that are examined.
 SAMPLE, CROSSINGS = 512, 8
@@ -72,6 +73,7 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
     # The pieces of each surface that share a segment with the other, or with their own surface.
     met = np.zeros(len(first.corners), np.bool_), np.zeros(len(second.corners), np.bool_)
     segments: dict[frozenset[Row], float] = {}
+    # Where no surface meets itself, signs decide most pairs, and the others are left.
     clean = not (len(first.own_pairs) or len(second.own_pairs))
     if clean:
         kinds, pairs = contact_cells(surfaces, pairs, met)
@@ -184,7 +186,10 @@ def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
 def _parts_inside(
     other: Surface, ends: Segment, faces: list[int], rng: np.random.Generator
 ) -> Iterator[tuple[Row, Row]]:
-    """Yield the starts and ends of the parts of an edge that are inside a solid."""
+    """Yield the starts and ends of the parts of an edge that are inside a solid.
+
+    `faces` are the ids of all faces of the solid that the edge may meet.
+    """
     # Cut the edge at the shares (`shares_met`) where it meets faces; `covers` are parts in a face.
     cuts: set[Fraction] = set()
     covers: list[tuple[Fraction, Fraction, bool]] = []
@@ -220,7 +225,8 @@ def longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> float
 
     `side` is 0 if `own` is the first solid, 1 for the second.
     """
-    # No vertex is inside, so that such a part is between two places where the edge meets a face.
+    # Callers know that no vertex is inside: a part is between two places where the edge meets a
+    # face.
     best, rng = 0.0, np.random.default_rng(0)
     if side == 1:
         # Put the faces of `own` first and sort by them.

@@ -46,7 +46,7 @@ def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]
 
 
 def sections_of(vertices: Reals, faces: Ids, planes: Reals) -> Iterator[Curves]:
-    """Yield the section of a mesh by each plane; those of one normal follow each other fastest."""
+    """Yield the section of a mesh by each plane (n, 4); planes of one normal in turn are faster."""
     normal: Reals | None = None
     for plane in planes:
         if len(planes) == 1:
@@ -71,7 +71,10 @@ def sections_of(vertices: Reals, faces: Ids, planes: Reals) -> Iterator[Curves]:
 
 
 def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
-    """Return the section of a mesh by a plane (nx, ny, nz, offset), without polygons."""
+    """Return the section of a mesh by a plane (nx, ny, nz, offset), without polygons.
+
+    It has a segment for each face that the plane cuts, so that `faces` is (n, 1).
+    """
     all_heights, up = plane_heights(plane, vertices)
     sides = up[faces].sum(axis=1)
     cut = np.flatnonzero((sides > 0) & (sides < 3) & ~np.isnan(all_heights[faces]).any(axis=1))
@@ -136,7 +139,7 @@ def clipped_to_box(faces: Reals, low: Reals, high: Reals) -> Reals:
 def chained(
     ends: Whole, turn: Callable[[int, list[int]], int] | None = None
 ) -> list[tuple[list[int], bool]]:
-    """Return polylines: their segments in order, ~k for segment k backwards, and if it is closed.
+    """Return (steps, closed) of polylines; a step is segment k, or ~k for segment k backwards.
 
     `ends` (n, 2) are the nodes at both ends of each segment. A polyline ends where other than two
     segments meet. With `turn(last, candidates)`, which chooses the next segment, it goes on where
@@ -150,6 +153,7 @@ def chained(
 
     def follow(first: int, start: int) -> None:
         """Add the polyline from a node along a first segment; each loop in it is one of its own."""
+        # By node of the polyline, the number of steps that lead there.
         line, seen = list[int](), {start: 0}
         step: int | None = first
         while step is not None:
@@ -164,6 +168,7 @@ def chained(
             seen[end] = len(line)
             after = [s for s in at[end] if not used[s if s >= 0 else ~s]]
             step = after[0] if after and len(at[end]) == 2 else None
+            # Back at its start, a polyline is cut into loops, and ends.
             if after and turn is not None and len(at[end]) % 2 == 0 and end != start:
                 step = turn(line[-1], after)
         if line:
@@ -183,9 +188,11 @@ def leftmost(segments: Reals, normal: Reals) -> Callable[[int, list[int]], int]:
     vectors = segments[:, 1] - segments[:, 0]
 
     def along(step: int) -> Any:
+        """Return the vector of a segment k, or of ~k backwards."""
         return vectors[step] if step >= 0 else -vectors[~step]
 
     def turn(last: int, after: list[int]) -> int:
+        """Return which of the steps `after` goes on from the step `last`."""
         u = along(last)
         angles = [np.arctan2(normal @ np.cross(u, along(step)), u @ along(step)) for step in after]
         # Prefer segments that run forward: on their left is the same side of the surface.

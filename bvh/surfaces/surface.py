@@ -24,7 +24,6 @@ AT_ONCE = 1 << 22
 FEW = 4_000
 # Segments that are tried from a point to the outside, and the direction of the first.
 WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
-
 # Rounds of rays that find the outer sides of faces, and how far from a face they start at most, in
 # sizes of it.
 ROUNDS, REACH = 64, 2.0**-6
@@ -149,10 +148,7 @@ class Surface:
         return inside.astype(np.int8)
 
     def points_beside(self, k: int) -> list[tuple[Reals, bool | None]]:
-        """Return points on both sides of the middle of face k, and whether each is inside.
-
-        The list is empty if one overflows.
-        """
+        """Return (point, `is_inside`) on both sides of the middle of face k; [] for overflow."""
         if k not in self._beside:
             a, b, c = self.corners[k]
             with np.errstate(all="ignore"):
@@ -226,7 +222,10 @@ class Surface:
         return outward
 
     def _turns_seen(self, faces: Whole, rng: np.random.Generator) -> tuple[Whole, Whole]:
-        """Return faces that rays to random points of given faces hit, and their turns, 1 or -1."""
+        """Return faces that rays to random points of given faces hit, and their turns.
+
+        1 if the front was hit from outside or the back from inside: the normal points out; else -1.
+        """
         a, b, c = np.moveaxis(self.corners[faces], 1, 0)
         u, v = rng.uniform(0.2, 0.4, (2, len(faces), 1))
         with np.errstate(all="ignore"):
@@ -239,6 +238,7 @@ class Surface:
         finite = np.isfinite(origins).all(axis=1)
         origins, normals = origins[finite], normals[finite]
         hits, inside = self.tree.closest_hit(origins, -normals), self.tree.contains(origins)
+        # Not near an edge, where a face of another turn may be hit as well.
         sure = np.minimum(np.minimum(hits.u, hits.v), 1.0 - hits.u - hits.v) > 2.0**-20
         turn = np.where(hits.front == inside, -1, 1)
         return hits.prim_id[sure].astype(np.int64), turn[sure]
@@ -302,6 +302,7 @@ class Surface:
         sides = [
             np.cross(edge, points[_next_corner(_next_corner(k))] - start) for k in (one, other)
         ]
+        # The third corners are on opposite sides of the edge: the faces are not folded.
         flat = (turned <= FLAT) & ((sides[0] * sides[1]).sum(axis=1) < 0.0)
         if not flat.any():
             return None
@@ -313,7 +314,7 @@ class Surface:
         return type(self.tree).from_triangles(self.places, ends[:, [0, 1, 1]], warn=False)
 
     def distances_to_creases(self, points: Reals, faces: Whole) -> Reals:
-        """Return how far points in faces are from edges that are in no flat part."""
+        """Return the distances of points (n, 3), each in a face, from edges around flat parts."""
         if self._creases is not None:
             return np.asarray(self._creases.closest_point(points).distance)
         corners = self.corners[faces]
@@ -374,10 +375,7 @@ def distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
 
 
 def connected(a: Whole, b: Whole, count: int) -> Whole:
-    """Return the connected part of each of `count` faces, given by the lowest face of the part.
-
-    ``a[i]`` and ``b[i]`` are neighbours.
-    """
+    """Return the lowest face connected to each of `count` faces; a[i] and b[i] are neighbours."""
     # Give both neighbours the lower number of the two, until nothing changes.
     part = np.arange(count)
     while True:

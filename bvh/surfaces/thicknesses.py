@@ -39,7 +39,7 @@ def along_normals(
         rest = np.flatnonzero(np.isnan(found))
         hits = tree.all_hits(points[rest], turn * normals[rest], edges="once", threads=threads)
         ray, t, met = hits.ray_id, hits.t, hits.prim_id
-        # Leave out the faces that a point is on.
+        # Leave out hits at the point itself: near ones, on faces with a corner of its own face.
         near = np.flatnonzero(t <= noise)
         first, second = corners[own[rest[ray[near]]]], corners[met[near]]
         shared = (first[:, :, None] == second[:, None]).all(axis=3).any(axis=(1, 2))

@@ -1,4 +1,4 @@
-"""Volume, centroid and area of a solid: sums over its faces, correctly rounded."""
+"""Volume, centroid and area of a solid: sums over its faces; the volume is correctly rounded."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def solid_sums(surface: Surface) -> tuple[float, Reals]:
     sums = np.zeros(SUMS)
     names = np.arange(3 * len(faces)).reshape(-1, 3)
     every = names.reshape(-1)
+    # All edges are inside, at the depth 1, and cross no faces: the terms are those of whole faces.
     overlap_terms.add_faces(
         corners, outward, names, np.ones_like(every), every, np.full_like(every, -1),
         np.zeros((1, SHARES)), origin, e, sums,

@@ -259,6 +259,7 @@ class _SavedTree:
             points = [stored[name] for name in file_formats.PRIMITIVE_ARRAYS if name in stored]
             primitives = frozen_primitives(kind(*points))
             if header.width == WIDTH:
+                # Compact groups have numbers of int16, half the size of the others.
                 groups, size = stored["groups"], GROUP_SIZE // 2 if header.compact else GROUP_SIZE
                 # Rows of ids: those of triangles are in their groups.
                 of_groups = groups.view(np.int32).reshape(-1, size)

@@ -54,6 +54,7 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
         "uv": _joined(uv, 2),
     }
     counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
+    # Where the tables end does not depend on the last two fields: the file's size, and digests.
     blank = file_formats.SceneHeader._make((*counts, 0, ()))
     end = file_formats.tables_end(blank) + sum(size for size, _ in files)
     header = blank._replace(size=end)
@@ -119,7 +120,11 @@ def _refuse(bad: Any, what: str) -> None:
 
 
 def _check_counts(tables: Tables, header: file_formats.SceneHeader) -> None:
-    """Raise a ValueError for wrong counts or sizes of scenes, trees, names or attributes."""
+    """Raise a ValueError for wrong counts or sizes of scenes, trees, names or attributes.
+
+    A row of scenes has the number of instances, the next id and the number of the up axis; one of
+    trees the size in bytes, and flags: normals, texture coordinates, material, reversed faces.
+    """
     scenes, trees, lengths = tables["scenes"], tables["trees"], tables["lengths"]
     _refuse(scenes < 0, "a scene counts less than nothing")
     _refuse(scenes[:, 0] > header.instances, "a scene has more instances than there are")
@@ -147,6 +152,7 @@ def _check_instances(tables: Tables, header: file_formats.SceneHeader) -> None:
     same = scene[1:] == scene[:-1]
     _refuse((ids[1:] <= ids[:-1]) & same, "its instances are not in the order of their ids")
     _refuse(children >= header.trees, "an instance is of a tree that there is not")
+    # A child below 0 is ~k for scene k.
     inner = ~children.astype(np.int64)
     # This refuses cycles, and numbers that are out of range.
     _refuse((children < 0) & (inner >= scene), "a scene holds one that does not come before it")

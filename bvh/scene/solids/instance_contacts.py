@@ -30,7 +30,7 @@ Work = Callable[[int, int], None]
 # Pairs of instances, and pairs of leaves or subtrees that may touch, in a chunk of a thread.
 PAIRS_AT_ONCE = 64
 TASKS_AT_ONCE = 512
-# Factor of lower bounds of distances from boxes, below computed distances of faces.
+# Factor of the distances of boxes, so that rounding leaves them below those of the faces in them.
 SLACK = 1.0 - 2.0**-48
 
 
@@ -117,10 +117,12 @@ def _by_subtrees(
     `touching`, a flag for each pair of instances; it stops once ``enough[0]`` is not 0, and a
     contact sets that to ``enough[1]``.
     """
+    # The pair of instances of each pair of leaves, and the most tasks of one pair of leaves.
     job, group_of, most = nearby.job, nearby.instances, int(np.bincount(which).max())
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
 
     def work(begin: int, end: int) -> None:
+        """Search the tasks begin..end - 1, those of one pair of leaves together."""
         with shelf.scratch() as search:
             for k in instance_pairs.begun(which, entries, begin, end, search):
                 pair, group, done = instance_pairs.pair_of(job, k), group_of[k], False
@@ -145,6 +147,7 @@ def _by_leaves(nearby: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, c
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(1))
 
     def work(begin: int, end: int) -> None:
+        """Search the tasks begin..end - 1 by calls of one kernel, until cancelled."""
         done = False
         with shelf.scratch() as search:
             # The first task, which has not begun.
@@ -175,6 +178,7 @@ def find_touching(
     nearby = candidates(view, content, ignored, 0.0, threads)
     pairs = nearby.owners[nearby.begins[:-1]].astype(np.int32)
     touching = np.zeros(len(pairs), np.bool_)
+    # Searches stop once enough[0] is not 0; a contact sets it to enough[1].
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
     rounds = _rounds_of(view, content, nearby.job)
     if rounds is not None:
@@ -225,7 +229,8 @@ def _measure(
 ) -> _NearestFaces | None:  # fmt: skip
     """Return the nearer of `nearest` and the nearest faces of pair `k` of leaves within `limit`.
 
-    Once the search is cancelled, `nearest` itself. `rounds` is as from `_rounds_of`.
+    `nearest` itself if there are none nearer, or once the search is cancelled. `rounds` is as from
+    `_rounds_of`.
     """
     # Imported here, as collisions do not need its many kernels.
     from bvh.queries.batches.distance_batches import find_closest_pair
@@ -281,11 +286,12 @@ def find_clearances(
 def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
     """Return the clearance of the two nearest instances, or none; arguments as of `candidates`.
 
-    Pairs within a reach are measured, which grows until there is one, so that they are few.
+    Only pairs within a reach are measured. It grows until one is found, so that they are few.
     """
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
     with np.errstate(over="ignore"):
         size = float(np.ptp(bounds, axis=0).max())
+    # About half the spacing of leaves that are evenly spread; above 0, so that the reach grows.
     spacing = max(size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content)))), SMALLEST)
     reach = 0.0
     while True:

@@ -44,7 +44,10 @@ class InstanceSolids:
         return BVH.from_triangles(mesh.vertices, mesh.faces, warn=False)
 
     def solid(self, query: str, owner: int) -> Solid:
-        """Return an instance as a solid; raise a ValueError that names the query if it is none."""
+        """Return an instance as a tree, or as a ball or capsule; ValueError if it is no solid.
+
+        The message names the `query`.
+        """
         name, leaves = f"instance {owner}", self.leaves(owner)
         trees = self.view.tree_of[leaves]
         if not self.view.round_trees[trees].any():
@@ -117,13 +120,13 @@ class _State(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The columns of `Interferences` for one pair of instances."""
+    """The columns of `Interferences` for one pair of instances; NaN where nothing is measured."""
 
     relation: str
     volume: float
     depth: float
     distance: float
-    position: Reals
+    position: Reals  # (2, 3)
     note: str = ""
 
 

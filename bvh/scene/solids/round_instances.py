@@ -91,8 +91,8 @@ class Nearest(NamedTuple):
     """The nearest two parts of two instances."""
 
     distance: float
-    prims: tuple[int, int]
-    position: Reals  # (2, 3)
+    prims: tuple[int, int]  # their ids
+    position: Reals  # (2, 3): the nearest points of their surfaces
 
 
 class RoundInstances:
@@ -123,6 +123,7 @@ class RoundInstances:
         pair = self.pairs_of(leaf, leaf2, near.prim_id[None].astype(np.int64))
         gaps = pair.gaps()
         same_radii = all((each == each[0]).all() for each in radii)
+        # The pair of the nearest axes may not have the least gap.
         if not same_radii or not near.distance * (1.0 - SLACK) > most:
             within = min(limit, float(gaps[0, 1])) * (1.0 + SLACK)
             pair = self._within(leaves, 0 if rounds[0] else 1, within)
@@ -231,7 +232,11 @@ class RoundInstances:
 
 
 def axes_of(points: Reals) -> Reals:
-    """Return the axes of shapes, rows of numbers, as triangles without area, (n, 3, 3)."""
+    """Return the axes of spheres or capsules, from their rows, as triangles without area.
+
+    The result is (n, 3, 3). A row has the box (6 numbers), the centre or both ends of the axis, and
+    the radius.
+    """
     start, end = points[:, 6:9], points[:, -4:-1]
     return np.stack([start, end, end], axis=1)
 

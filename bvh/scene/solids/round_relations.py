@@ -123,8 +123,10 @@ def _relation_of_rounds(first: Round, second: Round) -> str:
     """Return the relation of two round solids."""
     rows, _ = scaled([*first.axis, *second.axis, [first.radius], [second.radius]])
     p, q, (r,), (s,) = rows[:3], rows[3:6], *rows[6:]
+    # The squared distance of the axes is n / d. A round solid is in another if its axis is within
+    # the difference of the radii of the other axis. Distances from a segment are convex: the
+    # farthest point of an axis is one of its ends.
     n, d = square_between(p, q)
-    # Distances from a segment are convex: the farthest point of an axis is one of its ends.
     inside, around = (
         more >= 0 and all(m <= more**2 * e for m, e in (square_to_edge(x, *b[:2]) for x in a[:2]))
         for a, b, more in ((p, q, s - r), (q, p, r - s))
@@ -139,7 +141,11 @@ def _relation_of_rounds(first: Round, second: Round) -> str:
 
 
 def _relation_to_mesh(solid: Round, mesh: BVH) -> str:
-    """Return the relation of a round solid to a mesh."""
+    """Return the relation of a round solid to a mesh.
+
+    The surface of the mesh is cut by the interior of the solid if a face is nearer to the axis than
+    the radius. Then the solid contains the mesh if it holds all corners.
+    """
     # Bounds of the distances of faces from the axis.
     axis, faces = _parts_of(solid._replace(radius=0.0)), _parts_of(mesh)
     low, high = _all_pairs(axis, faces).gaps().T[:2]
@@ -173,6 +179,7 @@ def _holds(solid: Round, points: Reals) -> bool:
         if (away > solid.radius + slack).any():
             return False
         unsure = np.unique(points[~(away < solid.radius - slack)], axis=0)
+    # Points that rounding errors may put on either side are decided in rational numbers.
     for point in unsure:
         (a, b, x, (r,)), _ = scaled([start, end, point, [solid.radius]])
         n, d = square_to_edge(x, a, b)

@@ -116,6 +116,7 @@ def _find_nearest(
     prims = np.full((count, 2), -1, np.int32)
 
     def work(begin: int, end: int) -> None:
+        """Measure for the maps begin..end - 1, by moving the second tree of one scene."""
         view = _view_of(tree, other, maps[begin])
         for k in range(begin, end):
             if k > begin:
