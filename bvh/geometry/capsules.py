@@ -155,6 +155,7 @@ def _beyond(shape, t, h, far):
     return root_side(value, slope, far)
 
 
+# The kernel (shape, estimate, far) of the double that is nearest to a root.
 _nearest_root = root_finder(_beyond)
 
 
@@ -191,7 +192,8 @@ def _surely_missed(o, d, p, q, radius):
 def _outside(o, d, p, q, radius, along):
     """Return (entered, left): whether a line enters, and leaves, the cylinder beyond its end p.
 
-    `along` is the sign of d.v.
+    Beyond p is on the other side than q of the plane through p across the axis. `along` is the sign
+    of d.v, with v = q - p.
     """
     # A line that passes the plane of the end within the radius enters on one side of it and leaves
     # on the other; any other line enters and leaves on the side on which it comes closest to the
@@ -241,8 +243,9 @@ def _exact_along(d, p, q):
 def _cylinder(o, d, p, q, radius):
     """Return (side, sure, near, far) of a line and the endless cylinder around the axis.
 
-    `side` is the sign of F, negative for a miss, or 2 if the line is parallel to the axis or that
-    is a point; then near and far mean nothing. They are `sure` if known to be rounded correctly.
+    `side` is the sign of F, negative for a miss and 0 for a line that touches; or 2 if the line is
+    parallel to the axis, or that is a point: then near and far mean nothing. They are `sure` if
+    known to be rounded correctly, and estimates otherwise.
     """
     stay_outlined()
     u, v, m, scale, usable, e = frame_of(o, d, p, q, radius)
@@ -293,7 +296,8 @@ def capsule_interval(o, d, p, q, radius):
         along = _exact_along(d, p, q)
     # Where the line enters and leaves: 0 in the cylinder, 1 in the ball of p, 2 in that of q.
     if side == 2:
-        # Along the axis both balls or none are met.
+        # A line along the axis meets both balls or none, and passes that of p first if it leads on
+        # to q.
         entered, left = (1, 2) if along >= 0 else (2, 1)
     else:
         enters_p, leaves_p = _outside(o, d, p, q, radius, along)

@@ -36,7 +36,8 @@ INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 def _inverse_row(a, b, c, t):
     """Return the first row of the inverse of the affine map with columns a, b, c and shift t.
 
-    It has four numbers, each correctly rounded. The determinant must not be zero.
+    It has four numbers, each correctly rounded: at most the largest double where it overflows. The
+    determinant must not be zero.
     """
     # The row is (b x c, -t . (b x c)) / (a . (b x c)).
     stay_outlined()
@@ -74,6 +75,7 @@ def _invert(matrices, rows, status):
         if transforms.determinant_sign(a, b, c) == 0:
             status[i] = SINGULAR
             continue
+        # Cyclic permutations of the columns move the inverse's other rows to its first one.
         for j in range(3):
             row = _inverse_row(a, b, c, shift)
             a, b, c = b, c, a
@@ -143,7 +145,8 @@ def obb_bounds(
 def _rough_crossing(level, at, size, slope, slope_error):
     """Return (below, above) around the exact t at which a ray crosses the plane of a level.
 
-    `at` and `size` are w . o + w3 of the ray's origin and the sum of its absolute terms.
+    `at` is w . o + w3 of the ray's origin o and `size` the sum of its absolute terms; `slope` is
+    w . d of its direction, off by at most `slope_error`.
     """
     # With N and D the height and slope in plain float64 and E, F their error bounds, N/D is wrong
     # by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
@@ -157,8 +160,8 @@ def _rough_crossing(level, at, size, slope, slope_error):
 def _rough_slab(o, d, w, lower, upper):
     """Return (sign of the slope, near, far) of a ray in the slab between two planes.
 
-    `near` and `far` are doubles (below, above) around the exact t at which the ray enters and
-    leaves the slab lower <= (w0, w1, w2) . p + w3 <= upper, for a row w of the inverse.
+    `near` and `far` are pairs (below, above) around the exact t at which the ray enters and leaves
+    the slab lower <= (w0, w1, w2) . p + w3 <= upper, for a row w of the inverse.
     """
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     slope_error = SUM_ERROR * floats.dot_size(w, d) + FLOOR

@@ -152,7 +152,10 @@ def crossed_later(o, d, w, b, v, c):
 
 @entry
 def _ray_plane(rays, planes, cull, hits):
-    """Write the `PlaneHit` of each ray and its own plane; `cull` is a side that is ignored."""
+    """Write the `PlaneHit` of each ray and its own plane.
+
+    `cull` is the side that is missed: 1 for the back, -1 for the front, 0 for none.
+    """
     normal, offset = planes
     hit, t = hits
     for i in range(len(hit)):

@@ -221,6 +221,7 @@ def _nearest(p, v0, v1, v2, k, off, edges):
     a, b, c = off
     ab, bc, ca = edges
     ba, cb, ac = negated(ab), negated(bc), negated(ca)
+    # The weights u and v are appended to (distance, exponent).
     if _sure_corner(a, ab, ac):
         return feature_distances.to_corner(p, v0, k) + (0.0, 0.0)
     if _sure_corner(b, bc, ba):

@@ -30,7 +30,8 @@ def intersect_each(
     `rays` are origins, directions, t_min and t_max; `shapes` the vectors (..., k) that define the
     shapes, by the names of their arguments, for messages. `result` is a named tuple of a flag and
     doubles, which get the common leading shape, or are scalars for a single ray.
-    kernel(rays, shapes, *options, hits) fills a `result` of arrays.
+    kernel(rays, shapes, *options, hits) fills a `result` of arrays, a row for each ray of a
+    `ShapeRays`; `options` are its other arguments, such as the side that is culled.
     """
     o, d = points("origins", rays[0]), points("directions", rays[1])
     low, high = reals("t_min", rays[2]), reals("t_max", rays[3])

@@ -33,7 +33,7 @@ _shift_of = inlined(
 
 @inlined
 def _as_distance(n, d, e):
-    """Return n / d * 2**e, for d > 0, which is 0 only for n = 0, and never infinite."""
+    """Return n / d * 2**e, for d > 0; it is 0 only for n = 0, and never infinite."""
     if n == 0.0:
         return 0.0
     size = min(max(floats.scale_by(abs(n) / d, e), SMALLEST), LARGEST)
@@ -122,8 +122,9 @@ def signed_distance(p, a, b, radius):
 
 @kernel
 def _to_side(p, a, b, radius, shift):
-    """Return `signed_distance` between the ends, times 2**shift, by exact sums."""
-    # F / (v.v (d + r)), with the distance d from the axis; each with an exponent of its own.
+    """Return 2**shift times `signed_distance` of a point between the ends, by exact sums."""
+    # F / (v.v (d + r)), with the distance d from the axis: c * 2**g is F, den * 2**e is d + r, and
+    # v * 2**k the axis.
     stay_outlined()
     total = new_sum()
     _add_surface(total, p, a, b, radius)

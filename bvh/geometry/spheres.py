@@ -43,7 +43,8 @@ REACH = 900
 # Error bound of expressions in plain doubles with fewer than 20 roundings, as a share of the sizes
 # of their terms.
 PLAIN_ERROR = 2.0**-48
-# Share of its size above which a double-double is accurate; and the error of a quotient of such.
+# Share of the size of its terms above which a double-double is accurate (see `is_accurate`); and
+# the error of a quotient of two such, as a share of itself.
 ACCURATE, ROOT_ERROR = 2.0**77 * DD_ERROR, 2.0**-72
 
 
@@ -91,7 +92,10 @@ def _add_discriminant(total, o, d, center, radius):
 
 @kernel
 def _exact_root(o, d, center, radius, k, e):
-    """Return (sign of the discriminant, its root over 2**(k + e) as a double-double, or 0)."""
+    """Return the sign of the discriminant, and its root over 2**(k + e), by exact sums.
+
+    The root is a double-double, 0 unless the sign is 1.
+    """
     stay_outlined()
     total = new_sum()
     _add_discriminant(total, o, d, center, radius)
@@ -100,8 +104,9 @@ def _exact_root(o, d, center, radius, k, e):
         return floats.sign(f[0]), (0.0, 0.0)
     if f[0] > 2.0**-900 or k + e < -1500:
         return 1, floats.dd_sqrt(f)
-    # Scale a small discriminant, lest it be denormal: its root is not so small. Not for the least
-    # k + e, for which `rounded` does not have the scale; then the root is less accurate.
+    # Scale a small discriminant by 2**1000, lest it be denormal: its root is not so small. Not for
+    # k + e < -1500, for which 2 (k + e) - 1000 would be below the least exponent of `rounded`,
+    # -4 * 1022; then the root is less accurate.
     total = new_sum()
     _add_discriminant(total, o, d, center, radius)
     root = floats.dd_sqrt(_over_power(total, 2 * (k + e) - 1000))
@@ -160,8 +165,8 @@ def unscaled(n, d, k, sure):
 def both_roots(a, b, c, root, e, lift, sure):
     """Return (sure, near, far): the t * 2**e for which a t**2 + 2 b t + c * 2**-lift is zero.
 
-    All coefficients, and the root of the discriminant b**2 - a c, are double-doubles; `sure` tells
-    of the arguments whether they are accurate, and of both results whether they are the nearest
+    All coefficients, and the root of the discriminant b**2 - a c, are double-doubles. The argument
+    `sure` tells whether they are accurate, the result whether near and far are surely the nearest
     doubles.
     """
     # q is -b plus the root with the sign of -b, so that nothing cancels; the results are q / a and
@@ -198,6 +203,7 @@ def _beyond(shape, t, h, far):
     return root_side(value, slope, far)
 
 
+# The kernel (shape, estimate, far) of the double that is nearest to a root.
 _nearest_root = root_finder(_beyond)
 
 
@@ -233,7 +239,10 @@ def sphere_interval(o, d, center, radius):
 
 @kernel
 def _solved(o, d, center, radius):
-    """Return (hit, sure, near, far): `sure` if both ends are known to be rounded correctly."""
+    """Return (hit, sure, near, far) as `sphere_interval`, with estimates of the ends unless `sure`.
+
+    `sure` tells whether both ends are known to be rounded correctly.
+    """
     # Scale directions by 2**-k and lengths by 2**-e to about one.
     e = length_exponent(o, center, radius)
     k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)

@@ -24,7 +24,8 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 # Largest accepted entry of an inverse: its products with coordinates must stay finite.
 MAX_INVERSE = 1e300
 
-# Rounding of a float64 determinant: five roundings of each of six products.
+# Rounding of a float64 determinant: five roundings of each of six products, as a share of these;
+# and more than what their underflow may lose.
 DET_ERROR = 8.0 * 2.0**-53
 FLOOR = 2.0**-1040
 
@@ -238,7 +239,10 @@ def _find_scales(maps, found):
 
 
 def even_scales(maps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scales of finite, invertible maps (n, 3, 4); NaN for those that are not EVEN."""
+    """Return the factors by which finite, invertible maps (n, 3, 4) scale lengths.
+
+    A factor is NaN for a map that is not EVEN: that scales some directions more than others.
+    """
     out = np.empty(len(maps))
     _find_scales(kernel_input(maps), out)
     return out

@@ -33,7 +33,7 @@ from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 MANTISSA = 2**52 - 1  # the bits of a double after its exponent
-ORIGIN = (0.0, 0.0, 0.0)
+ORIGIN = (0.0, 0.0, 0.0)  # the pair of points (d, ORIGIN) stands for the vector d
 
 
 @inlined
@@ -112,7 +112,8 @@ def _solve(o, d, e, k, corners):
     """Return (decided, t, (a, p, q, d), n.d, its size) of a ray and a triangle in double-doubles.
 
     The vectors, and so n.d, are scaled to at most about one by e and k of `scaled_ray`: lengths by
-    2**-e, d by 2**-k. If decided, t is correctly rounded; a size of 0 means that nothing is.
+    2**-e, d by 2**-k. If decided, t is correctly rounded. A size of 0 tells that lengths are out of
+    range: t and n.d may then be wrong.
     """
     # The differences are exact unless they underflow.
     (v0, v1, v2), s = corners, floats.power_of_two(-k)
@@ -226,7 +227,7 @@ def exact_details(o, d, v0, v1, v2):
     timed, t, vectors, den, den_size = _solve(o, d, e, k, corners)
     side = den[0]
     if not (den_size > 0.0 and abs(side) > DD_ERROR * den_size + 2.0**-700):
-        # The volume of (v1-v0) and (v2-v1) is that of the normal.
+        # The exact sign of n.d = d . ((v1-v0) x (v2-v1)).
         side = float(edge_sides.exact_side(v0, d, d_scaled, floor, v1, v2))
     e, volumes = 2 * e + k, solve_volumes(*vectors)
     decided, u, v = solve_weights(*volumes, den, den_size)
@@ -240,7 +241,10 @@ def exact_details(o, d, v0, v1, v2):
 
 @entry
 def _ray_triangle(rays, triangles, cull, hits):
-    """Write the `TriangleHit` of each ray and its own triangle; a side `cull` is ignored."""
+    """Write the `TriangleHit` of each ray and its own triangle.
+
+    `cull` is the side that is missed: 1 for the back, -1 for the front, 0 for none.
+    """
     v0, v1, v2 = triangles
     hit, t, u, v = hits
     for i in range(len(hit)):

@@ -10,6 +10,9 @@ edge. It is decided by the first of these that can:
 4. zeros of its components and of the edge's; integers, where differences of coordinates have few
    digits (on grids, in maps, in plans); exact sums.
 
+`d_scaled` and `floor` are from `triangles.scaled_ray`: the direction, scaled so that nothing
+overflows, and a bound for what underflows.
+
 Filter: Shewchuk 1997, "Adaptive precision floating-point arithmetic".
 """
 
@@ -48,10 +51,7 @@ class Passing(NamedTuple):
 
 @inlined
 def filtered_side(o, d_scaled, floor, a, b):
-    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it.
-
-    `d_scaled` and `floor` are from `triangles.scaled_ray`.
-    """
+    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
     # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
     p, q = minus(a, o), minus(b, a)
     value, size = dot(d_scaled, cross(p, q)), floats.dot_size(d_scaled, floats.cross_size(p, q))
@@ -73,8 +73,7 @@ def sides(o, d, d_scaled, floor, corners):
 
     The side is -1 or 1 for a hit, 0 for a miss. -1 is the front: the ray opposes the normal (v1-v0)
     x (v2-v0). The vertex is the index of one that the ray passes exactly through, or NO_VERTEX,
-    also where that has not been found out. `d_scaled` and `floor` are from `triangles.scaled_ray`:
-    the direction, scaled so that nothing overflows, and a bound for what underflows.
+    also where that has not been found out.
     """
     # The filter returns NO_VERTEX if it decided, else a vertex of an edge that it did not decide.
     side, vertex = filtered_sides(o, d_scaled, floor, corners)
@@ -106,7 +105,7 @@ def filtered_sides(o, d_scaled, floor, corners):
 
 @kernel
 def open_sides(o, d, d_scaled, floor, corners, k):
-    """Return the same as `sides`, exactly, by the moment of vertex k."""
+    """Return the same as `sides`, exactly, by the moment of vertex k, which the ray may be near."""
     stay_outlined()
     corners = turned(corners, k)
     near = passing(o, d, d_scaled, corners[0])
@@ -145,6 +144,8 @@ def side_at(o, d, d_scaled, floor, near, corners):
     `near` is the `Passing` of that corner. It is returned with another `end` if the ray is found to
     meet the line of an edge of that vertex.
     """
+    # s0 and s2 are the sides of the edges to and from the first corner, s1 that of the third edge.
+    # Opposite signs are a miss. Filters come first, then exact signs for what they leave at 0.
     _, after, before = corners
     on_first, on_last = after == near.end, before == near.end
     s0 = 0 if near.through or on_first else _moment_side(near, floor, near.vertex, after)

@@ -24,7 +24,7 @@ from bvh.runtime.jit import inlined, kernel, llvm_operation, stay_outlined
 BASE = 6528  # the smallest product, six denormals, is a multiple of 2**-6444: limb 2
 LIMBS = 401  # the largest, six times 2**1024, ends below 2**(6144 + BASE) = 2**(32 * 396)
 LOWEST, HIGHEST = LIMBS, LIMBS + 1  # two more slots: the range of limbs in use
-MASK = 0xFFFFFFFF
+MASK = 0xFFFFFFFF  # of the 32 bits of a limb
 
 
 @llvm_operation
@@ -197,6 +197,7 @@ def take_sign(total):
     if total[LOWEST] == LIMBS:
         return 0
     _carry(total)
+    # Once carries are propagated, the topmost limb alone is signed.
     top = total[HIGHEST] + 1
     if total[top] < 0:
         for i in range(total[LOWEST], top + 1):
@@ -246,7 +247,7 @@ def _align(total, top, count, out):
 
 @kernel
 def _at_least(a, b, count):
-    """Return whether a >= b, for absolute values of `count` limbs."""
+    """Return whether a >= b, for absolute values of `count` limbs, the lowest first."""
     for i in range(count - 1, -1, -1):
         if a[i] != b[i]:
             return a[i] > b[i]
@@ -339,6 +340,7 @@ def _round(sign, m, sticky, unit):
         length += 1
     # Keep 53 bits, or as many as a denormal result has.
     drop = max(length - 53, -1074 - unit)
+    # More than all bits: the value is below half of the smallest denormal.
     if drop > 60:
         return sign * SMALLEST
     rest = m & ((1 << drop) - 1)

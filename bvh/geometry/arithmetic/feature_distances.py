@@ -107,9 +107,9 @@ def offset(p, q):
 
 @kernel
 def to_edge(p, a, b):
-    """Return (distance, exponent, t) of the point a + t (b - a) of an edge that is nearest to p.
+    """Return (distance, exponent, t) of p from an edge, whose point a + t (b - a) is nearest.
 
-    An edge without length is the point a.
+    An edge without length is the point a, with t = 0.
     """
     stay_outlined()
     (pa, i), (pb, j), (e, k) = offset(p, a), offset(p, b), offset(b, a)

@@ -39,7 +39,7 @@ def from_bits(typingctx: TypingContext, x: Type) -> Operation:
 lose_nan_max = inlined(lambda a, b: b if b > a else a)
 # The smaller of a and b; a if b is NaN.
 lose_nan_min = inlined(lambda a, b: b if b < a else a)
-# -1, 0 or 1.
+# The sign of a number: -1, 0 or 1; 0 for NaN.
 sign = inlined(lambda x: (1 if x > 0 else 0) - (1 if x < 0 else 0))
 # floor(log2(abs(x))) of a normal double; -1023 for zero and denormals.
 exponent = inlined(lambda x: ((bits(x) >> 52) & 0x7FF) - 1023)

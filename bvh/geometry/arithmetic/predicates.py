@@ -119,6 +119,7 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
         # 0 has no leading one, and need not be moved.
         zeros = b.ctlz(b.or_(size, whole(1)), ir.IntType(1)(1))
         size = b.shl(size, zeros)
+        # The highest 53 of the 192 bits, and the next 53.
         long = ir.IntType(64)
         parts = [b.trunc(b.lshr(size, whole(at)), long) for at in (139, 86)]
         parts[1] = b.and_(parts[1], long(2**53 - 1))
@@ -149,7 +150,7 @@ _power = inlined(lambda k: floats.from_bits((k + 1023) << 52) if abs(k) <= 1000 
 def _integers(v, i, j, k):
     """Return (n, e, exact): components of v times 2**i, 2**j and 2**k are integers n times 2**e.
 
-    v is a vector of double-doubles. If not `exact`, e leaves some component with a fraction.
+    v is a vector of double-doubles. If not `exact`, some component is no such integer.
     """
     # 2**e is the least power for which all components are below 2**60.
     e = max(exponent(v[0][0]) + i, max(exponent(v[1][0]) + j, exponent(v[2][0]) + k)) - 59

@@ -20,13 +20,14 @@ from typing import NamedTuple
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST
 
 Row = tuple[int, ...]
+# Points of doubles, such as the three corners of a triangle.
 Corners = Sequence[Sequence[float]]
 # A squared distance, as a quotient of integers: numerator, and denominator above 0.
 Square = tuple[int, int]
 
 
 def _difference(a: Square, b: Square) -> int:
-    """Return a number with the sign of a - b of two quotients."""
+    """Return an integer with the sign of a - b, for two quotients (numerator, denominator)."""
     return a[0] * b[1] - b[0] * a[1]
 
 
@@ -97,7 +98,7 @@ def mixed(a: Row, b: Row, f: int, g: int) -> Row:
 
 
 def between(a: Row, b: Row, n: int, d: int) -> Row:
-    """Return the homogeneous point a + n / d (b - a), for d > 0."""
+    """Return the homogeneous point a + n / d (b - a) of homogeneous points a and b, for d > 0."""
     return mixed(a, b, (d - n) * b[-1], n * a[-1])
 
 
@@ -224,7 +225,10 @@ def round_gap(a: Corners, radius: float, b: Corners, radius2: float) -> float:
 
 
 def pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
-    """Return whether the segment of the first two rows crosses a face, and not within its plane."""
+    """Return whether a segment, the first two rows of `axis`, meets a face not parallel to it.
+
+    It may end on the face. A face without area, or a segment without length, counts as parallel.
+    """
     edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
     normal = cross(edges[0], edges[1])
     f, g = (dot(normal, less(x, face[0])) for x in axis[:2])
@@ -262,7 +266,7 @@ def less(a: Row, b: Row) -> Row:
 
 
 def square_to_edge(x: Row, a: Row, b: Row) -> Square:
-    """Return the squared distance of a point x from a segment a, b."""
+    """Return the squared distance of a point x from a segment a, b, all of one scale."""
     w, e = less(x, a), less(b, a)
     along, length = dot(w, e), dot(e, e)
     if along <= 0:

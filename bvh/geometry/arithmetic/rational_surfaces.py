@@ -52,7 +52,7 @@ def solid_is_within(axis: Corners, radius: float, planes: Sequence[Row]) -> bool
 
 
 def solid_contains(axis: Corners, radius: float, x: Sequence[Fraction]) -> bool:
-    """Return whether a point is nearer to an axis than a radius."""
+    """Return whether a point x of fractions is nearer to the axis than the radius."""
     (*ends, (r,)), scale = scaled([*axis, [radius]])
     at: Any = [scale * component for component in x]
     n, d = square_to_edge(at, ends[0], ends[1])
@@ -62,9 +62,10 @@ def solid_contains(axis: Corners, radius: float, x: Sequence[Fraction]) -> bool:
 def _around(
     axis: Corners, radius: float, planes: Sequence[Row]
 ) -> tuple[list[Row], int, list[Row]]:
-    """Return (ends, radius, planes) in integers of one scale, without planes without a normal.
+    """Return (ends, radius, planes) in integers of one scale; planes without a normal are left out.
 
-    Planes come first in which the axis has the least height, most likely below 0.
+    Planes are in order of the height of the axis's lower end, so that those come first that are
+    most likely to have it on their outer side.
     """
     (*ends, (r,)), scale = scaled([*axis, [radius]])
     sides = {(*plane[:3], plane[3] * scale) for plane in planes if any(plane[:3])}
@@ -109,10 +110,12 @@ def _nearest_of(
 ) -> tuple[list[Fraction], list[Fraction]] | None:
     """Return (x, w): x + w is the point of a polytope that is nearest to the segment x = a + t v.
 
-    It is sought in all of the polytope's planes, for t = 0 or 1 by `mode`, or any t within 0..1 if
-    that is None. None if the nearest point is no such one, or not unique.
+    The nearest point must be in all of the given planes, for t = 0 or 1 by `mode`, or any t within
+    0..1 if that is None. The result is None if it is not, or not unique.
     """
-    # Unknowns: a factor for each plane, and t unless it is given.
+    # Unknowns: a factor for each plane's normal in w, and t unless it is given. Equations: x + w is
+    # in each plane, and for any t, w is perpendicular to v. At an end of the segment, w must not
+    # lead back along it.
     free, t = mode is None, Fraction(mode or 0)
     columns = [*(plane[:3] for plane in planes), *([v] if free else [])]
     start = [x + (mode or 0) * y for x, y in zip(a, v, strict=True)]
@@ -136,7 +139,10 @@ def _nearest_of(
 
 
 def solution(lines: Sequence[Sequence[int]]) -> list[Fraction] | None:
-    """Solve linear equations, rows of coefficients and a value; None if they are singular."""
+    """Return the solution of n linear equations, or None if they are singular.
+
+    Each is a row of n coefficients and the value of their sum.
+    """
     rows = [[Fraction(x) for x in line] for line in lines]
     for k in range(len(rows)):
         first = next((j for j in range(k, len(rows)) if rows[j][k]), None)

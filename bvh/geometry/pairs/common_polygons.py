@@ -18,11 +18,13 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 # the second, CROSSED + 3 i + k where edge i of the first crosses edge k of the second. Edges of the
 # polygon are on edges of the triangles: 0 to 2, and SECOND + k.
 SECOND, CROSSED = 3, 6
-# The most corners; the rows of the scratch: corners, the edges after them, both again once clipped.
+# The most corners of a polygon. Rows of the scratch, of MOST + 1 integers: its corners in order,
+# the edge that follows each of them, and both again for the polygon that a step of clipping makes.
 MOST, ROWS = 6, 4
 # In place of the number of corners: rational numbers must decide.
 UNSURE = -1
 
+# The least and the greatest of three numbers.
 least = inlined(lambda s: min(s[0], min(s[1], s[2])))
 most = inlined(lambda s: max(s[0], max(s[1], s[2])))
 # The corners of triangle i of an array (n, 3, 3).
@@ -33,7 +35,7 @@ _corners = inlined(
         (t[i, 2, 0], t[i, 2, 1], t[i, 2, 2]),
     )
 )
-# A triangle projected along an axis.
+# A triangle projected along an axis: three points in the plane.
 projected = inlined(
     lambda t, axis: (drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis))
 )
@@ -42,6 +44,7 @@ projected = inlined(
 @inlined
 def overlap(p, q, r, s):
     """Return whether the edges p, q and r, s, which are in one line, share more than a point."""
+    # Compare them along an axis to which the line is not perpendicular.
     k = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)
     low, high = min(p[k], q[k]), max(p[k], q[k])
     return max(low, min(r[k], s[k])) < min(high, max(r[k], s[k]))
@@ -49,9 +52,10 @@ def overlap(p, q, r, s):
 
 @inlined
 def sides_of(a, turn, b):
-    """Return `sides` of the edges of triangle a and the corners of b, both in the plane.
+    """Return `sides` of the edges of triangle a and the corners of b, both projected to the plane.
 
-    `turn` is 1 if a turns left, -1 if it turns right.
+    sides[k][m] is 1 if corner m of b is on the inner side of edge k of a, -1 on the outer side, 0
+    on its line. `turn` is 1 if a turns left, -1 if it turns right.
     """
     c, d, e = a
     return (
@@ -77,7 +81,7 @@ def share_a_segment(a, b, sides, k, m):
     return in_line and overlap(a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3])
 
 
-# The corner of a triangle at its edges m and k.
+# The corner of a triangle that its edges m and k share; edge k begins at corner k.
 _between = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
 
 
@@ -85,16 +89,17 @@ _between = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
 def _side(corner, k, turns, sides, sides2):
     """Return the side of edge k of the second triangle on which a corner of the polygon is.
 
-    The corner is given by its number; `turns` is -1 if one triangle is turned over, else 1.
+    1 is the inner side, 0 on the edge's line. The corner is given by its number (see SECOND);
+    `turns` is -1 if the triangles run around in opposite directions, else 1.
     """
     if corner < SECOND:
         return sides2[k][corner]
     if corner < CROSSED:
         return 0 if corner - SECOND == k or corner - SECOND == (k + 1) % 3 else 1
-    # It is where edge i of the first crosses edge m of the second, from corner b, at edges m and k,
-    # to c. On that edge, the side of k changes at b, inside towards c. So it is the side of edge i
-    # on which b is, times the sign of how much the height over edge i differs between b and c. The
-    # latter follows from that of edge i over m.
+    # It is where edge i of the first crosses the line of edge m of the second. That line enters the
+    # inner side of k at b, the corner of edges m and k, towards the other end c of m. With the
+    # height h over edge i, the corner is at the share h(b) / (h(b) - h(c)) of the way from b to c:
+    # its sign is the side. The sign of h(b) - h(c) follows from the side of m to which i leads.
     i, m = (corner - CROSSED) // 3, (corner - CROSSED) % 3
     grows = -turns * sides2[m][(i + 1) % 3] * (1 if k == (m + 1) % 3 else -1)
     return sides[i][_between(m, k)] * grows
@@ -102,11 +107,14 @@ def _side(corner, k, turns, sides, sides2):
 
 @kernel
 def _clip(scratch, count, k, turns, sides, sides2):
-    """Clip a polygon by edge k of the second triangle; return its number of corners then.
+    """Clip a polygon to the inner side of edge k of the second triangle; return how many corners.
 
-    The polygon, with `count` corners on entry, is in the first two of the scratch's rows.
+    The polygon, of `count` corners on entry, is in the first two of the scratch's rows, and is
+    replaced there: the numbers of its corners, and of the edge that follows each.
     """
     stay_outlined()
+    # `last`, `side` and `after` are the sides of k on which corners i - 1, i and i + 1 are, and
+    # `edge` is the one from corner i - 1 to i.
     corners, edges, new_corners, new_edges = scratch
     found, last = 0, _side(corners[count - 1], k, turns, sides, sides2)
     first = _side(corners[0], k, turns, sides, sides2)
@@ -115,6 +123,8 @@ def _clip(scratch, count, k, turns, sides, sides2):
         after = first if i + 1 == count else _side(corners[i + 1], k, turns, sides, sides2)
         edge = edges[i - 1 if i > 0 else count - 1]
         if last * side < 0:
+            # An edge of the second triangle crosses k in their common corner. What follows is the
+            # rest of the edge where the polygon enters the inner side, and k where it leaves it.
             crossing = CROSSED + 3 * edge + k
             new_corners[found] = crossing if edge < SECOND else SECOND + _between(edge - SECOND, k)
             new_edges[found] = edge if last < 0 else SECOND + k
@@ -131,9 +141,10 @@ def _clip(scratch, count, k, turns, sides, sides2):
 
 @inlined
 def _height(p, a, b):
-    """Return (height, size) of a point p over the edge a, b, times its length, in the plane.
+    """Return (height, size): the height of p over the edge a, b, times its length, in the plane.
 
-    The height is a double-double, positive to the left; its size that of its terms.
+    The height is a double-double, positive to the left of the edge; `size` is the sum of the
+    absolute values of its terms.
     """
     x, y = floats.two_sum(b[0], -a[0]), floats.two_sum(b[1], -a[1])
     u, v = floats.two_sum(p[0], -a[0]), floats.two_sum(p[1], -a[1])
@@ -142,12 +153,12 @@ def _height(p, a, b):
 
 @kernel
 def edge_crossing(p, q, a, b, axis, row):
-    """Write where the edge p, q crosses the line of a, b to `row`; return whether that is decided.
+    """Write the point where the edge p, q crosses the line of a, b to `row` (3,); return `sure`.
 
-    The points are in one plane, which `axis` projects to an area. If decided, the coordinates are
-    correctly rounded. The heights over the line are f at p and g at q, off by less than 16 *
-    2**-106 of their sizes; products, sums and their rounding make less than 2**-101 of the sizes of
-    numerator and denominator of (f q - g p) / (f - g).
+    All are points of one plane in space, which is projected along `axis`, to which it is not
+    parallel. If `sure`, the coordinates are correctly rounded. The heights over the line are f at p
+    and g at q, off by less than 16 * 2**-106 of their sizes; products, sums and their rounding make
+    less than 2**-101 of the sizes of numerator and denominator of (f q - g p) / (f - g).
     """
     stay_outlined()
     c, d = drop_axis(a, axis), drop_axis(b, axis)
@@ -170,8 +181,9 @@ def edge_crossing(p, q, a, b, axis, row):
 def common_polygons(own, other, pairs, scratch, corners, sizes):
     """Write the corners (n, MOST, 3) of the polygons that pairs of faces in one plane share.
 
-    `pairs` (n, 2) are indices of faces in `own` and `other`, of shape (.., 3, 3). Sizes are numbers
-    of corners: 0 if the faces share no more than a point, or UNSURE, also for a shared segment.
+    `pairs` (n, 2) are indices of faces in `own` and `other`, of shape (.., 3, 3). `sizes` (n,) are
+    numbers of corners: 0 if the faces share at most a point; UNSURE for a shared segment, for a
+    face without area, and if a corner is not surely rounded correctly. `scratch`: see ROWS.
     """
     for n in range(len(pairs)):
         a, b = _corners(own, pairs[n, 0]), _corners(other, pairs[n, 1])

@@ -59,7 +59,10 @@ def _fold(x, y, a, b):
 
 @kernel
 def _flat_fold(x, y, a, b):
-    """Return the result of `_fold` by exact signs: a and b in a plane, on one side of x, y."""
+    """Return the result of `_fold` by exact signs.
+
+    The faces share an area if all is in one plane, and a and b are on one side of the edge x, y.
+    """
     stay_outlined()
     # Most of these faces are in one plane, on either side of their edge.
     axis = widest_axis((x, y, a))
@@ -69,6 +72,7 @@ def _flat_fold(x, y, a, b):
         return False
     if predicates.exact_volume(x, y, a, b) != 0:
         return False
+    # Projections in which the plane is a line have signs of 0; the others agree.
     for axis in range(3):
         p, q = drop_axis(x, axis), drop_axis(y, axis)
         if orient2d(p, q, drop_axis(a, axis)) * orient2d(p, q, drop_axis(b, axis)) > 0:
@@ -80,7 +84,7 @@ def _flat_fold(x, y, a, b):
 def _sectors_meet(a, b):
     """Return whether two faces that share their first corners meet elsewhere, too."""
     # d1 and d2 are the sides of the plane of a on which b[1] and b[2] are; e1 and e2 those of b on
-    # which a[1] and a[2] are.
+    # which a[1] and a[2] are: 1 above, -1 below, 0 where rounding could change the sign.
     v = a[0]
     plane = predicates.plane_of(v, a[1], a[2])
     d1, d2 = predicates.filtered_above(plane, v, b[1]), predicates.filtered_above(plane, v, b[2])

@@ -1,6 +1,7 @@
 """Gaps between the surfaces of spheres and capsules, and between these and faces: bounds.
 
-A sphere or capsule is its axis, a triangle without area, with a radius; a face has the radius 0.
+A sphere or capsule is its axis from p to q, as the triangle (p, q, q) without area, with a radius;
+p = q for a sphere. A face has the radius 0.
 With d the distance of both triangles, and m the greatest distance of a corner of the second from
 the axis of the first, the gap is the largest of 0, d - r - s outside, and r - s - m where the
 second is inside the first, or as much with both swapped: distances from an axis are convex, so
@@ -45,7 +46,7 @@ def _farthest(t, a, b):
 def _inside(a, r, b, s, error):
     """Return bounds (low, high) of the gap from b, of radius s, to the surface of a around it.
 
-    a has the radius r. They are negative if b reaches outside.
+    a has the radius r, and `error` is that of the gap. Bounds are negative if b reaches out of a.
     """
     gap = (r - s) - _farthest(b, a[0], a[1])
     return gap - error, gap + error
@@ -85,6 +86,7 @@ def _gap(a, r, b, s):
     if not 1.0 / FILTER_REACH < size < FILTER_REACH or not error < INF:
         return 0.0, INF, x, y, g
     low, high = max(low - (r + s) - error, 0.0), max(high - (r + s) + error, 0.0)
+    # Only the one with the larger radius can be around the other.
     for side in range(2):
         first, last = _inside(a, r, b, s, error) if side == 0 else _inside(b, s, a, r, error)
         if (r > s) == (side == 0):
@@ -97,7 +99,7 @@ def find_gaps(corners, radii, rows, others, other_radii, other_rows, found):
     """Write SIZE numbers, (low, high, x, y, g) of `_gap`, for each pair of triangles with radii.
 
     The k-th pair is triangle rows[k] of `corners` (n, 3, 3) and `radii` (n,), and other_rows[k] of
-    `others` and `other_radii`.
+    `others` and `other_radii`. `found` is (pairs, SIZE).
     """
     t, u, out = pointer(corners), pointer(others), pointer(found)
     r, s = pointer(radii), pointer(other_radii)

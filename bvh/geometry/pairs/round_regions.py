@@ -32,9 +32,9 @@ def surface_and_sphere(p, q, radius, center, reach):
 
 @kernel
 def surface_and_box(p, q, radius, low, high):
-    """Return APART, MEET or UNSURE for a surface and a box."""
+    """Return APART, MEET or UNSURE for a surface and the solid box low..high."""
     stay_outlined()
-    # A box is inside the shape, which is convex, if its corners are.
+    # A box is inside the shape, which is convex, if its corners are: apart from its surface.
     inside = True
     for cx in (low[0], high[0]):
         for cy in (low[1], high[1]):
@@ -102,7 +102,7 @@ def _surely_holds(planes, first, last, x):
 def surface_and_planes(p, q, radius, planes, first, last):
     """Return APART, MEET or UNSURE for a surface and the polytope of planes first..last-1."""
     stay_outlined()
-    # Whether the balls around the ends of the axis are in the polytope.
+    # Whether the balls around the ends of the axis are in the polytope: the surface then meets it.
     p_inside, q_inside = True, True
     for i in range(first, last):
         (f, e), (g, h) = plane_height(planes, i, p), plane_height(planes, i, q)
@@ -132,7 +132,8 @@ def surface_and_planes(p, q, radius, planes, first, last):
 @kernel
 def _surely_meet(p, q, radius, planes, first, last):
     """Return whether a polytope surely has points on both sides of the surface."""
-    # A point of both solids, by alternating projections, each to a little inside.
+    # A point x of both solids, by alternating projections: to a little inside of the plane that x
+    # is farthest beyond, then to the shape of a radius that is a little `less`.
     less = radius * (1.0 - 2.0**-16)
     x = 0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]
     for _ in range(32):
@@ -171,7 +172,8 @@ def _by_two(p, q, radius, planes, span, i, j):
 
     `span` is (first, last).
     """
-    # Points on either side of the surface, in the direction that is deepest inside both planes.
+    # Points a little out of and within the surface, from the end of the axis along u, the direction
+    # that is deepest inside both planes: MEET if both are in the polytope.
     (m, a), (n, b) = _unit(planes, i), _unit(planes, j)
     u = m[0] + n[0], m[1] + n[1], m[2] + n[2]
     length = sqrt(dot(u, u))
@@ -215,8 +217,8 @@ def _by_two(p, q, radius, planes, span, i, j):
 def _separates(p, q, radius, planes, chosen, factors):
     """Return whether a sum of three planes separates the shape from the polytope.
 
-    `chosen` are the planes' indices, `factors` those of their unit normals; none is below 0, or the
-    result is False.
+    `chosen` are the planes' indices, which may repeat, and `factors` the factors of the planes with
+    unit normals. The result is False if a factor is negative or NaN.
     """
     # The polytope is where the sum is >= 0, and the shape must be where it is negative.
     stay_outlined()
@@ -242,7 +244,8 @@ def _separates(p, q, radius, planes, chosen, factors):
 def _side(planes, span, box, i):
     """Return (unit normal, height of the cube's centre) of side i of the polytope within a cube.
 
-    `box` is the cube's centre and half its length; its six sides follow those of the planes.
+    `box` is (the cube's centre, half the length of its edges), `span` (first, last) of the planes.
+    Sides are those planes, then the six of the cube.
     """
     center, half = box
     count = span[1] - span[0]
@@ -302,6 +305,8 @@ def _by_corners(p, q, radius, planes, span):
     nearest to the axis and farthest from it, `least` and `most` their squared distances, all
     relative to the cube's centre.
     """
+    # All sides, all lines of two and all corners of three are tried. Sides have the unit normals m,
+    # n, o and the heights f, g, h of the cube's centre; a and v are the axis's start and vector.
     stay_outlined()
     count = span[1] - span[0] + 6
     center = 0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]
@@ -343,8 +348,8 @@ def _by_corners(p, q, radius, planes, span):
                     continue
                 x = _combined(cross(n, o), -f / det, cross(o, m), -g / det, u, -h / det)
                 if i < count - 6:
-                    # The corner of three planes: the vector to it from the axis as a sum of
-                    # normals.
+                    # The corner of three planes, none of the cube: the vector to it from the axis
+                    # as a sum of their normals, which is a separating plane if it is apart.
                     w = minus(x, _foot_on_axis(x, a, v))
                     factors = dot(w, cross(n, o)) / det, dot(w, cross(o, m)) / det, dot(w, u) / det
                     chosen = span[0] + i, span[0] + j, span[0] + k

@@ -77,6 +77,7 @@ def _foot(t, n, q):
     Both are rounded, but the foot is a point of the triangle however inaccurate the normal is.
     Without a foot, it is q.
     """
+    # x, y, z: weights of t[2], t[0] and t[1] in the foot, up to a factor, negative beyond an edge.
     u, v, r = minus(t[1], t[0]), minus(t[2], t[0]), minus(q, t[0])
     x, y, z = dot(cross(u, r), n), 0.0, 0.0
     if x >= 0.0:
@@ -93,8 +94,9 @@ def _foot(t, n, q):
 def nearest_features(a, b):
     """Return (square, x, y, g): nearest points x of a and y of b, rounded, and their distance**2.
 
-    g is a direction from y to x, more accurate than their difference where that is across a face or
-    across two edges.
+    Edges are measured from edges, and corners from faces: a point where an edge pierces a face is
+    not found. g is a direction from y to x, more accurate than their difference where that is
+    across a face or across two edges.
     """
     stay_outlined()
     best, x, y = INF, a[0], b[0]
@@ -162,7 +164,7 @@ def distance_bounds(a, b):
 def _doubtful(n, sizes):
     """Return (flat, unsure): whether a cross product counts as 0, and whether that may be wrong.
 
-    `sizes` are those of its terms.
+    n is a vector of double-doubles; `sizes` are the sums of its components' absolute terms.
     """
     length, size = floats.largest(floats.high(n)), floats.largest(sizes)
     return length <= PARALLEL * size, ALWAYS * size < length <= PARALLEL * size
@@ -173,7 +175,8 @@ def _between_edges(p, q, r, s, k):
     """Return (inside, unsure, distance, x, y) of the lines of edges p, q and r, s.
 
     If `inside`, the lines' nearest points are within both edges, at shares x and y of them, and
-    their distance is that times 2**-k. If `unsure`, they count as parallel, and may not be.
+    `distance` is theirs times 2**k, which brings lengths to about 1; else it is inf. If `unsure`,
+    they count as parallel, and may not be.
     """
     stay_outlined()
     u, v = floats.difference(q, p, k), floats.difference(s, r, k)
@@ -190,6 +193,7 @@ def _between_edges(p, q, r, s, k):
     y1 = floats.dd_dot(floats.dd_cross(floats.difference(s, p, k), u), n)[0]
     if not (x0 > 0.0 and x1 < 0.0 and y0 > 0.0 and y1 < 0.0):
         return False, False, INF, 0.0, 0.0
+    # The real volume is `volume` * 2**e, the normal n * 2**f; exact sums replace inaccurate ones.
     volume, e, f = floats.dd_dot(n, w), -3 * k, -2 * k
     if abs(volume[0]) < KEPT * floats.dot_size(sizes, floats.high(w)):
         volume, e = feature_distances.exact_volume_of(s, p, q, r)
@@ -220,7 +224,10 @@ def point_on(p, q, t):
 
 @inlined
 def _square_to_edge(w, v):
-    """Return the rounded squared distance of a point from a segment v, at w from its start."""
+    """Return the rounded squared distance of a point from a segment.
+
+    w leads from the segment's start to the point, v to its end.
+    """
     d = moved_along(w, v, -along(dot(v, w), dot(v, v)))
     return dot(d, d)
 
@@ -266,8 +273,8 @@ def _edges(p, q, r, s, k, limit, nearest):
 def _over_face(point, face, k):
     """Return (inside, unsure, distance times 2**k, foot) of a point over a face.
 
-    If `inside`, its projection to the face's plane is in the face: the foot. If `unsure`, the face
-    counts as flat, and may not be.
+    If `inside`, its projection to the face's plane is in the face: the foot. If not, the distance
+    is inf. If `unsure`, the face counts as flat, as a cross product of 0, and may not be.
     """
     stay_outlined()
     a, b, c = face
@@ -300,6 +307,7 @@ def _size_of(a, b):
     return max(size, floats.reach_of(minus(b[0], o), minus(b[1], o), minus(b[2], o)))
 
 
+# The edges of a triangle, from each corner to the next one; a number limited to finite doubles.
 _edges_of = inlined(lambda t: (minus(t[1], t[0]), minus(t[2], t[1]), minus(t[0], t[2])))
 _within_range = inlined(lambda x: min(max(x, -LARGEST), LARGEST))
 
@@ -369,6 +377,7 @@ def triangle_distance(a, b):
         # Products may have underflowed. The distance is at most about that of `nearest_features`.
         sure, low, high = False, 0.0, sqrt(limit)
     elif d < NEAREST or (d < NEAREST_FLAT and doubt):
+        # Wrong decisions change d by far less than these margins.
         sure = False
         low, high = d * (1.0 - 2.0**-20) - 2.0**-60, d * (1.0 + 2.0**-20) + 2.0**-60
     low = feature_distances.as_double(low, post - k)

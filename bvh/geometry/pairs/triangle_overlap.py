@@ -64,9 +64,9 @@ def _sides(b, a, s):
 def _apex(s):
     """Return (index, up) of the apex: the corner that a plane cuts off from the other two.
 
-    s are the sides of the plane that the corners are on, not all 0. If `up`, the apex is above the
-    plane or in it, and the others are not above; else it is below or in it, and the others are not
-    below. Neither edge at the apex lies in the plane.
+    s are the sides of the plane that the corners are on: not all 0, 1 or -1. If `up`, the apex is
+    above the plane or in it, and the others are not above; else it is below or in it, and the
+    others are not below. Neither edge at the apex lies in the plane.
     """
     above = np.int64(s[0] > 0) + np.int64(s[1] > 0) + np.int64(s[2] > 0)
     below = np.int64(s[0] < 0) + np.int64(s[1] < 0) + np.int64(s[2] < 0)
@@ -82,7 +82,7 @@ def _apex(s):
 
 @inlined
 def parts(v, x, y, p, q):
-    """Return whether the line of v and x, in a plane, surely parts y from both p and q."""
+    """Return whether the line of v and x surely parts y from both p and q, points in the plane."""
     side = filtered_turn(v, x, y)
     return side != 0 and side == -filtered_turn(v, x, p) and side == -filtered_turn(v, x, q)
 
@@ -97,7 +97,10 @@ def widest_axis(t):
 
 @inlined
 def _surely_apart(a, b):
-    """Return whether a line along an edge separates the projections of two triangles."""
+    """Return whether a line along an edge surely separates the projections of two triangles.
+
+    Both are projected along one axis: triangles whose projections are apart do not touch.
+    """
     axis = widest_axis(a)
     c, d, e = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
     p, q, r = drop_axis(b[0], axis), drop_axis(b[1], axis), drop_axis(b[2], axis)
@@ -203,6 +206,7 @@ def _pierces(ends, t, axis):
         return _areas_touch((p, q, q), t, axis)
     if s0 * s1 > 0:
         return False
+    # The line crosses the plane: within the triangle if it passes all edges on one side.
     e0 = orient3d(p, q, t[0], t[1])
     e1 = orient3d(p, q, t[1], t[2])
     e2 = orient3d(p, q, t[2], t[0])

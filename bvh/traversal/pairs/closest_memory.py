@@ -19,8 +19,10 @@ from bvh.traversal.pairs.pair_walk import PAIRS_STACK
 from bvh.tree import rows as tree_rows
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS
 
+# The most pairs of faces of two leaves.
 MAX_KEYS = (MAX_LEAF_ROWS * WIDTH) ** 2
-# Rows of boxes, and of a group (see `near_faces`).
+# Rows of lanes: of the boxes of a node's children, centres, three half axes, and two vectors of
+# `near_pairs.in_frame`; and of a group of triangles (see `near_faces`).
 BOX_ROWS, GROUP_ROWS = 18, 13
 ROWS_SIZE = max(BOX_ROWS, GROUP_ROWS * (MAX_LEAF_ROWS + 1)) * WIDTH
 # Capacity for candidates, pairs of faces that may be the closest, which are measured later.
@@ -40,8 +42,9 @@ BOX_MARGIN, FACE_MARGIN, REALS = 16, 17, 18
 # A candidate that is yet to be measured has this in place of an upper bound of its distance if
 # only lanes have bounded it, and NaN if `closest_pairs` has tested it.
 UNTESTED = -1.0
+# Above all codes, as ids are below 2**30.
 NO_PAIR = 2**62
-LOW_BITS = 0xFFFFFFFF
+LOW_BITS = 0xFFFFFFFF  # of a code or a name: those of the second face
 MAX_ID = 2**31 - 1
 
 

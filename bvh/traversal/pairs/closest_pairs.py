@@ -6,6 +6,9 @@ of the distance are dropped. Pairs of faces whose lower bounds do not exceed it 
 which are measured at the end, or when their memory is full; if it is still full then, the search
 pauses until rational numbers have decided between them. Once two faces touch, only pairs that
 come before them are tested.
+
+A subtree is given by code and box (see `pair_walk`), a pair of faces by a code: the first id times
+2**32, plus the second.
 """
 
 import numpy as np
@@ -29,7 +32,7 @@ from bvh.tree.arrays import TriangleRow
 from bvh.tree.rows import is_empty
 from bvh.tree.triangle_groups import id_at
 
-# Reasons to stop a search.
+# Results of `closest_pairs`: why it returns.
 DONE, LATER, UNDECIDED = 0, 1, 2
 # Descents to leaves that lower the bound before the search.
 DESCENTS = 2
@@ -40,7 +43,7 @@ def _test(task, code):
     """Test a pair of faces by its code: store it as a contact if they touch, else as a candidate.
 
     Pairs that are farther apart than the bound are dropped; once there is a contact, all that do
-    not touch.
+    not touch. Pairs are tested only if they come before the contact, so that a new one replaces it.
     """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
@@ -63,6 +66,7 @@ def _test(task, code):
             return
         if peek(state, memory.CONTACT) != memory.NO_PAIR:
             return
+    # Here there is no contact. A nearer pair also gives a better direction.
     if measured_pairs.lower_best(reals, high):
         _direct(task, g)
     measured_pairs.add_candidate(search, code, low, NAN)
@@ -72,7 +76,7 @@ def _test(task, code):
 
 @inlined
 def _direct(task, g):
-    """Set the direction along which both sides are measured: that of g, towards the first."""
+    """Set the direction of the search, in float64 and float32: that of g, from second to first."""
     pair_frames.set_direction(task.side, task.side2, g)
     pair_frames.set_floats(task.side, task.search.floats)
     pair_frames.set_floats(task.side2, task.search.floats2)
@@ -80,7 +84,7 @@ def _direct(task, g):
 
 @inlined
 def _pair_at(task, i):
-    """Return the code of the i-th collected pair of faces, by its name (see `near_faces`)."""
+    """Return the code, of ids, of the i-th collected pair, whose name has positions of faces."""
     name = peek(task.search.names, i)
     first = np.int64(peek(task.tree.ids, id_at(name >> 32)))
     return first << 32 | peek(task.tree2.ids, id_at(name & memory.LOW_BITS))
@@ -90,7 +94,7 @@ def _pair_at(task, i):
 def _test_collected(task):
     """Test collected pairs of faces, nearest bounds first, while there is room for candidates.
 
-    LEFT is how many are collected, and on return how many are left.
+    state[LEFT] is how many are collected, and on return how many are left.
     """
     # Pairs that are surely apart become candidates untested, except the nearest one after lanes
     # have lowered the bound: tests of the others would lower it by no more than the error of
@@ -100,7 +104,8 @@ def _test_collected(task):
     state, keys, names = search.state, search.keys, search.names
     count = peek(state, memory.LEFT)
     while count > 0 and peek(state, memory.COUNT) < memory.CAPACITY:
-        # Pairs that are too far by now, or come after a contact, are dropped.
+        # Find the nearest pair, or the lowest one after a contact. Pairs that are too far by now,
+        # or come after the contact, are dropped: the last one takes their place.
         bound, contact = near_pairs.bound_of(task, memory.FACE_MARGIN), peek(state, memory.CONTACT)
         best, key, lowest, i = np.int64(-1), INF, contact, np.int64(0)
         while i < count:
@@ -134,7 +139,7 @@ def _test_collected(task):
 
 @inlined
 def _leaves(task, code, box, code2, box2):
-    """Test the faces of two leaves."""
+    """Collect the pairs of faces of two leaves that may be near enough, and test them."""
     poke(task.search.state, memory.LEFT, collect_faces(task, code, box, code2, box2))
     _test_collected(task)
 
@@ -191,7 +196,8 @@ def _descend(task):
 def _begin(task, limit, hint):
     """Begin a query: set the frame of the pair and bounds, and test some pairs to lower these.
 
-    They are the pair with the code `hint`, or those of descents if it is -1.
+    `limit` is the largest distance that counts. Tested are the pair of faces with the code `hint`,
+    or if it is -1 the leaves that descents from the roots lead to.
     """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
@@ -206,7 +212,9 @@ def _begin(task, limit, hint):
     poke(reals, memory.BOX_MARGIN, margin + BOX_ERROR * extent)
     poke(reals, memory.FACE_MARGIN, margin + FACE_ERROR * extent)
     poke(reals, memory.LIMIT, limit)
+    # More by what rounding may add to a distance, as in `lower_best`.
     poke(reals, memory.BEST, limit * (1.0 + 2.0**-50) + 1e-322)
+    # Begin with the direction between the centres, the shifts of both maps.
     _direct(task, minus(vector(side, SHIFT // 3), vector(side2, SHIFT // 3)))
     for word in (memory.COUNT, memory.DECIDED, memory.LEFT, memory.LOWERED):
         poke(state, word, np.int64(0))
@@ -222,7 +230,11 @@ def _begin(task, limit, hint):
 
 
 def _visit(search, task, top, pair):
-    """Drop or open a pair of subtrees, or test two leaves (see `pair_walk.visit`)."""
+    """Drop or open a pair of subtrees, or test two leaves; return the stack's height.
+
+    The key's 64 bits are those of a lower bound of the squared distance, or after a contact of a
+    number that orders pairs by lowest ids. See `pair_walk.visit`.
+    """
     (key, code, box, code2, box2), state = pair, search.state
     contact = peek(state, memory.CONTACT)
     if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
@@ -242,6 +254,7 @@ def _visit(search, task, top, pair):
     return top
 
 
+# It pauses while pairs are collected that had no room among the candidates.
 SEARCHES[memory.ClosestSearch] = _visit, lambda search: peek(search.state, memory.LEFT) > 0
 
 
@@ -321,9 +334,11 @@ _has_more = inlined(lambda state: peek(state, memory.HEIGHT) > 0 or peek(state, 
 def closest_pairs(row, row2, motions, limits, hints, memory_table, end, steps, found):
     """Continue queries from state[QUERY] to `end`, for `steps` visits of pairs of subtrees.
 
-    `row` and `row2` are rows of trees, `memory_table` and `found` the tables of the addresses of
-    `ClosestSearch` and `Closest`. The motions are a table of `pair_frames.set_motions`, with a
-    matrix for each query. A hint is the code of a pair, -1 for none.
+    `row` and `row2` are the rows of both trees, `memory_table` and `found` tables of the addresses
+    of the arrays of `ClosestSearch` and `Closest`. `motions` is a table of
+    `pair_frames.set_motions`, with a matrix for each query. `limits` and `hints` have one item for
+    all queries, or one each: the largest distance, and the code of a pair that is probably near, -1
+    for none.
 
     Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
     rational numbers to decide. The caller leaves the best of them as the only candidate, or none,

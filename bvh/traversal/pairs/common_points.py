@@ -12,9 +12,9 @@ COMMON = 2.0**-52
 
 @kernel
 def _nearer(p, a, b, least, best):
-    """Return (distance, point): p, if it is nearer to both triangles, or the best so far.
+    """Return (distance, point) of p or `best`, whichever is nearer to both triangles a and b.
 
-    The distance is that from the farther triangle.
+    The distance is that from the farther triangle; `least` is that of `best`.
     """
     stay_outlined()
     distance = max(nearest_on_triangle(p, *a)[0], nearest_on_triangle(p, *b)[0])
@@ -33,7 +33,8 @@ def common_point(a, b):
     f = power_of_two(-scale)
     a, b = all_scaled(a, f), all_scaled(b, f)
     least, best = INF, a[0]
-    # First the points where edges cross faces, which usually suffice.
+    # First the points where edges cross the planes of faces, which usually suffice; then nearest
+    # points of both triangles, their vertices, and where the lines of edges meet planes.
     for attempt in range(2):
         if attempt == 1:
             _, x, _, _ = nearest_features(a, b)

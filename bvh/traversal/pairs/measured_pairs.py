@@ -36,7 +36,10 @@ def _place(t, p):
 
 @inlined
 def _leads_away(u, g, square):
-    """Return whether an edge clearly leads away along g, and is neither too short nor too long."""
+    """Return whether an edge u clearly leads away along g, and is neither too short nor too long.
+
+    `square` is g . g.
+    """
     c, size = dot(u, g), dot(u, u)
     return c > NEAR * square and c * c > CLEAR * (size * square) and size < FAR * square
 
@@ -79,7 +82,7 @@ def nearest_at(a, b, v, w):
 @inlined
 def lower_best(reals, distance):
     """Lower the upper bound BEST to a rounded distance; return whether that is less."""
-    # Distances are rounded: by 2 units in the last place at most, or near the least denormal.
+    # Distances are rounded, by 2 units in the last place at most; 1e-322 covers denormal ones.
     distance = distance * (1.0 + 2.0**-50) + 1e-322
     lower = distance < peek(reals, memory.BEST)
     if lower:
@@ -114,8 +117,8 @@ def _at_shared(reals, a, b):
 def measure(reals, a, b):
     """Return (low, high, x, y) of two triangles: bounds of the distance, and nearest points.
 
-    Where two vertices that an earlier pair of faces had are clearly the nearest points of this one,
-    too, the distance is that one's.
+    Bounds are equal where the distance is certain. Where the two VERTICES that were nearest in an
+    earlier pair of faces are clearly nearest in this one, too, its distance is SHARED.
     """
     d = peek(reals, memory.SHARED)
     if _at_shared(reals, a, b):
@@ -170,8 +173,11 @@ def _nearest_first(search, count):
 def settle(task):
     """Measure all candidates; leave only those that may still be the closest pair.
 
-    These are the best one whose bounds are equal, and others whose bounds do not decide.
+    These are the best one whose bounds are equal, of these the lowest pair, and others whose bounds
+    do not decide.
     """
+    # A candidate whose upper bound is NaN or UNTESTED has not been measured. `left` counts those
+    # with unequal bounds, which stay at the front; the best of the others is appended at the end.
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
@@ -188,6 +194,7 @@ def settle(task):
             valid2, b = side_corners(tree2.primitives, code & memory.LOW_BITS, side2)
             if not (valid and valid2):
                 continue
+            # Of all but the nearest, quick bounds may save the measurement.
             if i > 0 and high == memory.UNTESTED and not _at_shared(reals, a, b):
                 low, high, _, _, _ = distance_bounds(a, b)
                 lower_best(reals, high)

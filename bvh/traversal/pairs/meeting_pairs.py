@@ -30,9 +30,10 @@ from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows, node_at
 
 # Numbers that one step may push beyond those of its pair.
 SPARE = ENTRY * (WIDTH * WIDTH + 1)
+# The most pairs of faces that two leaves can have, and the capacity for pairs that are found.
 MAX_LEAF_PAIRS = (MAX_LEAF_ROWS * WIDTH) ** 2
-# Capacity for pairs of faces.
 PAIRS = 4 * MAX_LEAF_PAIRS
+# Numbers of a group of triangles of the second side (see `pair_frames.transform_group`).
 GROUP_SIZE = pair_frames.GROUP_ROWS * WIDTH
 
 # The state: how many numbers the stack holds; how many pairs of faces have been found; where the
@@ -83,7 +84,10 @@ def begin_with(pair_search: PairSearch, entries: NDArray[np.int64]) -> None:
 
 @inlined
 def _overlapping(low, high, rows, k):
-    """Return the lanes, as bits, whose boxes low..high overlap the box in column k of the rows."""
+    """Return the lanes, as bits, whose boxes low..high overlap box k of the second side.
+
+    That is in column k of the rows, of LOW and HIGH of `pair_frames`.
+    """
     first, last = pair_frames.lower(rows, k), pair_frames.upper(rows, k)
     below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
     above = (high[0] >= first[0]) & (high[1] >= first[1]) & (high[2] >= first[2])
@@ -95,7 +99,8 @@ def _open(task, top, code, box, code2, box2):
     """Push the pairs of children of a node-node or node-leaf pair; return the stack's height."""
     stay_outlined()
     blocks, blocks2, rows = task.tree.blocks, task.tree2.blocks, task.search.rows
-    # The box of a leaf of the second tree is a lane of its parent.
+    # The box of a leaf of the second tree is a lane of its parent. `bits2` are the lanes of the
+    # second side's children that are left.
     node2 = code2 if code2 >= 0 else box2 // WIDTH
     bits2 = mask_bits(pair_frames.transform_children(blocks2, node2, task.side2, rows))
     if code < 0:
@@ -192,6 +197,7 @@ def _test_leaves(search, task, code, code2):
                     bits &= (1 << k) - 1
                 if bits == 0:
                     continue
+                # The margin of `_straddling`: 2e-6 is above 32 * 2**-24.
                 size = np.float64(pair_frames.largest_coordinate(rows, at)) + bound
                 bits &= _straddling(tree, g, rows, at, np.float32(1.1 * widest + 2e-6 * size))
                 while bits != 0:
@@ -217,6 +223,7 @@ def _visit(search, task, top, pair):
     return top
 
 
+# It pauses once more pairs have been found than `room` tells.
 SEARCHES[Meeting] = _visit, lambda search: peek(search.state, MET) > search.room
 
 
@@ -224,7 +231,8 @@ SEARCHES[Meeting] = _visit, lambda search: peek(search.state, MET) > search.room
 def _task_of(row, row2, motions, places, pair_search, room, shared):
     """Return the task of a search for pairs that meet, in the frame of the first tree.
 
-    `motions` is the table of `pair_frames.set_motions`, and `places` are the leaves of both sides.
+    `motions` is the table of `pair_frames.set_motions`, `places` are the leaves (instances) of both
+    sides in it. It pauses once more than `room` pairs are found; for `shared` see TWO_MESHES.
     """
     memory, none = as_pointers(pair_search), np.int64(0)
     search = Meeting(memory.state, memory.rows, memory.pairs, np.int64(room), np.int64(shared))
@@ -238,7 +246,8 @@ def _task_of(row, row2, motions, places, pair_search, room, shared):
 def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
     """Open pairs of subtrees until there are `wanted`, or only leaves are left.
 
-    The pairs are in the stack from FIRST to HEIGHT.
+    On entry the pairs are the first state[HEIGHT] numbers of the stack; on return those from
+    state[FIRST] to state[HEIGHT]. Arguments are as in `meet`.
     """
     # `leaves` is how many of the stack's last numbers are those of pairs of leaves.
     none = np.int64(0)
@@ -261,8 +270,11 @@ def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
 def meet(row, row2, motions, leaf, leaf2, shared, pair_search, steps):
     """Continue a search for pairs for some steps, or until pairs might not fit.
 
-    A step opens a pair of subtrees, or tests the faces of two leaves. The motions are a table of
-    `pair_frames.set_motions`. Returns whether the search is complete.
+    A step opens a pair of subtrees, or tests the faces of two leaves. `row` and `row2` are the rows
+    of both trees, moved by the maps of `leaf` and `leaf2` in the table `motions` of
+    `pair_frames.set_motions`; `shared` is TWO_MESHES, ONE_MESH or ONE_TREE. Writes the ids of the
+    state[MET] pairs that this call has found to `pair_search.pairs`. Returns whether the search is
+    complete.
     """
     room = PAIRS - MAX_LEAF_PAIRS
     task = _task_of(row, row2, motions, (leaf, leaf2), pair_search, room, shared)
@@ -276,12 +288,13 @@ def meet(row, row2, motions, leaf, leaf2, shared, pair_search, steps):
 def find_contacts(rows, rows2, tasks, motions, pair_search, touching, enough, steps):
     """Continue with tasks from state[FIRST], for some steps; return whether none is left.
 
-    Trees, which are over triangles, are given by the addresses of their rows; a task by the indices
-    of its two trees, its group, and its two leaves. The group is `touching` once two faces meet:
-    then no more of it is searched. If enough[1] is not 0, the first contact ends the search of all
-    groups: it copies enough[1] to enough[0].
+    `rows` and `rows2` are the addresses of the rows of trees over triangles. A task is a row of
+    `tasks`: the indices of its two trees, its group, and its two leaves in `motions`. The flag
+    touching[group] is set once two faces meet: then no more of the group is searched. A contact
+    also copies enough[1] to enough[0], which ends the search of all groups if it is not 0.
     """
-    # A task begins where the stack's height is below 0.
+    # A task begins where the stack's height is below 0. It has room for 0 pairs: the first pair
+    # that meets ends it.
     k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
     while k < count and steps > 0:
         group = tasks[k, 2]

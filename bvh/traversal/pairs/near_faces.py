@@ -24,7 +24,8 @@ from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_or
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows
 
 F = np.float32
-# Rows of a group, GROUP_ROWS of WIDTH lanes: three corners, from these on normals n, and 1 / n . n.
+# A group of triangles in the frame of the pair is GROUP_ROWS rows of WIDTH lanes: nine of the
+# coordinates of corners, from row NORMAL on three of normals n, and row SQUARE of 1 / n . n.
 NORMAL, SQUARE = 9, 12
 
 
@@ -42,9 +43,10 @@ def _local_group(groups, group):
 
 @inlined
 def _ends(group, floats, side, sign):
-    """Return the ends of triangles along the direction, as `near_pairs._ends` does for boxes.
+    """Return the ends of triangles along the search's direction, float64 in lanes.
 
-    `group` is what `_local_group` returns.
+    They are the least products of their points with the direction for sign -1, the greatest for
+    sign 1, moved outward by the side's margin. `group` is what `_local_group` returns.
     """
     v0, e1, e2 = group
     sign32, none = F(sign), splat(F(0.0), WIDTH)
@@ -55,7 +57,7 @@ def _ends(group, floats, side, sign):
 
 @inlined
 def _in_frame(group, floats):
-    """Return the corners of the triangles of `_local_group` in the frame of the pair."""
+    """Return the corners of triangles, as `_local_group` returns them, in the frame of the pair."""
     v0, e1, e2 = group
     a, u, v = placed(floats, v0), turned(floats, e1), turned(floats, e2)
     return a, (a[0] + u[0], a[1] + u[1], a[2] + u[2]), (a[0] + v[0], a[1] + v[1], a[2] + v[2])
@@ -91,14 +93,17 @@ def _keys_of_box(corners, n, inverse, box):
 
 @inlined
 def _gap(g, a, b):
-    """Return the gap between triangles a and b, in lanes, along a vector g towards a, times |g|."""
+    """Return |g| times the gap between triangles a and b along g, which leads towards a, in lanes.
+
+    It is negative if their projections overlap, or a comes before b.
+    """
     near = lesser(dot(g, a[0]), lesser(dot(g, a[1]), dot(g, a[2])))
     return near - greater(dot(g, b[0]), greater(dot(g, b[1]), dot(g, b[2])))
 
 
 @inlined
 def _either_gap(g, a, b):
-    """Return the gap between triangles along g, as `_gap`, towards either of them."""
+    """Return |g| times the gap between triangles along g, whichever of them comes first."""
     return greater(_gap(g, a, b), _gap(g, b, a))
 
 
@@ -191,7 +196,11 @@ def _put_corners(rows, row, corners):
 
 @inlined
 def _lower(task, squares, mask):
-    """Lower the search's bound to the least squared distance, of points of faces, in `mask`."""
+    """Lower BEST, the bound of the distance, by squared distances of points of pairs of faces.
+
+    `squares` are in the frame of the pair, and only the lanes of `mask` count. LOWERED is set if
+    the bound becomes less.
+    """
     state, reals = task.search.state, task.search.reals
     least = sqrt(np.float64(near_pairs.least_of(squares, mask)))
     # The margin and the factor cover the errors of float32; the quotient is in the world.
@@ -218,7 +227,9 @@ def collect_faces(task, code, box, code2, box2):
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
     reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
-    # Where first faces begin along the direction, which leads to them from the second side.
+    # Where first faces begin along the direction, which leads to them from the second side. `ends`
+    # has these behind MAX_LEAF_ROWS rows of the opposites of where second faces end: the sum of two
+    # ends is the gap between the faces.
     least = INF
     for g in range(many):
         used = _up_to(load(tree.ids, group_at(first + g), WIDTH), last)
@@ -257,7 +268,7 @@ def collect_faces(task, code, box, code2, box2):
             continue
         for m in range(many2):
             # The side with more faces left is in lanes, those of the other are taken one by one:
-            # `column` and `step2` are of the latter.
+            # `column` and `step2` are of the latter. A name grows by `step` from lane to lane.
             bits, bits2 = mask_bits(near), peek(search.masks, m)
             lanes, lanes_at = at, MAX_LEAF_ROWS + g - first
             column, column_at = m * memory.GROUP_ROWS, m

@@ -25,7 +25,7 @@ SORTED = 40
 # Steps between two checks for an interrupt: some milliseconds.
 STEPS = 1 << 10
 F = np.float32
-UP = 1.0 + 2.0**-40
+UP = 1.0 + 2.0**-40  # raises a bound in float64 by more than its rounding
 # A factor that raises squares in float32 by more than their errors; errors of distances of boxes
 # and of faces, where coordinates are about 1.
 SLACK = 1.0 + 2.0**-18
@@ -44,9 +44,10 @@ def reach_of(reals):
 
 @inlined
 def bound_of(task, margin):
-    """Return the bound beyond which keys, squared distances, are of pairs that are too far.
+    """Return the bound beyond which keys are those of pairs that are too far.
 
-    `margin` is BOX_MARGIN for keys of boxes, FACE_MARGIN for those of faces.
+    It is a squared distance in the frame of the pair. `margin` is the index of an error: BOX_MARGIN
+    for keys of boxes, FACE_MARGIN for those of faces.
     """
     reach = reach_of(task.search.reals) + simd.peek(task.search.reals, margin)
     return reach * reach * SLACK
@@ -104,9 +105,10 @@ doubles = inlined(lambda lanes, x: simd.convert(lanes, 0.0) + x)
 
 @inlined
 def _ends(box, floats, side, sign):
-    """Return the ends of boxes along the direction: the least for sign -1, the greatest for 1.
+    """Return the ends of boxes along the search's direction, float64 in lanes.
 
-    The side's margin moves them outward.
+    They are the least products of their points with the direction for sign -1, the greatest for
+    sign 1, moved outward by the side's margin. A box is (centre, h0, h1, h2), with its half axes.
     """
     c, h0, h1, h2 = box
     wide = abs(towards(floats, h0)) + abs(towards(floats, h1)) + abs(towards(floats, h2))
@@ -200,8 +202,9 @@ def _lane_mask(used, child, node):
 def open_pair(task, code, box, code2, box2):
     """Collect the near pairs of children of a node-node or node-leaf pair; return how many.
 
-    A name is the lane of the second child times WIDTH, plus that of the first. A leaf stays as it
-    is, and has its lane in its parent. Once faces touch, keys order pairs by lowest ids.
+    Pairs get keys and names in `search.keys` and `search.names`. A name is the lane of the second
+    child times WIDTH, plus that of the first. A leaf counts as the only child, in the lane that it
+    has in its parent. Once faces touch, keys order pairs by lowest ids.
     """
     stay_outlined()
     search = task.search
@@ -255,7 +258,10 @@ def open_pair(task, code, box, code2, box2):
 
 @inlined
 def sort_collected(search, count):
-    """Sort collected pairs, the nearest last; if more than SORTED, only move the nearest there."""
+    """Sort collected pairs, the nearest last; if more than SORTED, only move the nearest there.
+
+    The last one is pushed last, and so visited first.
+    """
     keys, names = search.keys, search.names
     if count > SORTED:
         best = np.int64(0)

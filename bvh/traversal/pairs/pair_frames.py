@@ -40,27 +40,28 @@ from bvh.tree.triangle_groups import dot as lanes_dot
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin
 from bvh.tree.wide_nodes import child_boxes, node_at
 
-# The numbers of a side: L, T, margins; the instance's map and whether there is one; the matrix and
-# whether there is one; the map from the world to the frame of the pair, less shift and scale; the
-# direction along which both sides are measured, in the tree's frame, its shift and margin; the
-# bound of that frame.
+# Where the numbers of a side begin: L by rows, T, margins of x'; the instance's map, and whether
+# there is one; the matrix, and whether there is one; the map from the world to the frame of the
+# pair, less shift and scale; the direction along which both sides are measured, in the tree's
+# frame, its shift and margin; the bound of that frame. Maps are twelve numbers by rows, (3, 4).
 LINEAR, SHIFT, MARGIN = 0, 9, 12
 MAP, MAPPED, MATRIX, MOVED, INVERSE = 15, 27, 28, 40, 41
 ALONG, ALONG_SHIFT, ALONG_MARGIN, BOUND, SIDE_SIZE = 53, 56, 57, 58, 59
 # Numbers of a side that are used in lanes, as float32: L, T and the direction.
 FLOATS = 16
 
+# Errors of mapped coordinates, as a share of their terms; and of float32 rows, of their bound.
 ERROR = 2.0**-47
 GROUP_ERROR = 2.0**-19
 # Errors of a sum of products with a direction, where no term is above 4; and of such a sum in
 # float32, relative to the largest product.
 ALONG_ERROR = 2.0**-44
 LANES_ERROR = 2.0**-18
-# The length of directions.
+# The length of directions: a little below 1, so that rounding makes none longer.
 SHORTER = 1.0 - 2.0**-40
 # A factor that keeps sums of a few coordinates from overflowing.
 LESS = 2.0**-10
-LARGEST_FLOAT = 3.0e38
+LARGEST_FLOAT = 3.0e38  # a finite float32 in place of infinite bounds
 F = np.float32
 
 # Rows of lanes for a group of the second tree: box, corners, largest coordinate.
@@ -100,8 +101,8 @@ def _store_map(side, at, numbers, first, given):
 def set_motions(side, side2, table, leaf, leaf2, q):
     """Store what moves the vertices of both sides: the maps of two leaves, and the q-th matrix.
 
-    The table has the addresses of maps (n, 3, 4) and their inverses, for the first side; of maps,
-    and of matrices (n, 4, 4), for the second; 0 for what does not move them.
+    The table has four addresses: of maps (n, 3, 4) and their inverses, for the first side; of maps,
+    and of matrices (n, 4, 4), for the second. An address of 0 stands for the identity.
     """
     mapped, mapped2, moved = peek(table, 0) != 0, peek(table, 2) != 0, peek(table, 3) != 0
     matrices = doubles_at(table, 3)
@@ -157,7 +158,7 @@ _middle = inlined(
 
 @inlined
 def _extent(tree, side):
-    """Return bounds of the sizes of a side's coordinates, after its map but before its matrix."""
+    """Return bounds (x, y, z) of a side's absolute coordinates after its map, before its matrix."""
     far = frames.farthest(tree.frame)
     return _sized(side, MAP, (far, far, far))
 
@@ -320,9 +321,9 @@ def _put(rows, at, lanes):
 
 @inlined
 def _put_ends(rows, at, row, low, high, margin):
-    """Store intervals along an axis, `row`, of boxes that begin at `at`, with their margin.
+    """Store the intervals low..high of boxes along an axis, `row`, in the rows that begin at `at`.
 
-    They are also moved outward by what rounding to float32 may lose.
+    They are moved outward by the margin, and by what rounding to float32 may lose.
     """
     low, high = low - margin, high + margin
     low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
@@ -335,7 +336,10 @@ def _put_ends(rows, at, row, low, high, margin):
 
 @inlined
 def transform_children(blocks, node, side, rows):
-    """Write boxes of a node's children in the frame of the pair; return the mask of used lanes."""
+    """Write the boxes of a node's children, in the frame of the pair, to rows LOW and HIGH.
+
+    Returns the mask of used lanes.
+    """
     first, last = child_boxes(blocks, node_at(node))
     low, high = _doubles(first), _doubles(last)
     centre = (low[0] + high[0]) * 0.5, (low[1] + high[1]) * 0.5, (low[2] + high[2]) * 0.5

@@ -47,7 +47,11 @@ class PairTask(NamedTuple):
 
 @inlined
 def task_of(row, row2, sides, stack, search):
-    """Return the task of a search, by the rows of two trees over triangles and both sides."""
+    """Return the `PairTask` of a search through two trees over triangles.
+
+    `row` and `row2` are their rows, each a `TriangleRow`; `sides` are the maps of both, one after
+    the other (see `pair_frames`); the class of `search` is one of SEARCHES.
+    """
     words, words2 = tree_rows.row_at(row.address), tree_rows.row_at(row2.address)
     return PairTask(
         as_pointers(row), as_pointers(row2), sides, shifted(sides, SIDE_SIZE),
@@ -71,13 +75,16 @@ def push_roots(stack):
 
 @inlined
 def child_of(blocks, code, box, lane):
-    """Return (code, box) of the child in a lane of a node, or of the leaf itself if it is one."""
+    """Return (code, box) of the child in a lane of a node; for a leaf, its own code and box.
+
+    `blocks` are the nodes of the tree, `code` and `box` those of the node or leaf.
+    """
     if code < 0:
         return code, box
     return child_code(blocks, node_at(code) + lane), code * WIDTH + lane
 
 
-# `visit` and `pauses`, by the class of a search.
+# Functions (visit, pauses), by the class of a search; files of searches add theirs.
 SEARCHES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
@@ -98,7 +105,11 @@ def pauses(search):
 
 @inlined
 def walk(task, top, steps):
-    """Visit pairs from the top of the stack, for some steps; return (height, steps left)."""
+    """Visit up to `steps` pairs from the top of the stack; return (height, steps left).
+
+    `top` is the stack's height, in numbers of which an entry has ENTRY. It ends early if the stack
+    is empty or the search pauses.
+    """
     while top > 0 and steps > 0 and not pauses(task.search):
         top -= ENTRY
         steps -= 1

@@ -70,6 +70,7 @@ FAR, FARTHEST, OUT_OF_SIGHT = 2.0**16, 2.0**100, 2.0**500
 # Limits beyond which `exact_factor` is used, relative to the terms' sizes (see above), with
 # margins.
 CANCELLED, NEAR_RAY, UNSURE, SHORTEST = 2.0**-40, 2.0**-43, 2.0**-92, 2.0**-100
+# Scratch, of vectors of doubles: four numbers of an edge; q, and axis and sign of its ray.
 EXACT_BYTES, POINT_BYTES = 8 * 4 * WIDTH, 8 * 5 * WIDTH
 
 # The arc tangent of t is t + t z P(z) / Q(z) with z = t**2, up to 0.66, good to 2**-52 (Moshier
@@ -93,10 +94,10 @@ def chosen(mask, a, b):
 
 @inlined
 def _permuted(v, first, second, way):
-    """Return the coordinates of a vector in lanes, turned so that each way is along the first.
+    """Return vectors in lanes with coordinates permuted, and negated for rays that lead down.
 
-    A way is an axis and a sign: `first` are the lanes of axis 0, `second` those of axis 1, and
-    `way` has the signs.
+    The way of each lane's ray, an axis and a sign, then is next to the positive x axis: `first` is
+    the mask of lanes of axis 0, `second` that of axis 1, and `way` has the signs, 1.0 or -1.0.
     """
     x, y, z = v
     return (
@@ -108,10 +109,11 @@ def _permuted(v, first, second, way):
 
 @inlined
 def _projected(v, q):
-    """Return (x, y, h, size of x and y, size of r, doubt) of the vertex v as seen from q, in lanes.
+    """Return (x, y, h, across, bound, doubt) of the vertex v as seen from q, in lanes.
 
-    x, y and h are the projection of the module's text, double-doubles; `doubt` is the mask of lanes
-    in which it may be too inaccurate.
+    x, y and h are the projection of the module's text, double-doubles; `across` is abs(x) + abs(y),
+    and `bound` about r, both times r + z where z > 0. `doubt` is the mask of lanes in which x and y
+    may be too inaccurate.
     """
     none = simd.splat(0.0, WIDTH)
     a = two_sum(v[0], -q[0]), two_sum(v[1], -q[1]), two_sum(v[2], -q[2])
@@ -154,12 +156,14 @@ def _turned(turns, re, im, sides):
 def _arguments(loops, s, points, directions, which, used, q, first, second, way):
     """Return (half turns, re, im): in lanes, the sum of the angles of the factors of all edges.
 
-    The sum is that of the half turns and the angle of re + i im. q are the points from `which` on,
-    times s, as `_permuted`, and `first`, `second` and `way` theirs; only the lanes `used` count.
+    The sum is that of the half turns and the angle of re + i im, double-doubles. q are the points
+    from `which` on, times s, as `_permuted` by `first`, `second` and `way`; only the lanes of the
+    mask `used` count. `loops` is the boundary (see `add_boundary`).
     """
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     memory = simd.pointer_to(stack_memory(EXACT_BYTES), 0.0)
     turns, re, im = none, (one, none), (none, none)
+    # In place of the vertex before the first one, of which only the type is used.
     before = (one, none), (none, none), (none, none), none, none, used != used
     for i in range(loops.size):
         v = vector(loops.points, i)
@@ -192,7 +196,7 @@ def _arguments(loops, s, points, directions, which, used, q, first, second, way)
 def _decided(loops, i, points, directions, which, left, x, y, memory):
     """Return the factors (x, y) of the edge to vertex i, by `exact_factor` in lanes `left`.
 
-    `left` are bits of lanes; `memory` is scratch for four vectors.
+    `left` are bits of lanes, of the points from `which` on; `memory` is scratch for four vectors.
     """
     stay_outlined()
     for k, part in enumerate((x[0], x[1], y[0], y[1])):
@@ -224,7 +228,7 @@ def _polynomial(a, z, factors):
 
 @inlined
 def angles(x, y):
-    """Return the angles of complex numbers x + i y that are not zero, in lanes."""
+    """Return the angles, in -pi..pi, of complex numbers x + i y that are not zero, in lanes."""
     one, none = simd.full_like(x, 1.0), simd.full_like(x, 0.0)
     a, b = abs(x), abs(y)
     t = simd.lesser(a, b) / simd.greater(a, b)
@@ -242,9 +246,12 @@ def angles(x, y):
 def add_boundary(loops, points, directions, begin, end, found):
     """Turn signed crossings of rays, in `found`, into winding numbers, for points begin..end-1.
 
-    `directions` are those of the rays, of WAYS, and `loops` the boundary: its vertices in loops,
-    each of which repeats its first one at the end. Results are NaN for points that are not finite.
+    `directions` (n, 3) are those of the rays, rows of WAYS, and `loops` the boundary: its vertices
+    in loops, each of which repeats its first one at the end; begins[i] is 1 for the first vertex of
+    a loop, where no edge ends. Results are NaN for points that are not finite.
     """
+    # m is the boundary's centre, and s a power of two that scales its half size to at most 1;
+    # low..high is the box of the whole surface.
     lines, rays, where = as_pointers(loops), simd.pointer(directions), simd.pointer(points)
     numbers, s = simd.pointer(found), simd.peek(lines.frame, 3)
     memory = simd.pointer_to(stack_memory(POINT_BYTES), 0.0)
@@ -266,7 +273,7 @@ def add_boundary(loops, points, directions, begin, end, found):
                     used |= np.int64(1) << k
                     axis, way = way_of(vector(rays, i + k))
             if used >> k & 1 == 0:
-                # A lane without a point, or with one that is finished.
+                # A lane without a point, or with one that is finished: any finite point will do.
                 p = m
             for j in range(3):
                 simd.poke(memory, j * WIDTH + k, p[j] * s)
@@ -284,7 +291,8 @@ def add_boundary(loops, points, directions, begin, end, found):
         q = _permuted(q, first, second, way)
         lanes = simd.mask_of(used, WIDTH)
         turns, re, im = _arguments(lines, s, where, rays, i, lanes, q, first, second, way)
-        # What the low parts change of the angle, and of the factor.
+        # What the low parts change of the angle, and of the factor 1 / (2 pi). Where the ray leads
+        # down, vectors are negated, and with them the signs of angles.
         rest = (im[1] * re[0] - re[1] * im[0]) / (re[0] * re[0] + im[0] * im[0])
         angle = angles(re[0], im[0])
         part = simd.fused(angle, TURNS[0], simd.fused(angle, TURNS[1], rest * TURNS[0]))

@@ -4,6 +4,8 @@ Points that are not too far (see `point_bounds`) are bounded in float32 alone: e
 triangles gives an upper bound of the distance, and candidates, whose lower bounds do not exceed the
 best upper bound. Those left at the end, usually one, are measured exactly. Ties remain until then,
 so that the lowest id is the result.
+
+The name of a triangle is its id in a tree, its code in a scene (see `point_walks`).
 """
 
 from collections.abc import Callable
@@ -34,7 +36,10 @@ class TreeTarget(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """Results: the nearest primitives, `count` rows for each point; pointers inside kernels."""
+    """Results: the nearest primitives, n rows in all; pointers inside kernels.
+
+    Each point has one row, or as many as it has nearest primitives, in order of distance and name.
+    """
 
     distance: NDArray[np.float64]  # inf for none
     names: NDArray[np.int64]  # -1 for none
@@ -92,8 +97,8 @@ SPACES[TreeTarget] = _tree_space, _tree_double_space
 def _closest(target, scratch, p, x, reach, limit):
     """Return (distance, name, u, v) of the triangle closest to p; NO_TRIANGLE beyond the limit.
 
-    x is p in the frame of the target's tree, and `reach` its largest absolute coordinate, which is
-    at most FAR.
+    u and v are the weights of its second and third corner. x is p in the frame of the target's
+    tree, and `reach` its largest absolute coordinate, which is at most FAR.
     """
     goal = Candidates(np.int64(0), (limit, np.int64(NO_TRIANGLE), NAN, NAN))
     space = space_of(target, x, reach)
@@ -133,6 +138,7 @@ def nearest_to(target, scratch, p, limit):
         if reach <= FAR:
             d, name, u, v = _closest(target, scratch, p, x, reach, limit)
         else:
+            # A single row, in scratch memory.
             rows = Rows(np.int64(1), scratch.lows, scratch.closest)
             _clear(rows, limit)
             _nearest_in_doubles(target, scratch, p, x, reach, rows)
@@ -198,7 +204,8 @@ def _write(primitives, found, i, d, closest, whole):
 def closest_points(target, points, limits, scratch, begin, end, found):
     """Find the triangle closest to each of the points begin..end-1.
 
-    There is one limit of distances for all points, or one for each.
+    `limits` has one largest distance for all points, or one for each. Row i of `found` is that of
+    point i.
     """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
@@ -211,7 +218,10 @@ def closest_points(target, points, limits, scratch, begin, end, found):
 
 @entry
 def nearest_points(target, points, limits, scratch, begin, end, count, found):
-    """Find the `count` triangles nearest to each point, as `closest_points` does for one."""
+    """Find the `count` triangles nearest to each of the points begin..end-1.
+
+    They are rows i * count to (i + 1) * count - 1 of `found`. Limits are as in `closest_points`.
+    """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
     primitives, empty = aim.tree.primitives, is_empty(target.tree)

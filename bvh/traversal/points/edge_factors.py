@@ -187,7 +187,10 @@ def _exact_across(a, row):
 
 @kernel
 def _exactly_projected(a, axis, way):
-    """Return the projection (x, y, h) of a vertex at the vector a, for rays along a way."""
+    """Return the projection (x, y, h), to 2**-60, of a vertex at the vector a from the point.
+
+    The ray's way is an axis, 0 to 2, and a sign.
+    """
     stay_outlined()
     v = a if axis == 0 else ((a[1], a[2], a[0]) if axis == 1 else (a[2], a[0], a[1]))
     v = times(v[0], way), times(v[1], way), times(v[2], way)
@@ -230,7 +233,8 @@ def _opposite_factor(a, b, d):
         if u[2][0] == 0.0 and u[1][0] == 0.0:
             m = opposite(u[2]), none, u[0]
     else:
-        # Scale it to about 1: m.m, which appears beside m, gets the other factor.
+        # The result may have any positive factor: divided by 2**(e + k), m is about 1, and m.m,
+        # which appears beside m, keeps 2**(e + k).
         k = exponent(max(abs(m[0][0]), max(abs(m[1][0]), abs(m[2][0]))))
         m, curved = _scaled(m, power_of_two(-k)), scale_by(1.0, e + k)
     la, lb = dd_sqrt(_dot(a, a)), dd_sqrt(_dot(b, b))
@@ -251,8 +255,8 @@ def _opposite_factor(a, b, d):
 def exact_factor(q, d, a, b):
     """Return the factor (re, im) of the edge from a to b, of a point q with a ray along d.
 
-    It has any positive factor. Its angle is good to 2**-60, and the sign of im is exact where the
-    angle is 90 degrees or more.
+    Only its angle counts: it is scaled so that the larger part is about 1. The angle is good to
+    2**-60, and the sign of im is exact where the angle is 90 degrees or more.
     """
     stay_outlined()
     axis, way = way_of(d)
@@ -307,4 +311,5 @@ def far_number(loops, s, q):
             # An angle is below 2 / FAR**2: its cube is nothing to 2**-53 of it.
             total = dd_add(total, dd_div(_dot(c, n), re))
         before = now
+    # Both vectors of each n were not scaled by p.
     return ((total[0] * TURNS[0]) * p) * p

@@ -107,6 +107,7 @@ def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
         space = _instance_space(instanced, metric, leaf, seen, target.mask)
         near, _, goal = point_walks.walk_instance_float32(space, goal, near, scratch, p, base)
         return near, goal
+    # Float64 has no candidates: measure those so far.
     so_far = point_walks.measure(instanced, scratch, goal.stored, p, goal.so_far)
     return _closest_in_doubles(target, scratch, p, x, leaf, base, so_far)
 

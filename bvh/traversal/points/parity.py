@@ -33,7 +33,10 @@ STACK_BYTES = 8 * STACK
 
 @entry
 def write_ways_out(corners, ways, points, directions):
-    """Write for each point the direction, of the six `ways`, that leaves a box soonest."""
+    """Write for each point the direction, of the six rows of `ways`, that leaves a box soonest.
+
+    `corners` are the box's lower and upper corner, (2, 3).
+    """
     box, table = simd.pointer(corners), simd.pointer(ways)
     low, high = vector(box, 0), vector(box, 1)
     where, out = simd.pointer(points), simd.pointer(directions)
@@ -60,7 +63,10 @@ def _may_touch_group(tree, code, point, error):
 
 @by_type(inline=True)
 def _may_touch(tree, code, point, error):
-    """Return whether a point in the box of a leaf may be on a face in it, by its code."""
+    """Return whether a point in the box of a leaf, given by its code, may be on a face of the leaf.
+
+    The point is spread over lanes (`spread_point`); `error` is that of distances from it.
+    """
     if primitives_class(tree) is Triangles:
         return _may_touch_group
     return lambda tree, code, point, error: True
@@ -72,6 +78,7 @@ def _near_face(tree, stack, p):
     x, reach = local_point(tree.frame, p)
     if not reach <= FAR:
         return True
+    # Only boxes that may contain the point, and faces that may, are within the errors of distances.
     point, bound = spread_point(x), square_bound(0.0, BOX_ERROR * reach + 1e-30)
     error = F((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
     simd.poke(stack, 0, np.int64(0))
@@ -95,8 +102,8 @@ def _near_face(tree, stack, p):
 def decide_parity(tree_row, points, crossings, surface, found, near):
     """Write to `found` whether each point is inside: if its ray has an odd number of crossings.
 
-    If `surface`, also list in `near` the other points that may be on a face, to be tested exactly.
-    Returns their count, else 0.
+    If `surface`, also write to `near` the indices of other points that may be on a face, to be
+    tested exactly. Returns how many these are, else 0.
     """
     tree, stack = as_pointers(tree_row), simd.pointer_to(stack_memory(STACK_BYTES), np.int64(0))
     where, empty, count = simd.pointer(points), is_empty(tree_row), np.int64(0)

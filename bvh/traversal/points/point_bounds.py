@@ -1,6 +1,6 @@
 """Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32.
 
-For points further away than FAR, those to boxes one at a time, in float64.
+For points further away than FAR, bounds of those to boxes one at a time, in float64.
 
 All is in the local frame of the tree (see `frame`), where triangles and boxes lie within B, and in
 units of u = 2**-24. P is the largest coordinate of the point, which float32 holds to u P.
@@ -71,15 +71,16 @@ local_distance = inlined(lambda distance, scale: (distance * (1.0 + 2.0**-49) + 
 
 @inlined
 def local_bound(distance, scale):
-    """Return `local_distance` in float32, rounded up, and finite."""
+    """Return `local_distance` in float32, rounded up, and at most 1e15, whose square is finite."""
     return F(min(local_distance(distance, scale) * UP + 1e-30, 1e15))
 
 
 @inlined
 def square_bound(best, box_error):
-    """Return the bound, in float32, of squared distances beyond which boxes contain nothing.
+    """Return the largest squared distance, in float32, of boxes that may contain what is near.
 
-    `best` is the bound of local distances of primitives.
+    `best` is the bound of local distances of primitives, and `box_error` the error of those of
+    boxes.
     """
     bound = (np.float64(best) + box_error) * UP
     return F(min(bound * bound * UP, 1e30))
@@ -100,9 +101,9 @@ def box_squares(blocks, at, p):
 def push_squares(blocks, code, squares, bound, stack, top, spare):
     """Push the children with squared distances within a bound, nearest on top; return the top.
 
-    `spare` is scratch for one vector of squares and one of codes.
+    An entry of the stack is the 32 bits of the squared distance, which sort like the number, then
+    those of the code. `spare` is scratch for one vector of squares and one of codes.
     """
-    # An entry is the bits of the squared distance, which sort like the number, and the code.
     bits = simd.mask_bits(squares <= bound)
     if bits == 0:
         return top
@@ -131,8 +132,11 @@ key_of = inlined(lambda bound: np.int64(np.float32(bound).view(np.int32)) << 32 
 
 @inlined
 def group_bounds(groups, group, p):
-    """Return (low, high) of the distances from p to a group's triangles, but for LEAF_ERROR."""
-    # Both are infinite in lanes without a triangle, `high` also where there is no bound.
+    """Return bounds (low, high) of the distances from p to a group's triangles, in lanes.
+
+    They are off by up to LEAF_ERROR times P + B (see above). Both are infinite in lanes without a
+    triangle, `high` also where there is no bound.
+    """
     v0, e1, e2, n, tolerance, _, _ = load_group(groups, group)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
     low, high = corner_bounds(a, e1, e2, n, tolerance)
@@ -217,7 +221,7 @@ def _box_square(blocks, at, x, weights):
 def square_limit(best, scale, lost):
     """Return `square_bound` in float64, for the distance `best` in the world.
 
-    `lost` bounds the absolute error of distances.
+    `scale` is that of the local frame; `lost` bounds the absolute error of distances there.
     """
     bound = (local_distance(best, scale) + lost + 1e-300) * (1.0 + 2.0**-48)
     return bound * bound * (1.0 + 2.0**-48)
@@ -227,7 +231,8 @@ def square_limit(best, scale, lost):
 def push_near(blocks, code, x, weights, bound, scratch, top):
     """Push the children whose weighted squared distance is within a bound, as `push_squares` does.
 
-    The weights are factors of the squares of a distance's components. Squares have a stack too.
+    The weights are factors of the squares of a distance's components. Entries are in two stacks:
+    codes in `scratch.stack`, and squares in `scratch.squares`.
     """
     stack, squares = scratch.stack, scratch.squares
     first = top

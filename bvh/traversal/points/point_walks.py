@@ -96,6 +96,7 @@ def _walk_float32(space, goal, near, scratch, p, base):
     while top > base:
         top -= 1
         entry = simd.peek(stack, top)
+        # The limits may have become less since the entry was pushed.
         if entry > point_bounds.key_of(limits[1]):
             continue
         code = point_bounds.code_of(entry)
@@ -200,6 +201,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
         ids = simd.load(space.tree.ids, ids_at(space, group), WIDTH)
         collect(space, scratch, count, simd.permute(low, order), simd.permute(ids, order))
         count += simd.popcount(bits)
+        # Before the memory is full, drop candidates; if too many stay, measure all of them.
         if count > CAPACITY - WIDTH:
             count = keep_near(space, scratch, count, near, bound)
             if count > CAPACITY // 2:
@@ -268,7 +270,10 @@ def nearer(space, near, nearest, unit):
 
 @kernel
 def measure(primitives, scratch, count, p, so_far):
-    """Return (distance, name, u, v) of the closest to p among `count` candidates and `so_far`."""
+    """Return (distance, name, u, v) of the closest to p among `count` candidates and `so_far`.
+
+    Of triangles at the same distance it is the one of the lowest name.
+    """
     stay_outlined()
     best, name, u, v = so_far
     names, lows = scratch.names, scratch.lows
@@ -328,7 +333,7 @@ def _bound_of(space, near, bound):
 
 @inlined
 def keep_near(space, scratch, count, near, bound):
-    """Drop the candidates that are surely further than `near`; return the new count."""
+    """Drop candidates surely further away than `near`, or `bound` locally; return the new count."""
     # Each candidate is stored, and replaced by the next one unless it stays: there is no branch.
     bound = _bound_of(space, near, bound)
     left = np.int64(0)
@@ -367,7 +372,7 @@ def insert_nearer(rows, d, name):
 def insert_group(primitives, ids, base, at, bits, p, rows):
     """Insert the triangles of a group, of the lanes `bits`, that are nearer to p than the last row.
 
-    The ids of the group begin at `at`.
+    The ids of the group begin at `at` of `ids`; names are `base` with an id in the low bits.
     """
     stay_outlined()
     for lane in range(WIDTH):

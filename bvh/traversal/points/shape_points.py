@@ -2,7 +2,8 @@
 
 Trees are traversed in float64 (see `point_walks`); that the primitives are shapes is known by the
 class of the goal. In a scene, leaves over other primitives are left out: rows begin with the faces
-that are nearest, and shapes that are nearer replace these.
+that are nearest, and shapes that are nearer replace these. The name of a primitive is its id in a
+tree, its code in a scene.
 
 An instance differs from the image of its shape by less than the bound of vertices' errors in the
 frame of its tree (see `world_bounds`), which is added to that of the point (see `world_metric`).
@@ -73,7 +74,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_around(space, goal, near, limits, scratch, p, code, top):
-    """Set `found` if the point is in one of the shapes of a leaf (see `point_walks.visit`)."""
+    """Set the byte `goal.found` if p is in one of a leaf's shapes (see `point_walks.visit`)."""
     first, size = leaf_rows(code)
     for place in range(first, first + size):
         prim = np.int64(peek(space.tree.ids, place))
@@ -90,6 +91,7 @@ def _walk_leaf(target, goal, near, scratch, p, x, leaf, base):
 
     x is p in the frame of the TLAS. The stack is free from `base` on.
     """
+    # Stretched distances also lose the error of vertices, times the lengths of the metric.
     stay_outlined()
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     q, reach, lost, near_enough = seen_from(instanced, metric, leaf, x)
@@ -170,8 +172,8 @@ def _finish(primitives, found, i, p, whole):
 def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
     """Find the `count` shapes nearest to each of the points begin..end-1, within `limits`.
 
-    On entry, rows of `found` have the nearest faces, or the name -1; nearer shapes replace them.
-    There is one limit for all points, or one for each.
+    On entry, the `count` rows of each point in `found` have the nearest faces, or the name -1;
+    nearer shapes replace them. `limits` has one largest distance for all points, or one for each.
     """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
@@ -191,7 +193,7 @@ def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
 
 @entry
 def mark_around(target, points, scratch, begin, end, surface, found):
-    """Set the bytes of the points begin..end-1 that are in a shape or, if `surface`, on one."""
+    """Set the bytes, in `found`, of points begin..end-1 in a shape or, if `surface`, on one."""
     aim, memory = as_pointers(target), as_pointers(scratch)
     where, marks, empty = pointer(points), pointer(found), is_empty(target.tree)
     for i in range(begin, end):

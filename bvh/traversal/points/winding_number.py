@@ -43,7 +43,7 @@ dot = inlined(lambda a, b: simd.fused(a[0], b[0], simd.fused(a[1], b[1], a[2] * 
 
 @inlined
 def _ring(terms, at, cosine, sine):
-    """Return one pair of terms, c cosine + s sine, whose factors are at `at`; see `_series`."""
+    """Return c cosine + s sine, in lanes: c are the numbers at `at`, s those of the next lanes."""
     return simd.fused(
         simd.load(terms, at, LANES), cosine, simd.load(terms, at + LANES, LANES) * sine
     )
@@ -95,6 +95,7 @@ def _far_sum(terms, at, p, beta):
 
     The terms of the node begin at `at`; p is the point, beta the square of the accuracy.
     """
+    # Terms have squares of radii, -1 where there is no child.
     none = simd.splat(F(0.0), LANES)
     x = simd.load(terms, at + CENTRE * LANES, LANES) - p[0]
     y = simd.load(terms, at + (CENTRE + 1) * LANES, LANES) - p[1]
@@ -111,8 +112,10 @@ def _far_sum(terms, at, p, beta):
 
 @inlined
 def _corner(faces, at, count, p):
-    """Return (vectors, lengths) from p to one corner of each face of a leaf, in lanes."""
-    # A leaf of `count` faces has its corners as rows of `count` numbers: x at `at`, then y and z.
+    """Return (vectors, lengths) from p to one corner of each face of a leaf, in lanes.
+
+    A leaf of `count` faces has its corners as rows of `count` numbers: x at `at`, then y and z.
+    """
     v = (
         simd.load(faces, at, LANES) - p[0],
         simd.load(faces, at + count, LANES) - p[1],
@@ -125,8 +128,8 @@ def _corner(faces, at, count, p):
 def _turn(re, im, around, faces, first, count, p):
     """Return (re, im, around): re + i im times the complex numbers of a leaf's faces, in lanes.
 
-    The angle of the number x + i y of a face is half its solid angle. `around` are the full turns
-    of the sum of all angles.
+    The angle of the number x + i y of a face is half its solid angle. The sum of all angles is that
+    of the product and `around` full turns. Corners are those of `_corner`, from face `first` on.
     """
     at, none = CORNERS * first, simd.splat(0.0, LANES)
     a, la = _corner(faces, at, count, p)
@@ -164,7 +167,7 @@ def _turn(re, im, around, faces, first, count, p):
 def _winding(tree, x, p, beta):
     """Return the winding number at x in the local frame; p is the point times the frame's scale.
 
-    `tree` is a `WindingTerms` of pointers.
+    `tree` is a `WindingTerms` of pointers, `beta` the square of the accuracy.
     """
     codes, terms, faces, _ = tree
     point = simd.splat(F(x[0]), LANES), simd.splat(F(x[1]), LANES), simd.splat(F(x[2]), LANES)

@@ -1,6 +1,6 @@
 """The world metric of an instance, and distances from points to its boxes and triangles by it.
 
-A point q and a vertex v in the local frame of a tree (see `nodes`), whose map to the world has the
+A point q and a vertex v in the local frame of a tree (see `frame`), whose map to the world has the
 linear part L, and scale 2**k, are |L (q - v)| * 2**-k apart in the world. K = L * 2**-e has entries
 of at most 1, so the *stretched* distance |K (q - v)| is that of the world times the scale 2**(k -
 e). With n the lengths of K's columns,
@@ -41,7 +41,7 @@ S = sum(n[i] (abs(q[i]) + B)) is the `reach` of the point q.
   - 4 units in the last place that the leaf test may lose.
 
 A point is transformed to the frame of a tree by x'' = A x' + b from that of the TLAS (see
-`instanced_rays`). x' is off by 2**-53 of itself, A and the operations by 2**-51 of their terms,
+`instanced`). x' is off by 2**-53 of itself, A and the operations by 2**-51 of their terms,
 and b by the bound in its row: the stretched distance of all that is at most
 
     2**-50 sum(n[i] (abs(A) abs(x') + abs(b))[i]) + sum(n) * the error of b.
@@ -79,9 +79,9 @@ SHEARED, STEPS = 0.75, 2
 
 @inlined
 def _least_eigenvalue(a, b, c):
-    """Return a lower bound of the eigenvalues of the matrix of cosines a, b, c between columns.
+    """Return a lower bound, at least 0, of the eigenvalues of a symmetric 3 x 3 matrix.
 
-    It is symmetric, with ones on its diagonal; the bound is at least 0.
+    It has ones on its diagonal, and beside it a, b, c, the cosines between the columns of K.
     """
     p = (a * a + b * b + c * c) / 3.0
     least = -2.0 * sqrt(p)
@@ -99,7 +99,8 @@ def _least_eigenvalue(a, b, c):
 def fill_metrics(rows, maps, frames, tree_of, out):
     """Write the rows `rows` of `out`, which has METRIC_SIZE numbers for each leaf.
 
-    Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]].
+    Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]]. Its row begins
+    with K (see ROWS). Of the tree of a leaf with a SCALE of 0, no box is too far.
     """
     for i in rows:
         m, frame, row = maps[i], frames[tree_of[i]], out[i]
@@ -148,7 +149,8 @@ def fill_metrics(rows, maps, frames, tree_of, out):
 def _mapped(transforms, at, x):
     """Return a coordinate of the mapped point x, and the sum of its terms' sizes.
 
-    `transforms` has the columns of maps; that row of the map begins at `at`.
+    `transforms` has maps by columns of three numbers; the first number of the row of the map that
+    gives the coordinate is at `at`.
     """
     row = shifted(transforms, at)
     a, b, c = peek(row, 0) * x[0], peek(row, 3) * x[1], peek(row, 6) * x[2]
@@ -160,8 +162,9 @@ def _mapped(transforms, at, x):
 def seen_from(instanced, metric, leaf, x):
     """Return (q, reach, lost, near) of the point x of the TLAS's frame, as seen by a leaf's tree.
 
-    q is the point in the frame of the BLAS, `reach` its S, `lost` bounds the error of stretched
-    distances from q, inf if unknown, and `near` tells whether float32 is accurate enough.
+    q is the point in the frame of the BLAS, `reach` its S (see above), `lost` bounds the error of
+    stretched distances from q, inf if unknown, and `near` tells whether float32 is accurate enough.
+    `metric` is the leaf's row of `fill_metrics`.
     """
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     q0, s0 = _mapped(transforms, at, x)
@@ -186,7 +189,7 @@ _row = inlined(
 _column = inlined(
     lambda metric, k: (_entry(metric, k), _entry(metric, 3 + k), _entry(metric, 6 + k))
 )
-# The products of vectors of lanes with a row or column of K.
+# The dot products of vectors in lanes with a row or column of K.
 _along = inlined(lambda g, row: g[0] * row[0] + g[1] * row[1] + g[2] * row[2])
 
 
@@ -228,10 +231,10 @@ def _weighed(blocks, at, p, metric):
 
 @inlined
 def _step(g, r, near, far, column, share):
-    """Return (g, r): stretched vectors g from boxes to p, shortened by moves along one axis.
+    """Return (g, r): stretched vectors g from points of boxes to p, moved to be shorter.
 
-    r, in near..far, are the vectors' components along the axis before K is applied, `column` is
-    that of K, and `share` the inverse of its squared length.
+    The points move along one axis. r, in near..far, are the vectors' components along it before K
+    is applied, `column` is that of K, and `share` the inverse of its squared length.
     """
     moved = greater(lesser(r - _along(g, column) * share, far), near)
     change = moved - r
@@ -248,7 +251,7 @@ def _least_along(g, near, far, column):
 
 @inlined
 def _directed(blocks, at, p, metric):
-    """Return lower bounds of squared stretched distances as `_weighed` does, by directions."""
+    """Return lower bounds of squared stretched distances from p to a node's boxes, by direction."""
     low, high = child_boxes(blocks, at)
     none = splat(F(0.0), WIDTH)
     # Vectors from points of the box to p lie between `near` and `far`.
