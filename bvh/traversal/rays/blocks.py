@@ -34,7 +34,7 @@ from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
 # Rays in a block: their lanes fit the first-level cache.
 BLOCK = 256
 
-# Numbers from the rays of one vector to those of the next: 32 rows.
+# Rows from the rays of one vector to those of the next, some of them unused, and their numbers.
 ROWS = 32
 GROUP = ROWS * WIDTH
 
@@ -44,8 +44,10 @@ OCTANTS = 8
 # Lanes of a vector of doubles, which has as many bytes as one of float32.
 HALF = max(WIDTH // 2, 2)
 
+# Rows of doubles, one of them unused.
 DOUBLE_ROWS = 4
 
+# Binary logarithms of WIDTH, of GROUP, and of the doubles of WIDTH rays.
 _LANE_BITS = WIDTH.bit_length() - 1
 _GROUP_BITS = GROUP.bit_length() - 1
 _DOUBLE_BITS = _LANE_BITS + DOUBLE_ROWS.bit_length() - 1
@@ -54,7 +56,7 @@ F = np.float32
 
 
 def _row(row: int, kind: type = np.float32) -> tuple[Accessor, Accessor, Accessor]:
-    """Return the accessors of a row."""
+    """Return (read, load, store) of a row of lanes, each called with memory and a lane index."""
     return rows(kind, row * WIDTH)
 
 
@@ -106,7 +108,10 @@ numbers_of = inlined(lambda lanes, r: (shifted(lanes, r), WIDTH))
 
 @inlined
 def since_entry(block, r, distance):
-    """Return distance - entry: from where the ray at r enters the tree, in units of its frame."""
+    """Return distance - entry: t * 2**shift of the ray at r, counted from where it enters the box.
+
+    Both are in units of the tree's local frame.
+    """
     place = double_index(r)
     return (distance - entry(block.doubles, place)) - entry_rest(block.doubles, place)
 
@@ -130,6 +135,7 @@ def _closest_id(primitives, block, r):
 
 
 def _closest_code(primitives, block, r):
+    """Do as `_closest_id` in a scene, whose code has the instanced tree in the upper half."""
     best = prim(block.lanes, r)
     return best if best < 0 else code_of(prim_instance(block.lanes, r), best)
 
@@ -143,6 +149,7 @@ def _set_closest_id(primitives, block, r, prim):
 
 
 def _set_closest_code(primitives, block, r, prim):
+    """Do as `_set_closest_id` in a scene."""
     # Both halves of -1, for no hit, are stored as -1.
     set_prim(block.lanes, r, prim_of(prim))
     set_prim_instance(block.lanes, r, leaf_of(prim))

@@ -5,6 +5,8 @@ scene. A slot stores its ray's closest primitive so far, with an interval of tau
 that surely contains the rounded t. A hit whose interval lies before that replaces it, one behind it
 is dropped; where the intervals overlap, and where the filter is unsure of a hit, exact distances
 decide. Of hits at equal distances, the one with the lowest id is the closest.
+
+Arguments are named as in `slots`.
 """
 
 from typing import NamedTuple
@@ -73,6 +75,7 @@ def _edge_margin(primitives, ray, tolerance):
 
 
 def _moved_edge_margin(primitives, ray, tolerance):
+    """Do as `_edge_margin` in a scene, for a ray that was moved into the frame of a BLAS."""
     # The tolerance of an unused lane is negative, and its margin must be, whatever is added.
     margin = fma(ray_numbers.edge(ray), tolerance, ray_numbers.edge_floor(ray))
     return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
@@ -82,11 +85,15 @@ edge_margin = by_scene(_edge_margin, _moved_edge_margin)
 
 
 def _distance_margin(primitives, ray, size, tolerance):
-    """Return the error bounds of the distances to the triangles of a group, times abs(den)."""
+    """Return the error bounds of the distances to a group's triangles, times abs(den).
+
+    `ray` are its `ray_numbers`; `size` and `tolerance` are those of the group.
+    """
     return fma(ray_numbers.t_error(ray), size, splat(TINY, WIDTH))
 
 
 def _moved_distance_margin(primitives, ray, size, tolerance):
+    """Do as `_distance_margin` in a scene."""
     moved = fma(ray_numbers.t_slope(ray), tolerance, ray_numbers.t_floor(ray))
     return fma(ray_numbers.t_error(ray), size, moved)
 
@@ -143,7 +150,7 @@ def load_closest(block, memory, slot, r, best):
 
 @inlined
 def _set_closest(memory, slot, prim, low, high):
-    """Make a hit on `prim`, with tau in low..high, the closest so far of a slot's ray."""
+    """Make a hit on `prim`, with tau in low..high, the closest so far; the ray ends at `high`."""
     slots.set_best(memory, slot, prim)
     slots.set_best_low(memory, slot, low)
     slots.set_end(memory, slot, min(slots.end(memory, slot), high))
@@ -151,7 +158,7 @@ def _set_closest(memory, slot, prim, low, high):
 
 @kernel
 def accept_exact(context_ref, memory, slot, prim, cull):
-    """Return whether a slot's ray hits a primitive, by the exact test; then do as `accept_hit`."""
+    """Return whether a slot's ray hits a primitive, exactly; if it does, do as `accept_hit`."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
@@ -190,8 +197,9 @@ def accept_hit(context_ref, memory, slot, prim, t, cull):
 def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, back, any_hit, cull):
     """Update the closest hit of a slot's ray with the candidates `bits` of a triangle group.
 
-    Their intervals are stored. `certain` and `sure` are those of `Candidates`; lanes in `back` are
-    seen from behind. With `any_hit`, the first hit ends the ray: its end becomes -inf.
+    Their intervals of tau are stored in `slots.interval`. `certain` and `sure` are those of
+    `Candidates`; lanes in `back` are seen from behind; hits on the side `cull` do not count. With
+    `any_hit`, the first hit ends the ray: its end becomes -inf.
     """
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -223,7 +231,8 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
         return
     index = batch_index(block, slots.ray(memory, slot))
     o, d, (d_scaled, floor, e, f), t_min, t_max = read_exact(tree, rays, index)
-    # The sides on which the ray passes the edges of a vertex are computed once for its triangles.
+    # The sides on which the ray passes the edges of a vertex are computed once for its triangles:
+    # `near` is the `Passing` of the vertex that was the last to need them.
     near = edge_sides.passing_nothing()
     while bits != 0:
         k = lowest_bit(bits)
@@ -237,6 +246,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             vertices = corners(tree.primitives, prim)
             side, vertex = np.int64(MISS), corner_at(vertices, near.vertex)
             if vertex == NO_VERTEX:
+                # The filter decides the side, or returns a vertex by which it is to be decided.
                 side, vertex = edge_sides.filtered_sides(o, d_scaled, floor, vertices)
                 if vertex != NO_VERTEX:
                     near = passing(o, d, d_scaled, turned(vertices, vertex)[0])
@@ -272,7 +282,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
 
 
 def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group, candidates):
-    """Do as `accept_candidates` for the closest hit."""
+    """Do as `accept_candidates` for the closest hit, or any hit."""
     bits = candidates.bits
     slots.set_intervals(memory, 0, (candidates.first, candidates.last))
     if goal.cull == 0 and bits & (bits - 1) == 0 and bits & candidates.certain != 0:
@@ -293,6 +303,7 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
 
 
 def _accept_closest(goal, context_ref, memory, slot, prim):
+    """Do as `accept_primitive` for the closest hit, or any hit."""
     if accept_exact(context_ref, memory, slot, prim, goal.cull) and goal.any_hit:
         slots.set_end(memory, slot, F(-INF))
 
@@ -312,6 +323,7 @@ def _own_faces(tree, memory, slot):
 
 
 def _faces_of_instance(tree, memory, slot):
+    """Do as `_own_faces` in a scene."""
     return pointers_at(row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives)
 
 
@@ -320,7 +332,7 @@ _faces_of = by_scene(_own_faces, _faces_of_instance)
 
 @inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered):
-    """Apply the goal to the candidates of a triangle group, but for faces that the mask excludes.
+    """Apply the goal to the candidates of a group, but for faces that the ray's mask excludes.
 
     `ray` are the `ray_numbers` of the slot's ray, `filtered` is its `Filtered`.
     """
@@ -340,7 +352,7 @@ def accept_candidates(goal, tree, block, context_ref, memory, slot, group, candi
 
 @by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
-    """Apply the goal to a primitive that no filter has tested, which a slot's ray may miss."""
+    """Test a slot's ray against a primitive exactly, and apply the goal to the hit, if any."""
     return ACCEPTS[goal.instance_class][1]
 
 
@@ -366,6 +378,7 @@ def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
 
 
 def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
+    """Do as `intersect_leaf` in a scene, for a leaf of the BLAS that the ray is in."""
     if kind_of(tree.primitives, slots.instance(memory, slot)) == TRIANGLES:
         return _intersect_triangles(goal, tree, block, context_ref, memory, slot, child)
     return _intersect_others(goal, tree, block, context_ref, memory, slot, child)

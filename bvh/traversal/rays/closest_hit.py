@@ -55,8 +55,8 @@ def new_scratch() -> Scratch:
 def trace_block(tree, rays, scratch, count, forced, goal):
     """Trace the rays `scratch.active[:count]` of a block through a tree or a scene.
 
-    `forced` is SINGLES, STREAMS, or AUTO, for which trials choose. Streams are for
-    the closest hit, or any, on triangles and in scenes; all else is traced singly.
+    `forced` is SINGLES, STREAMS, or AUTO, for which trials choose. Streams are for a `ClosestGoal`
+    on triangles and in scenes; all else, and a block of few rays, is traced singly.
     """
     has_streams = primitives_class(tree) in (Triangles, Instanced)
     if has_streams and goal.instance_class is ClosestGoal:
@@ -67,6 +67,7 @@ def trace_block(tree, rays, scratch, count, forced, goal):
 
 
 def _trace_either_way(tree, rays, scratch, count, forced, goal):
+    """Do as `trace_block` where there are streams."""
     block, measured, single, single_count = scratch.block, scratch.measured, scratch.active, count
     way = forced if count >= FEWEST else np.int64(SINGLES)
     by_trial = way == AUTO
@@ -74,7 +75,7 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
         way = next_way(measured, count)
     began = cycles()
     if way == STREAMS:
-        # In a scene, streams leave some rays to be traced singly.
+        # In a scene, streams leave some rays to be traced singly, in a tree none.
         single = scratch.slots.spare
         single_count = trace_streams(
             tree, rays, block, scratch.streams, scratch.active, count, goal, single
@@ -88,9 +89,12 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
 def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
     """Find the closest hits of the rays in the blocks begin..end of an order, or any hits.
 
-    Then of those in chunks of blocks that are claimed from the order's queue. `columns` are
-    `hit_details.Columns` with a row for each ray of the batch; the goal is a `ClosestGoal`,
-    `CountGoal` or `FirstGoal`. If it is any hit, only `columns.front` is written: 1 for a hit.
+    Then do the same for up to `chunks` chunks of blocks that are claimed from the order's queue.
+
+    goal : `ClosestGoal`, `CountGoal` or `FirstGoal`.
+    columns : `hit_details.Columns` with a row for each ray of the batch, (inf, -1, nan, nan, 0) for
+        a miss. If the goal is any hit, only `front` is written: 1 for a hit. For an empty tree
+        nothing is written.
     """
     # One kernel for both: the traversal is nearly all of it, and is compiled once.
     if is_empty(tree_row):
@@ -108,6 +112,7 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
 @kernel
 def _trace_blocks(tree, rays, order, scratch, goal, begin, end, out):
     """Trace the rays in the blocks begin..end of an order, window by window."""
+    # The measure of sorted and unsorted windows; blocks in the order of the batch have another one.
     of_windows = shifted(scratch.measured, trials.OF_WINDOWS)
     first = np.int64(begin)
     while first < end:
@@ -157,6 +162,7 @@ def _trace_in_order(tree, rays, scratch, order, b, goal, out):
             poke(out.front, batch_index(block, r), np.uint8(found >= 0))
         else:
             poke(out.prim_id, batch_index(block, r), found)
+            # The rays with hits are moved to the front of the list.
             poke(active, hits, r)
             hits += np.int64(found >= 0)
             prefetch_primitive(tree.primitives, found)
@@ -166,6 +172,7 @@ def _trace_in_order(tree, rays, scratch, order, b, goal, out):
 @inlined
 def _prefetch_results(order, first, any_hit, out):
     """Prefetch the rows of results of the full block that begins at ray `first`."""
+    # A cache line has eight doubles: those of a row of a patch.
     for i in range(0, BLOCK, PATCH_WIDTH):
         row = ray_batch.place_of(order, first, i)
         prefetch_address(address(out.front, row))

@@ -36,9 +36,8 @@ SMALLEST_SIZE = 2.0**-400
 PAIRS = BLOCK + HALF
 VERTICES = 3 * 8 * PAIRS + 64
 LANES_BYTES = VERTICES + 8 * (9 + 12) * HALF
-F8, I8 = 0.0, np.int64(0)
-# The bits of HALF lanes.
-ALL = (1 << HALF) - 1
+F8, I8 = 0.0, np.int64(0)  # give pointers and vectors their types
+ALL = (1 << HALF) - 1  # the bits of HALF lanes
 
 
 class Columns(NamedTuple):
@@ -57,7 +56,8 @@ class HitPairs(NamedTuple):
     which: NDArray[np.int64]  # numbers of rays in the batch
     prims: NDArray[np.int64]  # ids, or codes of a scene
     rows: NDArray[np.int64]  # of the columns, where their details are written
-    vertices: NDArray[np.float64]  # in a scene, HALF lanes a row: local coordinates, then maps
+    # In a scene, rows of HALF lanes: 9 local coordinates of vertices, then the 12 numbers of maps.
+    vertices: NDArray[np.float64]
 
 
 @inlined
@@ -84,6 +84,7 @@ def solve(corners, o, d):
     volumes : those of u, of v and the whole, each a double-double and its size, for
         `details_at_edge`; the whole is negative where the ray meets the front.
     """
+    # The direction is exact: each component is a sum of one part, where double-doubles have two.
     v0, v1, v2 = corners
     ray = (d[0],), (d[1],), (d[2],)
     a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
@@ -111,10 +112,11 @@ def _solve_exactly(primitives, tree, prim, ray, cull):
 
 @kernel
 def _solve_triangle(primitives, tree, prim, ray, cull):
-    """Do as `details_of` for a triangle, by exact sums where `solve` is unsure."""
+    """Do as `details_of` for a triangle, by exact sums where `solve` does not decide."""
     vertices, (o, d, _, _) = corners(primitives, prim), ray
     known, timed, weighed, t, u, v, (of_u, of_v, (whole, size)) = solve(vertices, o, d)
     if known and not weighed:
+        # 0: the volumes are not scaled by a power of two.
         timed, t, u, v = details_at_edge(o, d, vertices, (of_u, of_v), whole, size, 0, timed, t)
     if known and timed:
         return t, u, v, whole[0] < 0.0
@@ -138,7 +140,7 @@ def details_of(primitives, tree, prim, ray, cull):
 
 @by_type()
 def _undecided(primitives, tree, prim, ray, cull):
-    """Do as `details_of`, but without `solve` for triangles, whose lanes have not decided."""
+    """Do as `details_of`; triangles of a tree, for which `solve` has failed, are solved exactly."""
     if primitives.instance_class is Triangles:
         return lambda primitives, tree, prim, ray, cull: exact_details(
             ray[0], ray[1], *corners(primitives, prim)
@@ -168,6 +170,7 @@ def prefetch_primitive(primitives, prim):
 
 
 def _prefetch_corners(primitives, prim):
+    # The first and the last coordinate of each vertex: they may be in two cache lines.
     for k in range(3):
         at = 3 * np.int64(simd.peek(primitives.faces, 3 * prim + k))
         simd.prefetch_address(simd.address(primitives.points, at))
@@ -176,7 +179,7 @@ def _prefetch_corners(primitives, prim):
 
 @by_type(inline=True)
 def prefetch_vertices(primitives, prim):
-    """Prefetch the vertices of a primitive."""
+    """Prefetch the vertices of a triangle of a tree; for other primitives, do nothing."""
     if primitives.instance_class is Triangles:
         return _prefetch_corners
     return lambda primitives, prim: None
@@ -184,7 +187,7 @@ def prefetch_vertices(primitives, prim):
 
 @inlined
 def _set_pair(pairs, j, which, prim, row):
-    """Make pair j that of ray number `which` and a primitive, with details in a row of columns."""
+    """Write pair j: a ray's number `which`, a primitive, and the row of columns for its details."""
     simd.poke(pairs.which, j, which)
     simd.poke(pairs.prims, j, prim)
     simd.poke(pairs.rows, j, row)
@@ -206,7 +209,7 @@ def _finish(tree, rays, pairs, count, cull, out):
 
 @kernel
 def finish_block(tree, rays, block, hits, count, cull, out):
-    """Write the details of the closest hits of the rays `hits[:count]`, lane indices of a block."""
+    """Write details of the closest hits of rays, at lane indices hits[:count], to their rows."""
     # Write all pairs first: numbers just written one by one are slow to read as vectors.
     pairs = pairs_at(stack_memory(LANES_BYTES))
     for j in range(count):
@@ -219,7 +222,7 @@ def finish_block(tree, rays, block, hits, count, cull, out):
 
 @kernel
 def finish_pairs(tree, rays, which, prims, count, cull, out):
-    """Write the details of the hit of ray number which[j] with prims[j] to row j, j < count."""
+    """Write the details of the hits of rays which[:count] with prims[:count] to rows of `out`."""
     pairs = pairs_at(stack_memory(LANES_BYTES))
     for begin in range(0, count, BLOCK):
         size = min(count - begin, BLOCK)
@@ -242,6 +245,7 @@ def _lane_of_volume(volume, k):
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
+    """Do as `_write_details` where primitives may be triangles; others are written one by one."""
     on_triangles, vertices = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
     known, timed, weighed, t, u, v, (of_u, of_v, whole) = solve(vertices, o, d)
@@ -280,7 +284,7 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
 
 @by_type()
 def _write_details(primitives, tree, rays, pairs, j, count, cull, out):
-    """Write the details of up to HALF hits, the pairs j..j + count, side by side where possible."""
+    """Write the details of the pairs j..j + count, at most HALF, side by side where possible."""
     if primitives.instance_class in (Triangles, Instanced):
         return _write_side_by_side
     return _write_one_by_one
@@ -318,6 +322,7 @@ def _own_vertices(primitives, pairs, j):
 
 
 def _moved_vertices(primitives, pairs, j):
+    """Do as `_own_vertices` in a scene: collect local vertices and maps, then multiply them."""
     lanes = np.int64(0)
     for k in range(HALF):
         lanes |= _write_lane(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k

@@ -37,11 +37,12 @@ class HitColumns(NamedTuple):
 
 
 def _id_of_triangle(primitives, hits, i):
-    """Return the triangle of hit i, an id or a scene's code; -1 for a miss or a hit on a shape."""
+    """Return the triangle of hit i, an id or a scene's code; -1 for a miss, or a scene's shape."""
     return np.int64(simd.peek(hits.prim_id, i))
 
 
 def _code_of_triangle(primitives, hits, i):
+    """Do as `_id_of_triangle` in a scene."""
     leaf, prim = np.int64(simd.peek(hits.leaf, i)), simd.peek(hits.prim_id, i)
     if prim < 0 or kind_of(primitives, leaf) != TRIANGLES:
         return np.int64(-1)
@@ -54,6 +55,7 @@ _triangle_of = by_scene(_id_of_triangle, _code_of_triangle)
 @inlined
 def _unit(a):
     """Return vectors scaled to length 1; NaN for zero vectors."""
+    # Squares of components that are at most 1 do not overflow.
     largest = largest_of(a)
     x, y, z = a[0] / largest, a[1] / largest, a[2] / largest
     length = simd.sqrt((x * x + y * y) + z * z)
@@ -62,7 +64,7 @@ def _unit(a):
 
 @kernel
 def _write_points(primitives, hits, pairs, positions, normals):
-    """Write the positions and normals of the first HALF pairs, whose rows are those of hits."""
+    """Write the positions and normals of the first HALF pairs; `pairs.rows` are numbers of hits."""
     _, (v0, v1, v2) = vertices_of(primitives, pairs, np.int64(0))
     rows = simd.load(pairs.rows, 0, HALF)
     u, v = simd.gather(hits.u, rows, 1, 0), simd.gather(hits.v, rows, 1, 0)
@@ -105,7 +107,10 @@ def locate_hits(primitives, columns, begin, end, position, normal):
 
 @by_type()
 def _interval(primitives, prim, o, d):
-    """Return (hit, near, far): the t where the line of a ray enters and leaves a round shape."""
+    """Return (hit, near, far) of the line of a ray, (o, d), and a sphere or capsule.
+
+    These are whether it meets the shape, and the t where it enters and leaves it.
+    """
     if primitives.instance_class is Instanced:
         return lambda primitives, prim, o, d: instanced_round(primitives, prim, o, d)
     interval = KINDS[primitives.instance_class].interval

@@ -47,12 +47,12 @@ Scalars: TypeAlias = float | Vec
 
 
 class Stay(NamedTuple):
-    """Distances of a ray in units of a BLAS, from where it enters the TLAS; inside kernels."""
+    """Distances along a ray in units of a BLAS, from where it enters the TLAS; inside kernels."""
 
     start: Scalars  # of t_min
     stop: Scalars  # of t_max
-    entry: Scalars  # where it enters the root's box
-    leave: Scalars  # where it leaves the box, or is behind the closest so far
+    entry: Scalars  # where it enters the box of the BLAS's root
+    leave: Scalars  # where it leaves that box, or is behind the closest hit so far
     lost: Scalars  # error of a distance in the TLAS, without its own rounding
 
 
@@ -64,16 +64,20 @@ limited = inlined(lambda t: lesser(greater(t, -(2.0**500)), 2.0**500))
 
 @inlined
 def enter_tlas(p, x, entry):
-    """Return (P, eta): where a ray from a near origin p along x enters the TLAS, and the error."""
+    """Return (P, eta): the point p + entry * x where a ray enters the TLAS, and its error bound.
+
+    The origin p, which is near, and the direction x are in the frame of the TLAS.
+    """
     p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
     return p, largest_of(p) * 2.0**-51 + abs(entry) * 2.0**-50
 
 
 @inlined
 def delta_of(transforms, at, error, largest, unit):
-    """Return delta of a ray and an instance.
+    """Return delta (see above) of a ray and an instance.
 
-    error, largest, unit : the error of P, the largest coordinate of A P + b, and 2**-k.
+    error, largest, unit : the error of P, the largest coordinate of A P + b, and 2**-k, by which
+        the direction A d' is scaled.
     """
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     travel = (largest + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
@@ -85,8 +89,8 @@ def delta_of(transforms, at, error, largest, unit):
 def widened(tree, scale, before, start, last):
     """Return (lost, start, last): the error of a distance in the TLAS, and a widened interval.
 
-    All are in units of the BLAS. `before` is where the ray enters the TLAS, in units of that, and
-    `scale` is 2**k.
+    All three are in units of the BLAS. `before` is the entry of the ray in the TLAS, in units of
+    that, and `scale` is 2**k.
     """
     lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
     return lost, start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
@@ -96,9 +100,9 @@ def widened(tree, scale, before, start, last):
 def write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first):
     """Write the rows from EDGE on of a ray in a BLAS at index `place` of `memory`, `stride` apart.
 
-    spread : the sum of the sizes of its direction's components.
-    stay, delta : its `Stay`, and its error.
-    first : distance at which the interval of the closest so far begins; inf without one.
+    spread : the sum of the absolute values of its direction's components.
+    delta, stay : its error, from `delta_of`, and its `Stay`.
+    first : the distance at which the interval of its closest hit so far begins; inf without a hit.
     """
     bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
     entry = stay.entry

@@ -5,6 +5,8 @@ there, in the same slot and on the same stack; when no entry of the BLAS is left
 
 Where delta (see `instance_setup`) is beyond WORST B, B the bound of the tree's frame, the float32
 tests are disabled in this instance, as in `ray_setup.set_up_ray`: all is decided exactly.
+
+Arguments are named as in `slots`; `leaf` is the row of an instance's tree in `Instanced`.
 """
 
 import numpy as np
@@ -42,6 +44,7 @@ def _enter_tlas(tree, block, memory, slot, r, ray):
     frame, doubles, place = tree.frame, block.doubles, double_index(r)
     shift = int(blocks.shift(doubles, place))
     k = frames.exponent(frame) - shift
+    # The direction in the TLAS, along which distances are t * 2**shift.
     x = scale_by(d[0], k), scale_by(d[1], k), scale_by(d[2], k)
     entry, rest = blocks.entry(doubles, place), blocks.entry_rest(doubles, place)
     p, low = ray_setup.local_origin(frame, o)
@@ -53,6 +56,7 @@ def _enter_tlas(tree, block, memory, slot, r, ray):
         error = 2.0**-51 * largest(p) + 2.0**-95 * abs(entry)
     slots.set_tlas_origin(memory, slot, p)
     slots.set_tlas_direction(memory, slot, x)
+    # The second term is for the rounding of A P + b (see `instance_setup`).
     slots.set_tlas_error(memory, slot, error + largest(p) * 2.0**-50)
     scale = power_of_two(shift) if -MAX_SHIFT < shift < MAX_SHIFT else 0.0
     slots.set_tlas_scale(memory, slot, scale)
@@ -74,13 +78,16 @@ def _enter_blas(context_ref, memory, slot, leaf):
     if peek(instanced.masks, leaf) & mask_of(rays, index) == 0:
         return False
     if slots.tlas_error(memory, slot) < 0.0:
+        # This is the first instance of the ray.
         _enter_tlas(tree, block, memory, slot, r, read_ray(rays, index))
     # Transform the ray, its axes side by side, and bound by how much it may be off.
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     q = _transformed(transforms, at, slots.tlas_direction(memory, slot))
     p = _transformed(transforms, at, slots.tlas_origin(memory, slot))
+    # The fourth column is the translation.
     p = p + load(transforms, at + COLUMNS + 9, AXES)
+    # Scale the direction to a largest component in [1, 2): `unit` is 2**-k and `scale` 2**k.
     size = _largest_lane(q)
     k = (as_ints(size) >> 52) - 1023
     unit, scale = instance_setup.power(0 - k), instance_setup.power(k)
@@ -126,7 +133,10 @@ def _enter_blas(context_ref, memory, slot, leaf):
 
 @inlined
 def _transformed(transforms, at, v):
-    """Return a vector of the TLAS in the frame of a BLAS, an axis in each of AXES lanes."""
+    """Return a vector v of the TLAS in the frame of a BLAS, an axis in each of AXES lanes.
+
+    The local transform begins at `at`. The last lane has numbers of the next column, and is idle.
+    """
     at += COLUMNS
     x, y = load(transforms, at, AXES) * v[0], load(transforms, at + 3, AXES) * v[1]
     return x + y + load(transforms, at + 6, AXES) * v[2]
@@ -134,7 +144,7 @@ def _transformed(transforms, at, v):
 
 @inlined
 def _largest_lane(v):
-    """Return the largest size of the three axes of a vector."""
+    """Return the largest absolute value of the first three lanes of a vector."""
     sizes = abs(v)
     return max(lane(sizes, 0), max(lane(sizes, 1), lane(sizes, 2)))
 
@@ -142,6 +152,7 @@ def _largest_lane(v):
 @inlined
 def _disable_tests(memory, slot, q, bound):
     """Set a slot's ray along q up to visit all nodes of a BLAS, and to decide all exactly."""
+    # Infinite margins make the direction, (1, 1, 1), irrelevant.
     p, inverse, margin = ray_setup.disabled_axes(q)
     ray_numbers.write_axes(memory, slot, 1, p, (1.0, 1.0, 1.0), inverse, margin)
     ray_numbers.write_limits(memory, slot, 1, ray_setup.disabled_limits(bound))
@@ -151,7 +162,10 @@ def _disable_tests(memory, slot, q, bound):
 
 @inlined
 def _store_closest_interval(block, memory, slot, r):
-    """Write the interval, in the TLAS, of a slot's closest hit, which is in the BLAS it leaves."""
+    """Write before_low and before_high of a slot, distances in the TLAS around its closest hit.
+
+    The hit is in the BLAS that the ray leaves.
+    """
     if slots.exact(memory, slot) == slots.best(memory, slot):
         t = instance_setup.limited(slots.exact_t(memory, slot) * slots.tlas_scale(memory, slot))
         low = high = blocks.since_entry(block, r, t)
@@ -204,7 +218,8 @@ def load_ray_of_scene(tree, block, memory, slot, r):
 def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
     """Return the top of the stack at the next node, or leaf of a BLAS, not behind the ray's end.
 
-    BLASes are entered and left on the way; the top is below the slot if nothing is left.
+    BLASes are entered and left on the way; the top is below the slot if nothing is left. In a scene
+    children are always `ordered`.
     """
     if top < slot:
         return top

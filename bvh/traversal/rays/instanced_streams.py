@@ -3,7 +3,8 @@
 At a leaf of the TLAS, the rays of all groups that wait there are moved into the frame of the BLAS,
 form new groups, by the octants that their directions have there, and are traced as streams there.
 Rays that fail (see `moved_rays`), and those that meet an instance of boxes or other shapes, are
-traced singly, from the start.
+traced singly, from the start. Arguments are named as in `streams`; `leaf` is the row of an
+instance's tree in `Instanced`.
 """
 
 from typing import NamedTuple
@@ -51,9 +52,9 @@ _trace_in_blas = kernel(streams.trace.py_func)
 def _take_rays(context_ref, memory, moved, leaf, first, last):
     """List in `moved` the rays of the queued groups that wait at the leaf of the first of them.
 
-    The groups are first..last of their queue, `memory` theirs; the leaf is the instance in row
-    `leaf`. Rays that are done, and those whose masks exclude the instance, are left out. Returns
-    how many are listed.
+    The groups have the places first..last of their queue in `memory`, that of all groups; the leaf
+    is the instance in row `leaf`. Rays that are done, and those whose masks exclude the instance,
+    are left out. Returns how many are listed.
     """
     tree, rays, block = follow(context_ref)
     lanes, to, count = block.lanes, moved.block, np.int64(0)
@@ -85,7 +86,10 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
 
 @kernel
 def _trace_instance(context_ref, scratch, leaf, count, goal):
-    """Trace the rays `scratch.moved.numbers[:count]` through the instance in row `leaf`."""
+    """Trace the rays `scratch.moved.numbers[:count]` through the instance in row `leaf`.
+
+    Hits are written to the block of the TLAS; rays at an instance of shapes fail.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     instanced, moved, memory = tree.primitives, scratch.moved, scratch.groups
@@ -97,6 +101,8 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
     active = moved_rays.move_rays(tree, block, moved, leaf, count)
     if active == 0:
         return
+    # Exact tests are made in the world, with the frame of the scene; `accept_group` reads the bits
+    # of faces from the row of the instance.
     row = row_of(instanced, leaf)
     blas = TreePointers(
         tree_rows.blocks(row), tree_rows.ids(row), tree_rows.groups(row), instanced,
@@ -145,6 +151,7 @@ def _trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
 
 
 def _trace_in_scene(tree, rays, block, scratch, active, count, goal, failed):
+    """Do as `_trace_in_tree` in a scene."""
     moved_rays.start_moving(tree, rays, block, scratch.moved)
     streams.trace(tree, rays, block, scratch, active, count, goal)
     return moved_rays.restart(block, scratch.moved, failed)

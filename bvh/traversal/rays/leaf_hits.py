@@ -4,7 +4,7 @@ A *filter* here is a user's function that accepts hits or not.
 
 All hits are appended as they are found, a ray and a primitive each; `all_hits` sorts them. The
 first hits are sorted by (t, id), and decided exactly, as a filter takes t, u and v. Once a ray has
-`max_hits` of them, it ends at the last.
+`max_hits` of them, it ends at the last. Arguments are named as in `slots`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class FirstGoal(NamedTuple):
     """The `max_hits` closest hits that a filter accepts; with `any_hit` any one of them.
 
     `accept` and `data` are the function and the data of a `UserCall`, 0 for no filter. With `once`,
-    a ray through an edge hits only one of its faces, by `edge_rule`; `cull` is as in `ClosestGoal`.
+    a ray through an edge hits only one of its faces, by `edge_rule`. `cull` is the side whose hits
+    do not count: 1 is the back, -1 the front, 0 neither.
     """
 
     any_hit: bool
@@ -66,7 +67,7 @@ class AllGoal(NamedTuple):
 class NearestHits(NamedTuple):
     """Up to `max_hits` closest hits of each ray of a block; pointers in kernels.
 
-    Those of the ray with number i begin at i * max_hits, sorted.
+    Those of ray i of the block begin at i * max_hits, sorted by (t, id).
     """
 
     t: NDArray[np.float64]
@@ -98,6 +99,7 @@ def new_found_hits(capacity: int, ids: DTypeLike = np.int32) -> FoundHits:
 
 @pointers_of(FirstGoal)
 def _first_goal_pointers(arrays):
+    """Return a `FirstGoal` of pointers; `data` is borrowed: its references are not counted."""
     nearest, data = as_pointers(arrays.nearest), borrowed(arrays.data)
     return FirstGoal(
         arrays.any_hit, arrays.cull, arrays.once, arrays.max_hits, arrays.accept, data, nearest
@@ -105,11 +107,13 @@ def _first_goal_pointers(arrays):
 
 
 def _clear_nearest(goal):
+    """Do as `begin_block` for a `FirstGoal`."""
     for i in range(BLOCK):
         poke(goal.nearest.counts, i, 0)
 
 
 def _clear_found(goal):
+    """Do as `begin_block` for an `AllGoal`."""
     for i in range(BLOCK):
         poke(goal.found.counts, i, 0)
     poke(goal.found.size, 0, 0)
@@ -117,16 +121,20 @@ def _clear_found(goal):
 
 @by_type()
 def begin_block(goal):
-    """Clear the hits of a goal for a new block of rays; closest hits are in the block itself."""
+    """Clear the hits of a `FirstGoal` or an `AllGoal` for a new block of rays.
+
+    For other goals this does nothing: their closest hits are in the block itself.
+    """
     clears = {FirstGoal: _clear_nearest, AllGoal: _clear_found}
     return clears.get(goal.instance_class, lambda goal: None)
 
 
 @inlined
 def append_hit(goal, r, prim, weight):
-    """Append a hit of the ray at r to an `AllGoal`, or only add its `hit_weight` to the count.
+    """Append a hit of the ray at r to an `AllGoal`, or, if it is not `listed`, only count it.
 
-    A listed hit counts 1; beyond the capacity it is not stored.
+    Listed hits count 1 each; those beyond the capacity are counted, but not stored. Others count
+    `weight`, from `hit_weight`.
     """
     found = goal.found
     i, size = ray_number(r), peek(found.size, 0)
@@ -141,10 +149,10 @@ def append_hit(goal, r, prim, weight):
 
 @kernel
 def hit_weight(context_ref, r, prim, cull, once, sided):
-    """Return 0 if the ray at r misses a primitive, else 1, or its side, BACK or FRONT, if `sided`.
+    """Return 0 if the ray at r misses a primitive, else 1; if `sided`, -1 for a hit of its front.
 
-    With `once`, `edge_rule` decides which face a ray through an edge hits; if `sided`, also whether
-    a ray hits a face that it begins on.
+    The test is exact. With `once`, `edge_rule` decides which face a ray through an edge hits; if
+    `sided`, also whether a ray hits a face that it begins on.
     """
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -161,7 +169,7 @@ def hit_weight(context_ref, r, prim, cull, once, sided):
 
 @inlined
 def collect_hit(goal, context_ref, memory, slot, prim):
-    """Append the hit of a slot's ray with a primitive that no float32 test has seen, if any."""
+    """Test a slot's ray against a primitive exactly; append the hit, if any, to an `AllGoal`."""
     r = slots.ray(memory, slot)
     weight = hit_weight(context_ref, r, prim, goal.cull, goal.once, goal.sided)
     if weight != 0:
@@ -169,7 +177,10 @@ def collect_hit(goal, context_ref, memory, slot, prim):
 
 
 def collect_group(goal, tree, block, context_ref, memory, slot, group, candidates):
-    """Append the hits of a slot's ray with the `Candidates` of a triangle group."""
+    """Append the hits of a slot's ray with the `Candidates` of a triangle group to an `AllGoal`.
+
+    Those that are not certain are tested exactly.
+    """
     back = np.int64(mask_bits(candidates.den > F(0.0)))
     culled = slots.culled_lanes(tree.primitives, memory, slot, goal.cull, back)
     # Lanes whose backs the ray meets: those that would be culled.
@@ -182,6 +193,7 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, candidate
         if candidates.certain >> k & 1:
             # A ray that surely passes all edges meets none of them, so no edge rule applies.
             if not culled >> k & 1:
+                # The weight is 1, but -1 for a sided hit from the front, as in `hit_weight`.
                 exits = not goal.sided or from_back >> k & 1 == 1
                 append_hit(goal, r, prim, np.int64(1) if exits else np.int64(-1))
         else:
@@ -189,10 +201,12 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, candidate
 
 
 def _call_address(accept, primitives, ray, prim, t, u, v, data):
+    """Do as `accepts` by the address of a filter of a tree."""
     return accept == 0 or call_filter(accept, (ray, prim, t, u, v, data))
 
 
 def _call_address_in_scene(accept, primitives, ray, prim, t, u, v, data):
+    """Do as `accepts` by the address of a filter of a scene."""
     if accept == 0:
         return True
     owner = peek(primitives.owners, leaf_of(prim))
@@ -200,20 +214,22 @@ def _call_address_in_scene(accept, primitives, ray, prim, t, u, v, data):
 
 
 def _call(accept, primitives, ray, prim, t, u, v, data):
+    """Do as `accepts` by a compiled function for a tree."""
     return bool(accept(ray, prim, t, u, v, data))
 
 
 def _call_in_scene(accept, primitives, ray, prim, t, u, v, data):
+    """Do as `accepts` by a compiled function for a scene."""
     owner = peek(primitives.owners, leaf_of(prim))
     return bool(accept(ray, owner, prim_of(prim), t, u, v, data))
 
 
 @by_type()
 def accepts(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether a filter accepts a hit of ray number `ray`.
+    """Return whether a filter accepts a hit of ray number `ray` of the batch.
 
     `accept` is the address of the filter, 0 for none, or a compiled function; `prim` is an id, or a
-    scene's code, for which the filter is given the instance and the id.
+    scene's code, for which the filter is given the instance and the id; t, u and v are of the hit.
     """
     in_scene = primitives.instance_class is Instanced
     if isinstance(accept, types.Dispatcher):
@@ -230,7 +246,7 @@ def has_filter(accept):
 
 
 def rank_group(goal, tree, block, context_ref, memory, slot, group, candidates):
-    """Do as `rank_hit` for the `Candidates` of a triangle group."""
+    """Do as `rank_hit` for the `Candidates` of a triangle group, each tested exactly."""
     bits = candidates.bits
     while bits != 0:
         k = lowest_bit(bits)
@@ -242,13 +258,15 @@ def rank_group(goal, tree, block, context_ref, memory, slot, group, candidates):
 def rank_hit(goal, context_ref, memory, slot, prim):
     """Insert the hit of a slot's ray with a primitive into its first hits, if it is one of them.
 
-    The ray ends at its last hit if it has `max_hits`, or, with `any_hit`, after the first.
+    The goal is a `FirstGoal`. A ray that has `max_hits` of them ends at the last one; with
+    `any_hit` it is done after the first.
     """
     _rank(goal, context_ref, memory, slot, prim)
 
 
 @kernel
 def _rank(goal, context_ref, memory, slot, prim):
+    """Do as `rank_hit`."""
     stay_outlined()
     # A primitive of the same leaf that was tested before may have ended the ray.
     if goal.any_hit and slots.end(memory, slot) == F(-INF):
@@ -273,7 +291,8 @@ def _rank(goal, context_ref, memory, slot, prim):
 def _insert(goal, context_ref, r, prim):
     """Insert the hit of the ray at r with a primitive into its first hits; return whether it was.
 
-    It is not if it is a miss, not among the first hits, one of them already, or not accepted.
+    False for a miss, for a hit that is not among the first or is one of them already, and for one
+    that the edge rule or the filter rejects.
     """
     tree, rays, block = follow(context_ref)
     hits, number = goal.nearest, ray_number(r)
@@ -308,6 +327,7 @@ def _insert(goal, context_ref, r, prim):
     poke(hits.t, first + place, t)
     poke(hits.prims, first + place, prim)
     poke(hits.counts, number, last + 1)
+    # Callers read the closest hit, or whether there is any, from the block.
     blocks.set_closest_primitive(tree.primitives, block, r, np.int64(peek(hits.prims, first)))
     return True
 

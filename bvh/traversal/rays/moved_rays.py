@@ -59,13 +59,14 @@ def new_moved_rays() -> MovedRays:
 
 
 def _row(row: int, count: int = 1) -> tuple[Accessor, Accessor, Accessor]:
-    """Return the accessors of rows of the state."""
+    """Return (read, load, store) of rows of the state, called with it and a ray's number."""
     return simd.rows(np.float64, *range(row * BLOCK, (row + count) * BLOCK, BLOCK))
 
 
 _, _, _set_origins = _row(_ORIGIN, 3)
 _, _, _set_directions = _row(_DIRECTION, 3)
 _, _, _set_errors = _row(_ERROR)
+# START, STOP, SCALE, ENTRY and SHIFT.
 _, _, _set_times = _row(_START, 5)
 _low_t, _, _set_low_t = _row(_LOW_T)
 _high_t, _, _set_high_t = _row(_HIGH_T)
@@ -85,7 +86,10 @@ def fail(block, moved, r):
 
 @kernel
 def start_moving(tree, rays, block, moved):
-    """Write the state of a block's rays, which all instances share; some rays fail."""
+    """Write the state of a block's active rays, which all instances share; some rays fail.
+
+    A ray is active if its end is not -inf.
+    """
     lanes, doubles, state, frame = block.lanes, block.doubles, moved.state, tree.frame
     s, c = frames.scale(frame), frames.centre(frame)
     simd.poke(moved.failed, np.int64(0), np.int64(0))
@@ -123,18 +127,19 @@ def start_moving(tree, rays, block, moved):
         _set_directions(state, i, x)
         _set_errors(state, i, error)
         _set_times(state, i, (start, stop, to_tlas, entry, shift))
+        # No hit so far.
         _set_high_t(state, i, simd.full_like(entry, INF))
 
 
 @inlined
 def _gathered(state, numbers, row):
-    """Return a row of the state of HALF rays."""
+    """Return a row of the state of the HALF rays whose numbers are in a vector."""
     return simd.gather(state, numbers, 1, row * BLOCK)
 
 
 @inlined
 def _three(state, numbers, row):
-    """Return three rows of the state of HALF rays, from `row` on."""
+    """Return three rows of the state, from `row` on, of the HALF rays `numbers`."""
     x, y = _gathered(state, numbers, row), _gathered(state, numbers, row + 1)
     return x, y, _gathered(state, numbers, row + 2)
 
@@ -157,6 +162,7 @@ def _move_some(tree, moved, i, leaf):
     q = instanced.local_direction(transforms, at, _three(state, numbers, _DIRECTION))
     size = largest_of(q)
     k = (simd.as_ints(size) >> 52) - 1023
+    # 2**-k and 2**k.
     unit, scale, shift = power(0 - k), power(k), _gathered(state, numbers, _SHIFT)
     q = q[0] * unit, q[1] * unit, q[2] * unit
     inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
@@ -230,7 +236,10 @@ def move_rays(tree, block, moved, leaf, count):
 
 @kernel
 def bring_back(block, moved, r, leaf):
-    """Write the hit of the moved ray at r in an instance to its ray in `block`, of the TLAS."""
+    """Write the hit of a moved ray in an instance to the ray from which it was made, in the TLAS.
+
+    The moved ray is at r of `moved.block`, the other one in `block`; `leaf` is the instance's row.
+    """
     stay_outlined()
     (lanes, doubles, _), state, tlas = moved.block, moved.state, block.lanes
     number, place = simd.peek(moved.numbers, ray_number(r)), double_index(r)
@@ -252,7 +261,7 @@ def bring_back(block, moved, r, leaf):
 
 @kernel
 def restart(block, moved, active):
-    """Reset the rays of a block that have failed; return how many there are.
+    """Reset the rays of a block that have failed to be without a hit; return how many there are.
 
     Their lane indices are written to `active`.
     """

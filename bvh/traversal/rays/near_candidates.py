@@ -1,6 +1,7 @@
 """Near candidates: a second edge test of a triangle group, from a point of the ray near it.
 
-There errors are smaller, and fewer candidates are left to exact tests.
+There errors are smaller, and fewer candidates are left to exact tests. Arguments are named as in
+`slots`.
 """
 
 import numpy as np
@@ -22,7 +23,7 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, s
     """Repeat the edge test of a group from a point near it; return the new (bits, certain).
 
     The ray is that of a slot, whose intervals of candidates are stored. `bits`, `certain` and
-    `sure` are lanes of the group, as in `candidates.Candidates`.
+    `sure` are lanes of the group, as in `candidates.Candidates`. Lanes that are certain stay so.
     """
     # Give up if three or more triangles are uncertain, or the closest hit was decided exactly: the
     # ray probably passes exactly through a vertex or an edge, which this test cannot decide.
@@ -34,8 +35,9 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, s
         or slots.exact(memory, slot) == slots.best(memory, slot)
     ):
         return bits, certain
-    # Choose as new origin q the point of the ray near the first uncertain hit. Its error is below
-    # 2**-31 of the bound, except for far origins and extreme directions, which are left out.
+    # Choose as new origin q the point of the ray in the middle of the first uncertain interval. Its
+    # error is below 2**-31 of the bound, except for far origins and extreme directions, which are
+    # left out.
     r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
     o, d, _, _ = read_ray(rays, batch_index(block, r))
     p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)
@@ -57,6 +59,7 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, s
     return bits, certain | (bits & np.int64(mask_bits(passes)) & sure)
 
 
+# In a scene candidates stay as they are: `test_edges_near` has no bounds for moved rays.
 refined = by_scene(
     _refine,
     lambda primitives, tree, rays, block, memory, slot, group, bits, certain, sure: (bits, certain),

@@ -30,8 +30,9 @@ from bvh.tree.instanced import leaf_of, prim_of
 from bvh.tree.primitives import Custom, is_ray
 from bvh.tree.shapes import SHAPES
 
-# Where the parts of the scratch memory begin, in bytes: the lanes and the doubles of a block; the
-# ray; its number and mask; a slot.
+# Where the parts of the scratch memory begin, in bytes: the lanes of a block, at 0; its doubles;
+# the ray, eight doubles; its number and mask, eight bytes each; what slots share, and a slot. 64
+# bytes more allow for alignment.
 DOUBLES = 4 * GROUP
 RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
 WHICH = RAY + 64
@@ -49,7 +50,9 @@ EVERY = np.int64(-1)
 def trace_alone(tree, memory, ray, mask, goal):
     """Trace one ray, (o, d, t_min, t_max), through a tree; return the closest primitive, or -1.
 
-    `memory` is the address of SCRATCH_BYTES of scratch.
+    memory : the address of SCRATCH_BYTES of scratch.
+    mask : bits, an int64; faces or instances that share none of them are left out.
+    goal : as in `single_rays.trace`; for any hit, the primitive is any one that is hit.
     """
     o, d, t_min, t_max = ray
     if not is_ray(o, d, t_min, t_max):
@@ -62,6 +65,7 @@ def trace_alone(tree, memory, ray, mask, goal):
         poke(numbers, 3 + axis, d[axis])
     poke(numbers, 6, t_min)
     poke(numbers, 7, t_max)
+    # A batch of one ray: steps from ray to ray are 0.
     zero = np.int64(0)
     rays = RayPointers(
         numbers, pointer_to(start + RAY + 24, F8), pointer_to(start + RAY + 48, F8),
@@ -84,7 +88,8 @@ def trace_alone(tree, memory, ray, mask, goal):
 def cast(tree, memory, ray, mask, cull):
     """Return (t, prim_id, u, v, front) of the closest hit of one ray; see `trace_alone`.
 
-    In a scene, prim_id is a code; a miss is (inf, -1, nan, nan, False).
+    In a scene, prim_id is a code; a miss is (inf, -1, nan, nan, False). `cull` is the side whose
+    hits do not count: 1 is the back, -1 the front, 0 neither.
     """
     prim = trace_alone(tree, memory, ray, mask, ClosestGoal(False, cull))
     if prim < 0:
@@ -115,8 +120,9 @@ FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 def _read_arguments(words, given, count, names, numbers):
     """Write o, d, t_min and t_max, the arguments of a call, to `numbers`; return the form.
 
-    `given` has the addresses of arguments, the first `count` without names; `names` is a tuple of
-    the names of the others, or 0. A ray of points has four arguments, or five for BLOCKED.
+    `words` are those of the method, `numbers` the eight doubles. `given` has the addresses of
+    arguments, the first `count` without names; `names` is the address of a tuple of the names of
+    the others, or 0. A ray of points has four arguments, or five for BLOCKED.
     """
     form, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)
     if forms != NUMBERS and names == 0 and (count == 4 or count == 5):
@@ -127,6 +133,7 @@ def _read_arguments(words, given, count, names, numbers):
     # Defaults of t_min and t_max.
     poke(numbers, 6, 0.0)
     poke(numbers, 7, INF)
+    # Eight parameters, of which the first six are required.
     good = calls.read_numbers(words, NAMES, given, count, names, numbers, 6, 8)
     return NUMBERS if good else FAILED
 
@@ -135,7 +142,8 @@ def _read_arguments(words, given, count, names, numbers):
 def _new_hit(words, form, hit, last, size, parts):
     """Return the address of a hit as an object, for the form HIT, or as a tuple; 0 if that fails.
 
-    `parts` is memory for the addresses of its `size` fields; the sixth, if any, is `last`.
+    `hit` is (t, prim_id, u, v, front). `parts` is memory for the addresses of the `size` fields, 5
+    or 6; the sixth is `last`, the address of an object whose reference is taken over.
     """
     # The object is made without a call of its class, as by `result_bases.filler`.
     t, prim, u, v, front = hit
@@ -147,6 +155,7 @@ def _new_hit(words, form, hit, last, size, parts):
     poke(parts, 5, last)
     hit_class, is_object = peek(words, HIT_CLASS), form == HIT
     made = calls.new_instance(words, hit_class, 0) if is_object else calls.new_tuple(words, size)
+    # The dict of the object's fields; for a tuple, itself.
     fields = calls.fields_of(words, made, 0) if is_object and made != 0 else made
     good = fields != 0
     for i in range(size):
@@ -172,7 +181,10 @@ def _cast_in(row: type) -> Any:
 
     @method
     def cast_at(held, given, count, names):
-        """Cast a ray at a tree, as `cast_function` describes; return the address of the result."""
+        """Cast a ray at a tree, as `cast_function` describes; return the address of the result.
+
+        It is 0 with an exception. Arguments are those of a method (see `python_calls`).
+        """
         words, numbers = calls.memory_of(held), pointer_to(stack_memory(64), F8)
         form = _read_arguments(words, pointer_to(given, I8), count, names, numbers)
         if form == NOTHING:
@@ -228,7 +240,9 @@ def cast_function(
 ) -> Callable[..., Any]:  # fmt: skip
     """Return a function that casts a ray at a tree; the first for a kind of tree compiles it.
 
-    cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf) returns (t, prim_id, u, v, front[, leaf]).
+    cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf) returns (t, prim_id, u, v, front), in a scene
+    also the leaf. `cull` is the side whose hits do not count: 1 is the back, -1 the front, 0
+    neither; faces or instances that share no bit with `mask` are left out.
     If `forms` is BLOCKED, cast(origin, direction, t_min, t_max, 0) returns whether there is a hit;
     if it is HIT, cast(origin, direction, t_min, t_max) also returns the hit, as an object of the
     class `kind` with the field _source = `last`. Both return None for points and floats of types
@@ -260,5 +274,6 @@ def _cast_at_users_primitives(
         assert arrays, owner
         return kernel(address, *map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max)), options)
 
+    # Without the signature, which a built-in function has in its docstring, up to "--".
     cast.__doc__ = doc.partition("--")[2].lstrip()
     return cast if forms == NUMBERS else lambda *ray: cast(*ray) if len(ray) == 8 else None

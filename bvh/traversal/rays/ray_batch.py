@@ -79,6 +79,7 @@ class Context(NamedTuple):
 
 @pointers_of(Rays)
 def _ray_pointers(arrays):
+    """Return the `RayPointers` of `Rays`: an array of one row gets the step 0."""
     return RayPointers(
         simd.pointer(arrays.origins), simd.pointer(arrays.directions), simd.pointer(arrays.t_min),
         simd.pointer(arrays.t_max), simd.pointer(arrays.masks), np.int64(len(arrays.origins) > 1),
@@ -102,7 +103,7 @@ def read_ray(rays, i):
 def read_exact(tree, rays, i):
     """Return (o, d, scaled, t_min, t_max) of ray i, as `primitives.intersect` takes them.
 
-    `scaled` is the result of `scaled_ray`.
+    `scaled` is (d_scaled, floor, E, K) of `scaled_ray`, for filters of exact tests in this tree.
     """
     o, d, t_min, t_max = read_ray(rays, i)
     return o, d, scaled_ray(o, d, farthest(tree.frame)), t_min, t_max
@@ -152,9 +153,9 @@ def read_lanes(rays, index):
 
 @inlined
 def _rows_of(array, step, neighbours, index):
-    """Return the result of `read_rows`, of one row for all where `step` is 0.
+    """Do as `read_rows`; where `step` is 0, the array has one row, which is repeated in all lanes.
 
-    With `neighbours`, the numbers in `index` are consecutive.
+    `neighbours` tells that the numbers in `index` are consecutive: then no gather is needed.
     """
     if step == 0:
         x, y, z = vector(array, np.int64(0))
@@ -166,13 +167,17 @@ def _rows_of(array, step, neighbours, index):
 
 @inlined
 def _values_of(array, step, index):
-    """Return the numbers of an (n,) array in the rows `index`, of one for all where `step` is 0."""
+    """Return the numbers of an (n,) array in the rows `index`, as a vector.
+
+    Where `step` is 0, the array has one number, which is repeated in all lanes.
+    """
     if step == 0:
         return simd.splat(simd.peek(array, np.int64(0)), HALF)
     return simd.gather(array, index, 1, 0)
 
 
-# A queue without chunks (see `threads.share_claimed`).
+# A queue of `threads.share_claimed`: the number of chunks claimed so far, where each chunk begins,
+# and the end of the last one. This one has no chunks.
 NO_QUEUE = np.zeros(1, np.int64)
 
 
@@ -203,7 +208,9 @@ class OrderPointers(NamedTuple):
 
 @pointers_of(Order)
 def _order_pointers(arrays):
-    # No window is sorted yet: any pointer will do for the permutation.
+    """Return the `OrderPointers` of an `Order`."""
+    # No window is sorted yet: any pointer will do for the permutation. A queue has two numbers more
+    # than chunks (see NO_QUEUE).
     return OrderPointers(
         np.int64(arrays.size), np.int64(arrays.row), False, simd.pointer(arrays.queue),
         np.int64(arrays.kernel), np.int64(arrays.sort), simd.pointer(arrays.queue),
@@ -220,7 +227,7 @@ def _step(directions, i):
 
 @inlined
 def _jumps(directions, i, usual):
-    """Return whether the step from direction i to the next is not half to twice the usual one."""
+    """Return whether the `_step` from direction i is at most half or at least twice `usual`."""
     # A NaN jumps.
     step = _step(directions, i)
     return not (step < 2.0 * usual and step > 0.5 * usual)
@@ -230,7 +237,8 @@ def _jumps(directions, i, usual):
 def row_length(directions):
     """Return how many rays a row of an image has, guessed from directions (n, 3); 0 for no image.
 
-    In a row the direction moves on by steady small steps; the next row begins with a jump.
+    In a row the direction moves on by steady small steps; the next row begins with a jump. There
+    must be more than TILE_WIDTH directions.
     """
     n, row = len(directions), 1
     usual, most = _step(directions, TILE_WIDTH // 2), min(n, LONGEST_ROWS) // 2
@@ -251,6 +259,7 @@ def row_length(directions):
 @inlined
 def next_chunk(order):
     """Claim the next chunk of the queue; return its blocks (begin, end), (0, 0) if none is left."""
+    # The layout of the queue is that of NO_QUEUE.
     k = simd.claim(order.queue, 0)
     if k >= order.queued:
         return np.int64(0), np.int64(0)
@@ -259,7 +268,10 @@ def next_chunk(order):
 
 @inlined
 def pick_rays(order, block, which):
-    """Write the numbers of the rays of block number `block` to `which`; return how many."""
+    """Write the numbers of the rays of block number `block` to `which`; return how many there are.
+
+    A block is BLOCK rays in the order of the batch or of a sorted window, or a tile of an image.
+    """
     if order.row > 0:
         return _pick_tile(order, block, which)
     begin = block * BLOCK
@@ -275,7 +287,10 @@ def pick_rays(order, block, which):
 
 @inlined
 def tile_of(order, block):
-    """Return (top, bottom, left, right) of a block of an image, bottom and right excluded."""
+    """Return (top, bottom, left, right) of a block of an image, bottom and right excluded.
+
+    They are in pixels. Blocks are tiles, row by row; those at the last edges may be smaller.
+    """
     across = (order.row + TILE_WIDTH - 1) // TILE_WIDTH
     top, left = block // across * TILE_HEIGHT, block % across * TILE_WIDTH
     rows = order.size // order.row
@@ -307,7 +322,10 @@ def first_of(order, block):
 
 @inlined
 def place_of(order, first, i):
-    """Return the number of ray i of a full block that begins at ray `first` and is not sorted."""
+    """Return the number in the batch of ray i of a block that begins at ray `first`.
+
+    The block is full, and not of a sorted window.
+    """
     if order.row > 0:
         patch, pixel = i // PATCH, i % PATCH
         return first + pixel // PATCH_WIDTH * order.row + patch * PATCH_WIDTH + pixel % PATCH_WIDTH

@@ -2,7 +2,8 @@
 
 In a block WIDTH rays lie side by side, so that a ray's rows are WIDTH apart; in a slot they are
 neighbours. Functions here are given *numbers*: a pointer to the ray's first, and how far apart its
-rows are.
+rows are. Rows have distances tau: t in units of a frame, counted from where the ray enters the
+root's box (see `ray_setup`).
 
 | rows | numbers of a ray |
 |---|---|
@@ -12,7 +13,7 @@ rows are.
 | LOW, END | the interval of tau; END is the upper bound of the closest hit so far |
 | SURE_LOW, SURE_HIGH | the interval of tau that surely is within t_min..t_max |
 | SLACK | error bound of tau; infinite where the float32 tests are disabled |
-| BEST_LOW | the lower bound of the closest hit so far |
+| BEST_LOW | the lower bound of the closest hit so far; infinite without a hit |
 | EDGE_FLOOR, T_SLOPE, T_FLOOR | in the BLAS of an instance: more bounds of the filter |
 
 Only the owners of a layout (`blocks`, `slots`) use the numbers of rows.
@@ -38,7 +39,8 @@ sure_low, sure_high, slack = map(splat_rows, (SURE_LOW, SURE_HIGH, SLACK))
 edge_floor, t_slope, t_floor = map(splat_rows, (EDGE_FLOOR, T_SLOPE, T_FLOOR))
 
 
-# The largest size of three components, numbers or vectors; that of the third where it is NaN.
+# The largest absolute value of three components, numbers or vectors; NaN where the third is, but
+# not always where another is.
 largest_of = inlined(lambda v: greater(abs(v[0]), greater(abs(v[1]), abs(v[2]))))
 
 
@@ -59,6 +61,7 @@ class Limits(NamedTuple):
 def write_axis(memory, at, stride, p, d, inverse, margin):
     """Write the rows NEAR to DIRECTION of one axis, `stride` apart, or of all axes at once.
 
+    memory, at : where the rows are: that of NEAR is at index `at`.
     p, d, inverse : the ray's origin and direction, and 1 / direction.
     margin : how far the planes of boxes are moved outward.
     """
@@ -82,7 +85,7 @@ def write_axes(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_limits(memory, at, stride, limits):
-    """Write the rows EDGE to BEST_LOW, `stride` apart, from `Limits`."""
+    """Write the rows EDGE to BEST_LOW, `stride` apart, of the ray whose first row is at `at`."""
     store(memory, at + EDGE * stride, limits.edge)
     store(memory, at + T_ERROR * stride, limits.t_error)
     store(memory, at + LOW * stride, limits.low)
@@ -95,7 +98,10 @@ def write_limits(memory, at, stride, limits):
 
 @inlined
 def write_floors(memory, at, stride, edge, slope, t):
-    """Write the rows EDGE_FLOOR, T_SLOPE and T_FLOOR of a ray in a BLAS, `stride` apart."""
+    """Write the rows EDGE_FLOOR, T_SLOPE and T_FLOOR of a ray in a BLAS, `stride` apart.
+
+    `edge`, `slope` and `t` are the values of the three (see `instance_setup`).
+    """
     store(memory, at + EDGE_FLOOR * stride, edge)
     store(memory, at + T_SLOPE * stride, slope)
     store(memory, at + T_FLOOR * stride, t)

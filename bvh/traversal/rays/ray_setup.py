@@ -1,18 +1,17 @@
 """Ray setup: rays in the local frame of a tree, clipped to its box, written to a ray block.
 
 A ray enters the local frame x' = (x - c) * 2**k with its direction scaled to a largest component in
-[1, 2), so its parameter is t' = t * 2**shift. It is clipped to the root's box in float64 and given
-a new origin there; tau = t' - entry is what float32 lanes count, from 0 to about 2.
+[1, 2), so its parameter is t' = t * 2**shift. It is clipped to the root's box, and its origin moved
+to where it enters; tau = t' - entry is what float32 lanes count, from 0 to about 2. WIDTH rays at a
+time are set up side by side: read, scaled and moved as doubles, clipped as float32. Rays with very
+far origins or extreme lengths are set up one by one, as doubles.
 
-WIDTH rays at a time are set up side by side: what is read, scaled and moved as doubles, the rest as
-float32. Very far origins and extreme lengths are set up one by one, as doubles.
-
-Margins, with e = 2**-24 and B the bound of coordinates, o included. Near and far planes of a box
-are met at plane * inverse + near and plane * inverse + far with near, far = -o * inverse -+ margin
-* abs(inverse). Rounding moves a plane by at most 4 e B (d and its inverse, times plane - o) + 3 e B
-(o, a product and a sum in near and far) + 3 e B (a product and a sum, fused or not); a component of
-d below 2**-60 is taken for that, which moves nothing by more than 2**-58 B; rounding of o in
-float64 is below 2**-30 B. The margin of 11 e B covers all.
+Margins, with e = 2**-24 and B the bound of coordinates, o included. Planes of a box are met at
+plane * inverse + near (far) with near, far = -o * inverse -+ margin * abs(inverse). Rounding moves
+a plane by at most 4 e B (d and its inverse, times plane - o) + 3 e B (o, a product and a sum in
+near and far) + 3 e B (a product and a sum, fused or not); a component of d below 2**-60 is set to
+that, which moves a plane by at most 2**-58 B; rounding of o in float64 moves it by less than
+2**-30 B. The margin of 11 e B covers all.
 
 Clipping. In float32, with o up to A, the box's planes are met within e (6 A + 7 B): one rounding of
 o, of the plane, and of three results, and three of the inverse and the product. Both sides of the
@@ -104,7 +103,8 @@ def disabled_axes(d):
 @inlined
 def disabled_limits(bound):
     """Return `Limits` with which the filter leaves every primitive of a leaf to exact tests."""
-    # `low` is finite: it will be multiplied by den, which may be zero.
+    # Errors are infinite, and no distance is sure. `low` is finite: it will be multiplied by den,
+    # which may be zero.
     return Limits(INF, INF, -(2.0**100), max(bound, 1.0), INF, -INF, INF, INF)
 
 
@@ -112,8 +112,8 @@ def disabled_limits(bound):
 def _limits(bound, d, interval, rest, t_min, t_max, grain):
     """Return the `Limits` of a ray along d that enters the root's box at entry + rest.
 
-    All are in local units. `interval` is (start, entry, leave), with start no later than t_min and
-    `leave` where the ray ends or leaves the box; `grain` is the spacing of t near zero.
+    All are in local units. `interval` is (start, entry, leave): t_min moved outward, and where the
+    ray enters and leaves the box; t_min and t_max are moved inward; `grain` is t's spacing near 0.
     """
     start, entry, leave = interval
     spread = abs(d[0]) + abs(d[1]) + abs(d[2])
@@ -189,12 +189,9 @@ def advance(p, low, t, d):
 
 @kernel
 def set_up_ray(block, frame, r, o, d, t_min, t_max):
-    """Write a valid ray to the block at r; return False where it misses the root's box.
-
-    The ray has origin o, direction d and bounds of t; `frame` is the tree's local frame.
-    """
+    """Write a valid ray to the block at r; return False, unwritten, if it misses the root's box."""
     bound = frames.bound(frame)
-    # Scale the largest component to [1, 2); very small or large ones need a second step.
+    # Scale the largest component to [1, 2); beyond the range of `power_of_two`, in two steps.
     k = floats.exponent(floats.largest(d))
     scale = floats.power_of_two(-k)
     x, y, z = d[0] * scale, d[1] * scale, d[2] * scale
@@ -203,8 +200,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         scale = floats.power_of_two(-k2)
         x, y, z = x * scale, y * scale, z * scale
         k = min(k, 1022) + k2
-    # In the frame, the ray along q is at t * 2**shift.
-    shift = frames.exponent(frame) + k
+    shift = frames.exponent(frame) + k  # in the frame, the ray along q is at t * 2**shift
     q = x, y, z
     inverse = inverse_of(x), inverse_of(y), inverse_of(z)
     p, low = local_origin(frame, o)
@@ -259,6 +255,7 @@ def _read_scaled(block, frame, rays, i):
     scale = simd.as_floats((2046 - k) << 52)
     shift = k + (exponent - 1023)
     to_local = simd.as_floats((shift + 1023) << 52)
+    # Exponents of lengths within -900..900, and shifts within -1000..1000, are ordinary.
     ordinary = (k > max(123, 23 - exponent)) & (k < min(1923, 2023 - exponent)) & (t_min <= t_max)
     p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
     q, times = (d[0] * scale, d[1] * scale, d[2] * scale), (t_min * to_local, t_max * to_local)
@@ -304,10 +301,11 @@ def _inverse_lanes(d):
 
 @inlined
 def _set_up_lanes(block, frame, rays, i, valid):
-    """Write the WIDTH rays of a block from the i-th on; return (meets, others), bits in `valid`.
+    """Write the WIDTH rays of a block from the i-th on; return (meets, others), bits of lanes.
 
-    meets : rays that meet the root's box; the end of the others becomes -inf.
-    others : rays that `set_up_ray` must set up: far, of extreme length, or perhaps invalid.
+    Both are among the bits `valid`, of lanes that have rays of their own. `meets`: rays that meet
+    the root's box; the end of all other lanes becomes -inf. `others`: rays that `set_up_ray` must
+    set up: far, of extreme length, or perhaps invalid.
     """
     # The halves a and b are read as doubles, and tested as one vector of float32.
     lanes, r, bound = block.lanes, lane_index(i), frames.bound(frame)
@@ -333,6 +331,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
     ea, eb = _doubled(entry)
     pa, pb = _along_ray(pa, qa, ea), _along_ray(pb, qb, eb)
     p = _axes_narrowed(pa, pb)
+    # From far away, clip once more, from the entry, where rounding is less.
     if simd.mask_bits(away > F(FAR_STEP * bound)) & meets != 0:
         more, leave = clip(frame, p, inverse, margin, start, leave)
         meets &= simd.mask_bits(more <= leave)

@@ -19,9 +19,9 @@ BELOW_ONE = float(np.nextafter(1.0, 0.0))
 
 
 class Lines(NamedTuple):
-    """Lines of sight as rays, from the first points."""
+    """Lines of sight as rays, whose origins are the first points."""
 
-    directions: NDArray[np.float64]  # (n, 3)
+    directions: NDArray[np.float64]  # (n, 3), to the second points; half of that if it overflows
     t_min: NDArray[np.float64]
     t_max: NDArray[np.float64]
     finite: NDArray[np.uint8]  # whether both points are
@@ -38,7 +38,7 @@ class Ends(NamedTuple):
 
 @inlined
 def _zero_or_nan(v):
-    """Return 0 for points that are finite, NaN for others."""
+    """Return 0 where the components of `v`, a vector for each axis, are finite, NaN elsewhere."""
     return v[0] * 0.0 + v[1] * 0.0 + v[2] * 0.0
 
 
@@ -66,8 +66,10 @@ def write_lines(p, q, margin, begin, end, lines):
         size, t_end = largest_of((x, y, z)), simd.select(huge, 2.0, 1.0)
         u, v, w = x / size, y / size, z / size
         reach = simd.greater(largest_of(a), largest_of(b))
-        # NaN for equal points.
+        # How much of t is left out at each end: `margin` times the largest coordinate, over the
+        # length; NaN for equal points.
         gap = margin * reach / (size * simd.sqrt(u * u + v * v + w * w))
+        # Even without a margin, the ends themselves are left out.
         low, high = simd.greater(gap, SMALLEST), simd.lesser(t_end - gap, t_end * BELOW_ONE)
         high = simd.select(finite & (gap == gap), high, NAN)
         bits = np.int64(simd.mask_bits(finite))

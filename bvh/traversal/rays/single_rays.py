@@ -8,7 +8,7 @@ the ray's octant: no sorting, no branch for each child (Bikker 2024, "TinyBVH", 
 For any hit they are pushed in the order of the node.
 
 The loop is the same for a tree and for a scene; `load_ray`, `next_entry` and
-`slots.current_arrays` are chosen by type.
+`slots.current_arrays` are chosen by type. Arguments are named as in `slots`.
 """
 
 import numpy as np
@@ -56,13 +56,14 @@ def enter_children(nodes, at, ray, end, planes):
 
 
 def _count_node(goal, block, r):
+    """Do as `count_node` for a `CountGoal`."""
     i = batch_index(block, r)
     simd.poke(goal.nodes, i, simd.peek(goal.nodes, i) + np.int32(1))
 
 
 @by_type(inline=True)
 def count_node(goal, block, r):
-    """Add 1 to the nodes that the ray at r has visited, for a `CountGoal`."""
+    """Add 1 to the nodes that the ray at r has visited, for a `CountGoal`; else do nothing."""
     return _count_node if goal.instance_class is CountGoal else lambda goal, block, r: None
 
 
@@ -107,8 +108,8 @@ load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 def in_order(goal, tree):
     """Return whether children are pushed nearest last, and those behind the ray's end dropped.
 
-    That pays if the end of a ray moves before the ray is done; a `CountGoal` counts as for closest
-    hits.
+    That pays if the end of a ray moves before the ray is done. In a scene it is always so; a
+    `CountGoal` counts as for closest hits.
     """
     if primitives_class(tree) is Instanced or goal.instance_class is CountGoal:
         return lambda goal, tree: True
@@ -118,10 +119,11 @@ def in_order(goal, tree):
 
 
 def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
-    """Return the top of a slot's stack, from `top` on, without entries behind the ray's end.
+    """Return the top of a slot's stack, at most `top`, without entries behind the ray's end.
 
-    It is below the slot if nothing is left. If not `ordered`, only a ray that is done has such
-    entries: its end is -inf.
+    A top is slot + height, the index of an entry; one below the slot says that nothing is left. If
+    not `ordered`, entries have no distances, and only a ray that is done, whose end is -inf, drops
+    them.
     """
     # Entries behind the closest hit are dropped; one with it stays, for a tie.
     end = slots.end(memory, slot)
@@ -141,13 +143,17 @@ next_entry = by_scene(_next_entry_in_tree, next_entry_in_scene)
 
 
 def _store_primitive(goal, tree, block, memory, slot):
+    """Do as `finish_ray` for a `ClosestGoal` or a `CountGoal`."""
     r, prim = slots.ray(memory, slot), slots.best(memory, slot)
     blocks.set_closest_primitive(tree.primitives, block, r, prim)
 
 
 @by_type(inline=True)
 def finish_ray(goal, tree, block, memory, slot):
-    """Write the closest primitive of a slot's ray to the block, for goals that have it in slots."""
+    """Write the closest primitive of a slot's ray to the block, for a `ClosestGoal` or `CountGoal`.
+
+    Other goals have recorded their hits already.
+    """
     if goal.instance_class in (ClosestGoal, CountGoal):
         return _store_primitive
     return lambda goal, tree, block, memory, slot: None
@@ -162,11 +168,13 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
         first, rows = leaf_rows(slots.child(memory, slot))
         for group in range(first, first + rows):
             filtered = candidates.filter_group(tree, block, memory, slot, group)
+            # Without a branch: the next result overwrites one that has no candidates.
             slots.set_filtered(memory, stored, slot, group, filtered)
             stored += np.int64(filtered.bits != 0)
             if tree.has_bits:
                 simd.prefetch_address(simd.address(tree.face_bits, group * WIDTH))
         count_tests(goal, tree, block, memory, slot, (first, first + rows, np.int64(WIDTH)))
+        # Pop the leaf.
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
     for i in range(stored):
         slot, group, filtered = slots.filtered_at(memory, i)
@@ -193,7 +201,7 @@ def test_leaves(goal, tree, block, context_ref, memory, count):
 
 @inlined
 def _advance(tree, context_ref, memory, slot, ordered, waiting):
-    """Queue a slot by its next entry, the topmost of use on its stack, and prefetch that entry.
+    """Queue a slot by its next entry, the topmost not behind its ray's end, and prefetch that.
 
     `waiting`, returned updated, is how many slots wait at nodes, at leaves, and for a ray.
     """
@@ -202,6 +210,7 @@ def _advance(tree, context_ref, memory, slot, ordered, waiting):
     top = next_entry(tree, context_ref, memory, slot, slots.top(memory, slot), ordered)
     nodes, groups, _ = slots.current_arrays(tree, memory, slot)
     child = slots.stack_child(memory, top)
+    # Four cache lines, a node of eight lanes. If nothing is left, `child` is any number: no harm.
     prefetch_child(nodes, groups, child, 4)
     slots.set_top(memory, slot, top)
     slots.set_child(memory, slot, child)
@@ -252,6 +261,7 @@ def trace(context, memory, active, count, goal):
             planes, shift = slots.child_planes(memory, slot)
             ray = slots.ray_numbers(tree.primitives, block, memory, slot)
             first, last = enter_children(nodes, at, ray, slots.end(memory, slot), planes)
+            # The node's own entry, at the top, is overwritten by its children.
             top = slots.top(memory, slot)
             codes = child_codes(nodes, at, WIDTH)
             if ordered:
@@ -275,6 +285,7 @@ def trace(context, memory, active, count, goal):
             slot = slots.waiting_at_node(memory, i)
             waiting = _advance(tree, context_ref, memory, slot, ordered, waiting)
         at_nodes, at_leaves, without_ray = waiting
+        # Go on while there is other work, until three quarters of the slots wait at leaves.
         if at_nodes + without_ray > 0 and at_leaves < 3 * SLOTS // 4:
             continue
         # Test the leaves that were reached.

@@ -17,11 +17,17 @@ share: intervals, queues of slots, and results of the filter.
 | exact, exact_t | the last primitive whose distance t has been computed exactly, and that t |
 | blas_entry, blas_scale | from distances in the TLAS to those in the BLAS |
 | before_low, before_high | interval around the closest hit of the BLASes that the ray has left |
-| tlas_... | numbers that all instances share, computed on entering the first one; t_min and t_max |
+| tlas_... | numbers that all instances share, computed on entering the first one |
+| tlas_range | of these, the tau' of t_min and t_max |
 
 In a scene the rows are those of the TLAS or of the BLAS that the ray is in (see `instanced_rays`);
 those of the TLAS stay in the ray block. With tau' = t * tlas_scale - entry in the TLAS,
 tau = tau' * blas_scale - blas_entry in a BLAS.
+
+Arguments, here and in traversals: `memory` is the array of all slots, and `slot` the index of one;
+r is the lane index of a ray in its `block`; `group` is the number of a triangle group;
+`context_ref` is a reference to a `Context` (see `tuple_references`), which passes the tree, the
+rays and the block as one argument to functions that are not inlined.
 """
 
 from typing import NamedTuple
@@ -44,9 +50,10 @@ from bvh.tree.wide_nodes import STACK, all_planes, near_planes, octant_shift
 # Rays that are traced in turn, each in a slot.
 SLOTS = 16
 
-# Shared by all slots, in multiples of 16: the intervals of a group's candidates; queues of slots
-# whose next entry is a node, of those where it is a leaf, and of those whose ray is done; results
-# of the filter.
+# Shared by all slots, in multiples of 16 (a cache line): the intervals of a group's candidates;
+# queues of slots whose next entry is a node, of those where it is a leaf, and of those whose ray is
+# done; results of the filter, up to 8 triangle groups a leaf for each slot. A result is four
+# integers and, from number 16 on, three vectors.
 _QUEUE = SLOTS + 16
 _NODES = 2 * WIDTH + -2 * WIDTH % 16
 FILTERED = _NODES + 3 * _QUEUE
@@ -54,7 +61,7 @@ FILTERED_SIZE = 16 + 4 * WIDTH
 HEADER = FILTERED + 8 * SLOTS * FILTERED_SIZE
 
 # After the rows and integers of 32 bits: words of 64 bits; then the stack, which a TLAS and a BLAS
-# share.
+# share: its children, then its entries. A store of WIDTH lanes may write beyond the top of either.
 _WORDS = 38
 STACKLESS = 80
 _STACK_ENTRIES = STACKLESS + 2 * STACK + WIDTH
@@ -68,7 +75,10 @@ F, F4, I4 = np.float32, np.float32(0.0), np.int32(0)
 
 
 def _word(kind: type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
-    """Return the accessors of `count` words of a slot, doubles or integers."""
+    """Return (read, write) of `count` words of 64 bits, doubles or integers, from number `word` on.
+
+    They are called with the memory and a slot; values of several words are tuples.
+    """
     return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
 
 
@@ -97,6 +107,7 @@ before_high, set_before_high = _word(np.float64, 3)
 exact_t, set_exact_t = _word(np.float64, 4)
 best, set_best = _word(np.int64, 5)
 exact, set_exact = _word(np.int64, 6)
+# The addresses of the nodes, groups and ids of the current tree; that of the nodes alone.
 _arrays, _set_arrays = _word(np.int64, 7, 3)
 _, set_nodes = _word(np.int64, 7)
 tlas_origin, set_tlas_origin = _word(np.float64, 10, 3)
@@ -141,7 +152,10 @@ def new_slots() -> Slots:
 
 @inlined
 def set_filtered(memory, i, slot, group, filtered):
-    """Store the result of the filter for a slot, in streams for a ray's place, and a group."""
+    """Store a `Filtered` as the i-th result: that of a slot's ray and a triangle group.
+
+    In streams, `slot` is the place of a ray in its group of rays (see `streams`).
+    """
     at = i * FILTERED_SIZE
     _set_filtered_ints(memory, at, (slot, group, filtered.bits, filtered.passes))
     _set_filtered_lanes(memory, at, (filtered.den, filtered.numerator, filtered.margin))
@@ -166,14 +180,17 @@ def reset_closest(memory, slot, r):
 
 @inlined
 def set_octant(memory, slot, octant):
-    """Write the numbers of a slot that depend on the octant of its ray."""
+    """Write the near planes and the order of children for the octant, 0 to 7, of a slot's ray."""
     _set_planes(memory, slot, near_planes(octant))
     _set_order(memory, slot, octant_shift(octant))
 
 
 @inlined
 def child_planes(memory, slot):
-    """Return (planes, shift) of a slot's ray, for `enter_children` and `child_orders`."""
+    """Return (planes, shift) of a slot's ray: where near and far planes are in a node, and a shift.
+
+    `enter_children` takes the planes; `child_orders` are shifted to read the order for the octant.
+    """
     nx, ny, nz = _planes(memory, slot)
     return all_planes(nx, ny, nz), np.int32(_order(memory, slot))
 
@@ -202,6 +219,7 @@ def _ray_in_block(primitives, block, memory, slot):
 
 
 def _ray_in_slot(primitives, block, memory, slot):
+    """Return (pointer, stride), the `ray_numbers` of a slot's ray in a scene: all in the slot."""
     return shifted(memory, slot), 1
 
 
@@ -214,6 +232,7 @@ def _arrays_of_tree(tree, memory, slot):
 
 
 def _arrays_in_scene(tree, memory, slot):
+    """Do as `_arrays_of_tree` in a scene; in the TLAS only the nodes are valid."""
     nodes, groups, ids = _arrays(memory, slot)
     return pointer_to(nodes, F4), pointer_to(groups, F4), pointer_to(ids, I4)
 
@@ -227,6 +246,7 @@ def _id_in_tree(tree, memory, slot, row):
 
 
 def _code_in_scene(tree, memory, slot, row):
+    """Do as `_id_in_tree` in a scene, for the BLAS that the ray is in."""
     _, _, ids = _arrays(memory, slot)
     return code_of(instance(memory, slot), peek(pointer_to(ids, I4), row))
 
@@ -235,9 +255,10 @@ primitive_at = by_scene(_id_in_tree, _code_in_scene)
 
 
 def _culled_in_tree(primitives, memory, slot, cull, back):
-    """Return the lanes of a group whose hits are culled, as bits; bits beyond them may be set.
+    """Return the lanes of a group whose hits are culled, as bits; bits beyond the lanes may be set.
 
-    `back` are the lanes whose backs the ray meets.
+    cull : the side whose hits do not count: 1 is the back, -1 the front, 0 neither.
+    back : bits of the lanes whose backs the ray meets in the tree's local frame.
     """
     if cull == 0:
         return np.int64(0)
@@ -245,6 +266,7 @@ def _culled_in_tree(primitives, memory, slot, cull, back):
 
 
 def _culled_in_scene(primitives, memory, slot, cull, back):
+    """Do as `_culled_in_tree` for the instance that a slot's ray is in."""
     if cull == 0:
         return np.int64(0)
     # A reflection swaps fronts and backs.
@@ -256,7 +278,10 @@ culled_lanes = by_scene(_culled_in_tree, _culled_in_scene)
 
 @inlined
 def tlas_distance(block, memory, slot, t):
-    """Return tau' of t in the TLAS, for a slot's ray; t * tlas_scale must not overflow."""
+    """Return the distance tau' in the TLAS at which a slot's ray is at t.
+
+    t * tlas_scale must not overflow.
+    """
     return blocks.since_entry(block, ray(memory, slot), t * tlas_scale(memory, slot))
 
 
@@ -269,6 +294,7 @@ def _interval_in_tree(primitives, block, memory, slot, t):
 
 
 def _interval_in_scene(primitives, block, memory, slot, t):
+    """Do as `_interval_in_tree` in the BLAS of a scene, by way of the TLAS."""
     error = np.float64(slack(memory, slot))
     if error == INF:
         return F(-INF), F(INF)

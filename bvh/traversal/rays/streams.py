@@ -9,6 +9,9 @@ Groups take turns, which hides latencies as the slots of single rays do: a visit
 the next entry, which is fetched while the others are visited. Entries behind the closest hits are
 not dropped, as those of single rays are, but visited, where the tests of the rays fail: there are
 few, and they cost no branch.
+
+Arguments: `memory` is that of the groups, and `group` the index of one; `slot_memory` has the slot
+in which results of the filter are decided (see `slots`, also for `context_ref` and r).
 """
 
 from collections.abc import Callable
@@ -58,6 +61,8 @@ _ROW = STACK + WIDTH
 GROUP_SIZE = _CHILDREN + 2 * _ROW
 
 F, I4 = np.float32, np.int32
+# The bit of a ray that is none, beyond those of a mask; the bits of a mask, without the sign with
+# which an int32 is read.
 NO_RAY = 1 << GROUP_RAYS
 LOW_BITS = NO_RAY - 1
 
@@ -100,7 +105,11 @@ def new_streams() -> Streams:
 
 @inlined
 def _test_node(nodes, lanes, memory, group, at):
-    """Return the masks of the rays of a group that enter each child of the node at index `at`."""
+    """Return the masks of the rays of a group that enter each child of the node at index `at`.
+
+    The result is a vector with a lane for each child. Only the rays of the group's current mask are
+    tested; `lanes` are those of their block.
+    """
     bits = mask(memory, group) & LOW_BITS
     nx, ny, nz = planes(memory, group)
     both, none = wide_nodes.all_planes(nx, ny, nz), simd.splat(I4(0), WIDTH)
@@ -120,7 +129,10 @@ def _test_node(nodes, lanes, memory, group, at):
 
 @inlined
 def _enter_node(tree, lanes, memory, group, waiting):
-    """Push the children of a group's node that any of its rays enters; then do as `advance`."""
+    """Push the children of a group's node that any of its rays enters; then do as `advance`.
+
+    Each child is pushed with the mask of the rays that enter it.
+    """
     at = wide_nodes.node_at(child(memory, group))
     entered = _test_node(tree.blocks, lanes, memory, group, at)
     # Nearest last, by the order that is stored for the octant.
@@ -151,6 +163,7 @@ def advance(tree, memory, group, height, waiting):
         height -= 1
         bits = stack_mask(memory, group + height) & alive(memory, group)
     code = np.int64(stack_child(memory, group + height))
+    # Six cache lines: a triangle group of eight lanes; a node has four.
     wide_nodes.prefetch_child(tree.blocks, tree.groups, code, 6)
     set_child(memory, group, code)
     set_mask(memory, group, bits)
@@ -164,7 +177,11 @@ def advance(tree, memory, group, height, waiting):
 
 @inlined
 def _test_leaf(tree, block, memory, slot_memory, group, stored):
-    """Filter the triangles of a group's leaf for its rays; return the number of stored results."""
+    """Filter the triangles of a group's leaf for its rays; return the number of stored results.
+
+    `stored` is that number before. A result has the place of the ray, group * GROUP_RAYS + its
+    number in the group, and the row of the triangle group.
+    """
     first, count = wide_nodes.leaf_rows(child(memory, group))
     for row in range(first, first + count):
         triangles = load_group(tree.groups, row)
@@ -174,6 +191,7 @@ def _test_leaf(tree, block, memory, slot_memory, group, stored):
             r = ray(memory, group + k)
             numbers, end = numbers_of(block.lanes, r), blocks.end(block.lanes, r)
             filtered = filter_ray(tree.primitives, triangles, numbers, end)
+            # Without a branch: the next result overwrites one that has no candidates.
             slots.set_filtered(slot_memory, stored, group * GROUP_RAYS + k, row, filtered)
             stored += np.int64(filtered.bits != 0)
             bits &= bits - 1
@@ -186,6 +204,7 @@ def _load_own(primitives, block, memory, slot, r):
 
 
 def _load_moved(primitives, block, memory, slot, r):
+    """Do as `_load_own` for a moved ray, in the BLAS of an instance."""
     # The closest hit, if any, is in this instance, or was found in another one before.
     lanes = block.lanes
     best = blocks.prim(lanes, r)
@@ -214,6 +233,7 @@ def _store_own(primitives, block, memory, slot, r):
 
 
 def _store_moved(primitives, block, memory, slot, r):
+    """Do as `_store_own` for a moved ray, in the BLAS of an instance."""
     # A hit in another instance is already in the block of the TLAS.
     best = slots.best(memory, slot)
     here = best >= 0 and leaf_of(best) == slots.instance(memory, slot)
@@ -281,11 +301,15 @@ LEAVES: dict[type, Callable[..., object]] = {}
 
 @by_type(inline=True)
 def visit_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Intersect the queued groups first..last with their leaves; return `waiting` of `advance`."""
+    """Intersect the queued groups first..last with their leaves, and `advance` them.
+
+    `waiting`, returned updated, is that of `advance`.
+    """
     return LEAVES[scratch.instance_class]
 
 
 def _test_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
+    """Do as `visit_leaves` in a tree or a BLAS: filter the triangles, then decide the results."""
     i, memory = first, scratch.groups
     while i < last:
         stored = np.int64(0)
@@ -309,7 +333,8 @@ def trace(tree, rays, block, scratch, active, count, goal):
     """
     context_ref, memory = refer(Context(tree, rays, block)), scratch.groups
     groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]
-    # The ends of the queues of groups at nodes, and at leaves.
+    # `now` and `then` are where the queues of this round and of the next one begin; `nodes` and
+    # `leaves` are the ends of this round's, of groups at nodes and at leaves.
     nodes, leaves = now + groups, now + LEAVES_QUEUE
     while nodes > now or leaves > now + LEAVES_QUEUE:
         waiting = then, then + LEAVES_QUEUE

@@ -58,13 +58,18 @@ def next_way(measured, count):
 
 @inlined
 def record(measured, count, way, spent):
-    """Record the cycles `spent` on a block of `count` rays in a measure; begin a trial when due."""
+    """Record the cycles `spent` on a block of `count` rays by a way; begin a trial when due.
+
+    `way` is SINGLES or STREAMS. Outside of trials, blocks are only counted, but for the first cost
+    of a way, which is stored.
+    """
     if count < ENOUGH:
         return
     turn, cost_before = peek(measured, TURN), peek(measured, way)
     cost = np.float64(spent) / count
     if turn < TURNS:
-        # Of both turns of a way the lesser cost is used: threads are interrupted now and then.
+        # Of both turns of a way the lesser cost is used: threads are interrupted now and then. The
+        # first turns of the two ways are 0 and 1.
         poke(measured, way, cost if 2 * turn < TURNS else min(cost_before, cost))
         poke(measured, TURN, turn + 1.0)
         return

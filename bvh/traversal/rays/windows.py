@@ -22,6 +22,7 @@ from bvh.tree import frame as frames
 
 # Blocks of a window: at most; at most in a trial; the fewest for a trial.
 WINDOW, TRIED, SMALLEST = 64, 32, 8
+# Bits of a cell's number along an axis; cells along an axis; keys: octants times cells.
 CELL_BITS = 3
 CELLS = 1 << CELL_BITS
 KEYS = 8 * CELLS**3
@@ -46,9 +47,10 @@ def new_window() -> Window:
 
 @inlined
 def _cell(p, low, high):
-    """Return the cells of HALF coordinates in low..high, with two zeros between their bits.
+    """Return the numbers, 0 to 7, of the cells of HALF coordinates in low..high.
 
-    A NaN may be in any cell.
+    Two zeros are between their bits, so that those of three axes can be interleaved. A NaN may be
+    in any cell.
     """
     # Rounded to nearest, not down: the first cell is half as wide as others, the last 1.5 times.
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
@@ -58,7 +60,10 @@ def _cell(p, low, high):
 
 @inlined
 def _keys(frame, o, d, t_min):
-    """Return the keys of HALF rays; a ray that misses the box has any key in range."""
+    """Return the sort keys of HALF rays: the octant, then the interleaved bits of the cell's axes.
+
+    A ray that misses the box may have any key.
+    """
     # In the local frame, p is the origin, and the ray is p + tau d with tau = s t. It enters the
     # box at tau = `start`; t_max does not matter, and 2**60 stands for an infinite one.
     s, c = frames.scale(frame), frames.centre(frame)
@@ -105,8 +110,11 @@ def sort_window(rays, frame, window, begin, count):
 
 @inlined
 def order_within(order, window, begin, is_sorted):
-    """Return the order for the blocks of a window whose first ray is `begin`."""
-    # Blocks index the permutation by places in the batch.
+    """Return `OrderPointers` for the blocks of a window whose first ray is `begin`.
+
+    If `is_sorted`, rays are taken by the permutation of the window.
+    """
+    # Blocks index the permutation by places in the batch, but that of the window begins at `begin`.
     permutation = simd.shifted(window.permutation, -begin) if is_sorted else order.permutation
     return OrderPointers(
         order.size, order.row, is_sorted, permutation, order.kernel, order.sort, order.queue,

@@ -40,13 +40,16 @@ OUTSIDE = -1
 
 @inlined
 def _column(maps, at, j):
-    """Return column j of the map that begins at `at`."""
+    """Return column j of the map that begins at `at`, three rows (M, t): j = 3 is t."""
     return peek(maps, at + j), peek(maps, at + 4 + j), peek(maps, at + 8 + j)
 
 
 @inlined
 def _plane_in_leaf(instanced, leaf, frame, n, w):
-    """Return (s g, h, E): n . y + w, of a point y in the world, is s g . x' + h, within E."""
+    """Return (s g, h, E): n . y + w, of a point y in the world, is s g . x' + h, within E.
+
+    x' is that point in the local `frame` of the tree of row `leaf`.
+    """
     maps, at = instanced.maps, 12 * leaf
     s = power_of_two(-np.int64(frames.exponent(frame)))
     c, bound, t = frames.centre(frame), frames.bound(frame) * s, _column(maps, at, 3)
@@ -74,9 +77,10 @@ def _put_row(rows, at, g, h, error):
 
 @kernel
 def _add_plane(instanced, leaf, frame, n, w, rows, count):
-    """Append the plane n . y + w >= 0 to the `count` rows of a region; return their number.
+    """Append the half-space n . y + w >= 0 to the `count` rows of a region; return the new count.
 
-    Returns OUTSIDE if the root's box is outside; a plane that the box is inside of is not appended.
+    Returns OUTSIDE if the root's box is surely outside of it. It is not appended if the box is
+    surely inside.
     """
     stay_outlined()
     size = largest(n)
@@ -108,7 +112,7 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
 
 @inlined
 def _on_axis(axis, n):
-    """Return the vector along an axis with the component n."""
+    """Return the vector whose component along `axis` is n, and 0 along the others."""
     return (n if axis == 0 else 0.0, n if axis == 1 else 0.0, n if axis == 2 else 0.0)
 
 
@@ -136,10 +140,11 @@ def _approach_box(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_ball(region, i, instanced, leaf, frame, rows):
-    """Do as `approach` for ball i: a row for each coordinate relative to its centre."""
+    """Do as `approach` for ball i: a row for each world coordinate, relative to its centre."""
     for axis in range(3):
         n, w = _on_axis(axis, 1.0), -peek(region.center, 3 * i + axis)
         g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w)
+        # Twice the error: also for the rounding in lanes.
         _put_row(rows, ROW * axis, g, h, 2.0 * error)
     # The rows are followed by the square of the radius.
     radius = peek(region.radius, i)
@@ -151,7 +156,8 @@ def _approach_ball(region, i, instanced, leaf, frame, rows):
 def approach(region, i, instanced, leaf, frame, rows):
     """Write region i as rows in the frame of the tree of an instance; return how many rows.
 
-    Returns OUTSIDE if no primitive of the instance can overlap it, 0 if all surely are inside.
+    Returns OUTSIDE if no primitive of the instance can overlap it, 0 if all surely are inside. Each
+    row is (g, h, error), ROW numbers; those of a ball are followed by the square of its radius.
     """
     return {
         BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
@@ -169,6 +175,7 @@ def _sift_planes(region, rows, count, low, high):
     for k in range(count):
         at = ROW * k
         x, y, z = F(peek(rows, at)), F(peek(rows, at + 1)), F(peek(rows, at + 2))
+        # Of a box, `middle` is the value at its centre, and the values are middle -+ spread.
         height, margin = F(peek(rows, at + 3)), F(peek(rows, at + 4))
         middle = fused(centre[0], x, fused(centre[1], y, fused(centre[2], z, splat(height, WIDTH))))
         spread = fused(extent[0], abs(x), fused(extent[1], abs(y), extent[2] * abs(z)))

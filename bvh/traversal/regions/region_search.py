@@ -41,8 +41,9 @@ MAX_LEAF_SIZE = MAX_LEAF_ROWS * WIDTH
 # coordinate: v0, an edge and their sum, each rounded.
 GROUP_ERROR = 2.0**-20
 
-# The state of a search: the query, the height of the stack (-1 before a query), results; its
-# `Position`; where the region's rows in the frame of a BLAS, and a polygon, begin in the scratch.
+# Places in `Search.state`: the number of the query, the height of the stack (-1 before it), and
+# how many results there are; the `Position`; where the region's rows in the frame of a BLAS, and
+# polygons, begin in `Search.numbers`.
 QUERY, TOP, COUNT, BASE, LEAF, ROWS, AT_ROWS, AT_POLYGON = range(8)
 _saved, _save = field(np.int64, QUERY, TOP, COUNT, BASE, LEAF, ROWS)
 
@@ -50,7 +51,7 @@ _saved, _save = field(np.int64, QUERY, TOP, COUNT, BASE, LEAF, ROWS)
 class Search(NamedTuple):
     """State of a search, and its scratch."""
 
-    state: NDArray[np.int64]
+    state: NDArray[np.int64]  # (8,): QUERY to AT_POLYGON
     stack: NDArray[np.int64]
     numbers: NDArray[np.float64]  # local numbers of the region, its rows in a BLAS, polygons
 
@@ -88,6 +89,8 @@ class _Task(NamedTuple):
 
 def new_search(region: Regions, begin: int) -> Search:
     """Return the scratch of a search that begins with query `begin`."""
+    # A plane has 4 local numbers, and ROW in a BLAS, where a box becomes 6 planes; a ball needs no
+    # more. A triangle is cut from one polygon to another.
     planes = max(6, int(region.shape[0])) if isinstance(region, PlaneRegions) else 6
     rows, polygon = 4 * planes, (4 + ROW) * planes
     size = polygon + 2 * int(polygon_capacity.py_func(planes))
@@ -127,7 +130,10 @@ def group_box(groups, at, error):
 
 @inlined
 def _add(found, i, prim, answer, count):
-    """Append a primitive with the answer MEET or UNSURE for query i; return `count`."""
+    """Append a primitive to the results of query i unless `answer` is APART; return `count`.
+
+    If it is MEET, `prim` is appended; if UNSURE, ~prim.
+    """
     if answer != APART:
         poke(found.query, count, np.int64(i))
         poke(found.prim, count, prim if answer == MEET else ~prim)
@@ -137,7 +143,7 @@ def _add(found, i, prim, answer, count):
 
 @inlined
 def _test(task, i, prim, count):
-    """Do as `_add` with the answer of `decide`."""
+    """Append a primitive if it overlaps region i, or is not decided; return `count`."""
     answer = np.int64(decide(task.tree.primitives, task.region, i, prim, task.polygon))
     return _add(task.found, i, prim, answer, count)
 
@@ -159,7 +165,7 @@ def _visit_triangles(primitives, task, i, position, code, top, count):
 
 
 def _visit_shapes(primitives, task, i, position, code, top, count):
-    """Do as `visit` for shapes: test all of a leaf."""
+    """Do as `visit` for shapes: test all those of a leaf."""
     first, rows = leaf_rows(code)
     for row in range(first, first + rows):
         prim = np.int64(peek(task.tree.ids, row))
@@ -232,7 +238,10 @@ def _visit_blas_leaf(task, i, position, entry, count):
 
 @by_type(inline=True)
 def visit(primitives, task, i, position, code, top, count):
-    """Test the primitives of the leaf `code`, or enter its BLAS; return (position, top, count)."""
+    """Test the primitives of the leaf `code`, or enter its BLAS; return (position, top, count).
+
+    `code` is an entry of the stack (see `Position`).
+    """
     return {
         Triangles: _visit_triangles, Instanced: _visit_instanced,
         **dict.fromkeys((Boxes, Spheres, Capsules), _visit_shapes),
@@ -273,7 +282,10 @@ def _push_instanced(primitives, task, position, code, top):
 
 @by_type(inline=True)
 def push(primitives, task, position, code, top):
-    """Push the children of the node `code` that the region may overlap; return `top`."""
+    """Push the children of the node `code` that the region may overlap; return `top`.
+
+    `code` is an entry of the stack (see `Position`).
+    """
     if primitives.instance_class is Instanced:
         return _push_instanced
     return lambda primitives, task, position, code, top: _push_tree(task, code, top)
@@ -304,6 +316,7 @@ def search_regions(row, regions, end, search, found):
                 done = False
                 break
             if top == position.base:
+                # The BLAS has no entries left: its root replaced the leaf of the TLAS here.
                 position = _in_tlas()
             top -= 1
             code = peek(stack, top)

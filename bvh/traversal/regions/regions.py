@@ -57,7 +57,7 @@ class PlaneRegions(NamedTuple):
     """Convex polytopes, each where n . p + offset >= 0 for all of its k planes (n, offset)."""
 
     planes: NDArray[np.float64]  # (number of polytopes, k, 4)
-    shape: NDArray[np.int64]  # [k]
+    shape: NDArray[np.int64]  # (1,): k
 
 
 Regions = BoxRegions | SphereRegions | PlaneRegions
@@ -116,7 +116,7 @@ def _local_planes(region, i, frame, local, scale):
         terms = (abs(x) + abs(y) + abs(z) + abs(w)) * scale
         for axis in range(3):
             poke(local, 4 * k + axis, n[axis])
-        # Box corners are at most 16.
+        # Box corners are at most 16, and components of n at most 1.
         poke(local, 4 * k + 3, height + (terms + 64.0) * ERROR)
     return True
 
@@ -130,7 +130,10 @@ def _reach_box(region, local, low, high):
 
 @inlined
 def _squared_gap(low, high, x):
-    """Return the squared distances, in float64, of the number x from the intervals low..high."""
+    """Return the squared distances, in float64, of the number x from the intervals low..high.
+
+    `low` and `high` are vectors of WIDTH lanes; the distance is 0 within an interval.
+    """
     zero = splat(np.float64(0.0), WIDTH)
     below = convert(low, np.float64(0.0)) - x
     above = x - convert(high, np.float64(0.0))
@@ -172,9 +175,9 @@ def _reach_planes(region, local, low, high):
 
 @by_type()
 def to_local(region, i, frame, local, scale):
-    """Write the local numbers of region i to `local`; return False if nothing can overlap it.
+    """Write the local numbers (see above) of region i to `local`; False if nothing overlaps it.
 
-    `scale` is that of the frame.
+    It then is surely empty, or not finite. `scale` is that of `frame`, the tree's.
     """
     return {
         BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes
@@ -185,7 +188,8 @@ def to_local(region, i, frame, local, scale):
 def reach(region, local, low, high):
     """Return the mask of the boxes, in lanes, that the region `local` may overlap.
 
-    `low` and `high` are their corners, a vector for each axis; unused lanes are not set.
+    `region` only tells the kind and the number of planes; `local` has the numbers, from `to_local`.
+    `low` and `high` are the corners, a vector for each axis. The mask is False in unused lanes.
     """
     return {
         BoxRegions: _reach_box, SphereRegions: _reach_sphere, PlaneRegions: _reach_planes
@@ -194,7 +198,11 @@ def reach(region, local, low, high):
 
 @by_type(inline=True)
 def _numbers_of(region, i):
-    """Return region i as given: corners, centre and radius, or its range of planes in an array."""
+    """Return region i, in the world, as arguments of overlap tests.
+
+    (lower, upper) of a box, (center, radius) of a ball, (planes, first, end) of a polytope: a range
+    of rows of `planes`.
+    """
     return {
         BoxRegions: lambda region, i: (vector(region.lower, i), vector(region.upper, i)),
         SphereRegions: lambda region, i: (vector(region.center, i), peek(region.radius, i)),
@@ -244,6 +252,7 @@ def _decide_round(capsule, region, i):
 
 
 def _decide_instanced(primitives, region, i, prim, scratch):
+    """Do as `decide` in a scene, for triangles, spheres and capsules."""
     if kind_of(primitives, leaf_of(prim)) >= SPHERES:
         return _decide_round(instanced_capsule(primitives, prim), region, i)
     return _decide_triangle(primitives, region, i, prim, scratch)

@@ -43,8 +43,8 @@ class Wanted(NamedTuple):
     accept: object  # a filter that the goal has not called, as in `FirstGoal`
     data: object  # of the filter
     max_hits: int  # of a ray
-    listed: bool  # if not, only the goal's counts are returned
-    solved: bool  # compute t, u and v, for the hits written or for a filter
+    listed: bool  # the goal lists its hits; if not, only its counts are returned
+    solved: bool  # compute t, u, v and front, for the hits written or for a filter
     kept: bool  # write the hits to `out`, not only their number to `counts`
 
 
@@ -71,6 +71,7 @@ def new_pairs(capacity: int, ids: DTypeLike) -> Pairs:
 
 @pointers_of(Wanted)
 def _wanted_pointers(arrays):
+    """Return a `Wanted` for kernels, whose data is borrowed: its references are not counted."""
     return Wanted(
         arrays.accept, borrowed(arrays.data), arrays.max_hits, arrays.listed, arrays.solved,
         arrays.kept,
@@ -83,8 +84,10 @@ def gather_hits(
 ):
     """Find the hits of the rays in the blocks begin..end of an order that is not sorted.
 
-    The goal is an `AllGoal` or a `FirstGoal`, `gathered` a `Gathered`. Stops before a block whose
-    hits do not fit into memory: `gathered.state` has that block, and the number of its hits.
+    The goal is an `AllGoal` or a `FirstGoal`, `wanted` a `Wanted`, `gathered` a `Gathered`. Stops
+    before a block whose hits do not fit into memory: `gathered.state` then has the number of that
+    block, how many hits have been written, and how many that block has. For an empty tree nothing
+    is written.
     """
     if is_empty(tree_row):
         return
@@ -170,6 +173,7 @@ def _before(t, prims, a, b):
 @kernel
 def _sort(t, prims, order, first, last):
     """Sort the rows order[first:last] by (t, id) of their hits."""
+    # `h` is the row that is inserted among those `gap` apart.
     # Shell's sort with the gaps 1, 4, 13, 40, ...: insertion for a few rows, and never more than
     # O(n**1.5) steps (Knuth, TAOCP 3, 5.2.1).
     gap = np.int64(1)
@@ -188,7 +192,7 @@ def _sort(t, prims, order, first, last):
 
 @by_type()
 def find_hits(tree, rays, scratch, count, goal):
-    """Find the hits for a goal of the rays `scratch.active[:count]`: all active ones of a block."""
+    """Find the hits, for a goal, of the active rays of a block, `scratch.active[:count]`."""
     if goal.instance_class is AllGoal and primitives_class(tree) is not Instanced:
         return lambda tree, rays, scratch, count, goal: visit_all(tree, rays, scratch.block, goal)
     return lambda tree, rays, scratch, count, goal: trace(
@@ -205,6 +209,7 @@ def goal_count(goal, i):
 
 
 def _found_by_ray(goal, block, size, pairs):
+    """Do as `by_ray` for an `AllGoal`."""
     found, starts = goal.found, pairs.starts
     # A counting sort: set `starts` to where the hits of each ray end, then fill downwards.
     end = np.int64(0)
@@ -221,6 +226,7 @@ def _found_by_ray(goal, block, size, pairs):
 
 
 def _nearest_by_ray(goal, block, size, pairs):
+    """Do as `by_ray` for a `FirstGoal`."""
     nearest, row = goal.nearest, np.int64(0)
     for i in range(size):
         poke(pairs.starts, i, row)
@@ -235,6 +241,6 @@ def _nearest_by_ray(goal, block, size, pairs):
 def by_ray(goal, block, size, pairs):
     """Write the hits of a goal for the `size` rays of a block to `pairs`, ray by ray.
 
-    Sets `which`, `starts` and the primitives.
+    Written are `which`, `starts` and `columns.prim_id`; other columns are left as they are.
     """
     return _found_by_ray if goal.instance_class is AllGoal else _nearest_by_ray

@@ -83,9 +83,10 @@ def _set_limits(lanes):
 
 @inlined
 def _filter(primitives, groups, group, lanes, r):
-    """Return (bits, certain, back) of the ray at r and a triangle group, bits of its lanes.
+    """Return (bits, certain, back) of the ray at r and a triangle group, as bits of its lanes.
 
     They are those of triangles that the ray may hit, that it surely hits, and whose backs it meets.
+    `_set_limits` must have set SURE_LOW and SURE_HIGH.
     """
     ray = blocks.numbers_of(lanes, r)
     bits, passes, den, numerator, margin = filter_ray(
@@ -101,11 +102,13 @@ def _filter(primitives, groups, group, lanes, r):
 
 @kernel
 def _test_triangles(primitives, context, visits, queued, goal):
+    """Do as `_test_leaves` for triangles: by the filter, and exactly where it is not certain."""
     stay_outlined()
     tree, rays, block = context
     context_ref = refer(context)
     lanes, groups, counts = block.lanes, tree.groups, goal.found.counts
     for i in range(queued):
+        # Beyond the queue there are old codes, or zeros: to prefetch by them does no harm.
         ahead = group_at(first_row(np.int64(simd.peek(visits.leaf_codes, i + AHEAD))))
         for k in range(0, min(GROUP_SIZE, PREFETCHED), LINE):
             simd.prefetch_address(simd.address(groups, ahead + k))
@@ -117,6 +120,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
                 bits &= selected_lanes(tree, group, mask_of(rays, batch_index(block, r)))
                 certain &= bits
             if goal.cull != 0:
+                # In a tree, `culled_lanes` depends on the last two arguments alone.
                 culled = certain & slots.culled_lanes(primitives, lanes, r, goal.cull, back)
                 bits ^= culled
                 certain ^= culled
@@ -141,6 +145,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
 
 @kernel
 def _test_others(primitives, context, visits, queued, goal):
+    """Do as `_test_leaves` for other primitives, each by the exact test."""
     stay_outlined()
     tree, context_ref = context.tree, refer(context)
     for i in range(queued):
@@ -225,7 +230,8 @@ def visit_all(tree, rays, block, goal):
             octants = blocks.octants(lanes, r, WIDTH) & np.int32(OCTANTS - 1)
             active = blocks.ends(lanes, r, WIDTH) > F(-INF)
             bits = np.int64(simd.mask_bits((octants == np.int32(octant)) & active))
-            # Begin at the root, whose code is 0.
+            # Begin at the root, whose code is 0. A ray's lane index is r plus its lane: those of
+            # `bits` are moved to the front.
             simd.store(visits.codes, top, simd.splat(np.int32(0), WIDTH))
             simd.store(visits.rays, top, simd.compress_order(bits) + np.int32(r))
             top += simd.popcount(bits)
