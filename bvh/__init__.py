@@ -91,5 +91,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, and no others."""
+    """List the public names, the version and the module `kernels`, and no others."""
     return sorted([*__all__, "__version__", *_LISTED_MODULES])

@@ -71,7 +71,8 @@ FAMILIES = (
 
 Query = TypeVar("Query", bound=Callable[..., Any])
 
-# Scratch memory: where the output of a goal begins, in a cache line of its own; bytes in total.
+# Scratch memory of `_rank` and `_visit`: where the output of a goal begins, in a cache line of 64
+# bytes of its own; bytes in total, with up to 63 before the first line and 24 of output.
 GOAL = (SCRATCH_BYTES + 63) // 64 * 64
 BYTES = GOAL + 128
 
@@ -79,7 +80,8 @@ BYTES = GOAL + 128
 def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
     """Return a decorator for functions that only compiled functions can call.
 
-    `check` raises for types of arguments that the function does not support.
+    `check`, if given, is called with Numba's types of the arguments when a call is compiled, and
+    raises for those that the function does not support.
     """
 
     def register(function: Query) -> Query:
@@ -99,14 +101,18 @@ def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Que
                 check(*given, **named)
             return function
 
-        # A function that refers to it must see the choice.
+        # Its first use in a compiled function registers `choose`, whose choice Numba compiles in
+        # place of `refuse`.
         return Deferred(refuse, lambda refuse: refuse)  # type: ignore[return-value]
 
     return register
 
 
 def _check_lists(arrays, origin, direction, t_min, t_max, t, prim_id):
-    """Raise a TypingError unless `t` and `prim_id` are arrays as `first_hits` fills them."""
+    """Raise a TypingError unless `t` and `prim_id` are arrays as `first_hits` fills them.
+
+    Arguments are Numba's types of those of `first_hits`.
+    """
     for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
         good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
         if not (good and array.mutable):
@@ -149,7 +155,7 @@ def closest_hit(
 def any_hit(
     arrays: Any, origin: Any, direction: Any, t_min: float = 0.0, t_max: float = INF
 ) -> bool:
-    """Return whether a ray hits anything.
+    """Return whether a ray hits anything: True exactly where `closest_hit` has a hit.
 
     Parameters
     ----------
@@ -174,16 +180,16 @@ def any_hit(
 def first_hits(
     arrays: Any, origin: Any, direction: Any, t_min: float, t_max: float, t: Any, prim_id: Any
 ) -> int:
-    """Find the nearest hits of a ray, at most k, sorted by t and prim_id.
+    """Find the nearest hits of a ray, at most k, sorted by t, and by prim_id where t is equal.
 
     Parameters
     ----------
     arrays, origin, direction, t_min, t_max
         As in `closest_hit`.
     t : ndarray of float64, shape (k,), C-contiguous
-        Filled with the distances of hits, nearest first.
+        Filled with the t of hits, nearest first; items after the number returned are meaningless.
     prim_id : ndarray of int32, shape (k,), C-contiguous
-        Filled with what is hit.
+        Filled with the ids of the primitives that are hit.
 
     Returns
     -------
@@ -286,6 +292,7 @@ def _cast(arrays, ray):
     """Return (t, prim_id, u, v, front) of the closest hit; inf, -1, NaN, NaN, False for a miss."""
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan, False
+    # EVERY: a mask with all bits; 0: no side is culled.
     return cast(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, np.int64(0))
 
 
@@ -294,7 +301,7 @@ def _is_hit(arrays, ray):
     """Return whether a ray hits anything."""
     if len(arrays.nodes.data) == 0:
         return False
-    # The first hit found ends the search, on either side of a face.
+    # `any_hit` is True: the first hit found ends the search. No side is culled: `cull` is 0.
     goal = ClosestGoal(True, np.int64(0))
     return trace_alone(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, goal) >= 0
 
@@ -302,13 +309,16 @@ def _is_hit(arrays, ray):
 @entry
 def _rank(arrays, ray, t, prim_id):
     """Fill t and prim_id as `first_hits` does; return the number of hits."""
+    # The length of both is k; if they differ, the shorter one counts.
     capacity = np.int64(min(len(t), len(prim_id)))
     if len(arrays.nodes.data) == 0 or capacity == 0:
         return np.int64(0)
     memory = stack_memory(BYTES)
+    # `memory`, rounded up to a multiple of 64, and GOAL bytes.
     counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
     poke(counts, 0, 0)
     nearest = NearestHits(pointer(t), pointer(prim_id), counts)
+    # The closest hits, not any one; no side is culled; all hits at shared edges; no filter or data.
     none = np.int64(0)
     goal = FirstGoal(False, none, False, capacity, none, none, nearest)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
@@ -324,7 +334,8 @@ def _visit(arrays, ray, visit, data):
     spare = memory + (-memory & 63) + GOAL
     counts = pointer_to(spare, np.int64(0))
     poke(counts, 0, 0)
-    # Only the hit that ends the search is stored.
+    # `visit` takes the place of a filter, and any hit that it accepts ends the search. Only that
+    # one is stored: its count, t and prim_id, 8 bytes apart.
     nearest = NearestHits(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
     goal = FirstGoal(True, np.int64(0), False, np.int64(1), visit, borrowed(data), nearest)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
@@ -337,6 +348,7 @@ def _approach(arrays, point, limit):
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan
     scratch = scratch_at(stack_memory(POINT_BYTES))
+    # EVERY: a mask with all bits.
     target = TreeTarget(as_pointers(arrays), EVERY)
     distance, prim, u, v = nearest_to(target, scratch, point, limit)
     if prim == NO_TRIANGLE:

@@ -65,7 +65,7 @@ class Camera(Projection):
         y : {"down", "up"}
             Direction of y in the picture.
         pixel_ratio : float
-            Device pixels to a unit of x and y; above 0.
+            Device pixels per unit of x and y; above 0.
 
         Examples
         --------
@@ -128,8 +128,9 @@ class Camera(Projection):
         Parameters
         ----------
         bounds : BVH or Scene, or array_like, shape (2, 3)
-            A tree or scene, whose vertices are fitted, as they are seen; or a finite lower and an
-            upper corner, like `BVH.bounds`, whose eight corners are, about the centre of the box.
+            A tree or scene, all of whose vertices are then in the picture, centred; or the lower
+            and upper corner of a box, like `BVH.bounds`, finite: its eight corners are then in the
+            picture, and its centre is at that of the picture.
         direction : array_like, shape (3,), optional
             View direction; by default oblique and a little downward.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional

@@ -93,7 +93,10 @@ def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.
 
 
 def affine(name: str, value: ArrayLike) -> list[Row]:
-    """Return an affine, invertible 4 x 4 matrix, checked, as rows of integers times a factor."""
+    """Return an affine, invertible 4 x 4 matrix, checked, as four rows of integers.
+
+    They are the matrix times a positive factor, which is the last number of the last row.
+    """
     array = matrix(name, value, (4, 4))
     if array[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
         expected = "the last row 0 0 0 1, as it multiplies column vectors"
@@ -104,7 +107,9 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
 
 
 def inverse(rows: list[Row]) -> list[Row]:
-    """Return the inverse of an invertible affine matrix, times a positive factor."""
+    """Return the inverse of an invertible affine matrix; both are rows as `affine` returns them."""
+    # The inverse of rows (A, b), (0, w) over w is (w A^-1, -A^-1 b), (0, 1), here times |det A|.
+    # -A^-1 b is the point at which the first three rows are 0.
     columns, det = adjugate(*rows[:3])
     *shifts, weight = _origin("matrix", rows)
     factor = rows[3][3] if det > 0 else -rows[3][3]
@@ -126,6 +131,7 @@ def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
     """
     x, y, *rest = rows
     if raster.y == "up":
+        # height - y / w, times w.
         y = tuple([raster.height * b - a for a, b in zip(y, rest[-1], strict=True)])
     # Divided by the pixel ratio, a fraction.
     numerator, denominator = raster.pixel_ratio.as_integer_ratio()
@@ -155,10 +161,13 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
 
 
 def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
-    """Return the geometry of pixels (x / w, y / w) of parallel rays, along which z changes alone.
+    """Return the geometry of pixels (x / w, y / w) of parallel rays.
 
-    They start in the plane through `eye`, a homogeneous point.
+    `x`, `y` and `z` are rows, `w` is a positive number. Rays go where z grows and x and y stay the
+    same. They start in the plane of equal z through `eye`, a homogeneous point.
     """
+    # As columns / det is the inverse of the rows x, y, z, `forward` changes z by |z| alone, step_x
+    # changes x by w, which is one pixel, and step_y changes y by w.
     columns, det = _invertible(name, x, y, z)
     return Geometry(
         eye=_floats(name, eye[:3], eye[3]),
@@ -172,9 +181,10 @@ def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
 def from_renderer(
     view: ArrayLike, projection: ArrayLike, depth: DepthRange, reversed_z: bool, raster: Raster
 ) -> tuple[Geometry, bool, float, float]:
-    """Return geometry, whether it is a perspective, near and far of matrices to clip space.
+    """Return (geometry, perspective, near, far) of the matrices of a renderer.
 
-    Arguments are those of `Camera.from_matrices`, and checked.
+    `perspective` is False for parallel rays. Arguments are as in `Camera.from_matrices`, and are
+    checked here.
     """
     check_option("depth", depth, tuple(CONVENTIONS))
     if not isinstance(reversed_z, bool | np.bool_):
@@ -192,16 +202,21 @@ def from_renderer(
         wrong = f"the last row {row} and the last column {column}"
         raise ValueError(f"{name} must multiply column vectors (transpose it), got {wrong}")
     x, y, z, w = clip
-    # Rows that map to twice the pixels from the upper left corner; then to those of the picture.
+    # Clip space from -1 to 1 is the picture: pixels from its upper left corner are (x / w + 1) / 2
+    # times the width, and alike down. All rows are doubled, to stay integers, which changes no
+    # quotient by w; then they are mapped to the coordinates of the picture.
     right = tuple([(a + b) * raster.width for a, b in zip(x, w, strict=True)])
     down = tuple([(b - up_sign * a) * raster.height for a, b in zip(y, w, strict=True)])
     x, y, z, w = picture_rows([right, down, times(2, z), times(2, w)], raster)
     if any(w[:3]):
         return pinhole(name, x, y, w), True, *_perspective_range(name, x, y, z, w, first, last)
+    # Parallel rays: w is a constant, made positive.
     if w[3] < 0:
         x, y, z, w = (times(-1, row) for row in (x, y, z, w))
     eye, sign = _origin("view", view_rows), 1 if last > first else -1
     geometry = parallel(name, x, y, times(sign, z), w[3], eye)
+    # The depth z / w in clip space is (begin / eye[3] + t * slope / UNIT) / w[3] at the distance t
+    # from the plane of the eye; near and far are the t at which it is `first` and `last`.
     begin, slope = dot(z, eye), sign * _length(z[:3])
     steps = [(end * w[3] * eye[3] - begin) * UNIT for end in (first, last)]
     near, far = _floats(name, steps, eye[3] * slope)
@@ -209,16 +224,22 @@ def from_renderer(
 
 
 def _is_transposed(clip_matrix: NDArray[np.float64], first: int, last: int) -> bool:
-    """Return whether a projection seems to multiply row vectors."""
+    """Return whether a projection seems to multiply row vectors, so that it must be transposed.
+
+    `first` and `last` are the depths of the near and the far plane in clip space.
+    """
     # The transpose of a projection may be another one. But in common ones w has the coefficient 1
     # or -1 for depth, or the last row is 0 0 0 1; if only the last column is so, it is transposed.
     row, column = clip_matrix[3].tolist(), clip_matrix[:, 3].tolist()
+    # Whether w grows by 1 in one unit of space, as where w is the depth.
     unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
     if row[:2] == column[:2] == [0.0, 0.0] and row[3] == column[3] == 0.0:
         return abs(column[2]) == 1.0 and not unit
     if column != [0.0, 0.0, 0.0, 1.0] or not any(row[:3]):
         return False
-    # A camera one unit from the origin may have this column, and an infinite far plane.
+    # The product with the view of a camera one unit from the origin may have this column, too: then
+    # `unit` holds, and the depth at infinity, `ahead`, is `last` (for an infinite far plane), or it
+    # is beyond `last`.
     ahead = sum(map(operator.mul, clip_matrix[2, :3].tolist(), row[:3]))
     return not unit or (ahead - last) * (last - first) < -1e-3
 
@@ -237,7 +258,9 @@ def _perspective_range(
     across = tuple([a * square - along * b for a, b in zip(z[:3], axis, strict=True)])
     if dot(across, across) * DEPTH_SLACK**2 > square**3:
         raise ValueError(f"{name} must have near and far planes that are parallel to the picture")
-    # So the normalised depth is tilt + level / w, where tilt = along / square is that at infinity.
+    # So the normalised depth is tilt + level / w, where tilt = along / square is that at infinity
+    # (`level` itself is times eye[3]). It is `end`, `first` or `last`, at w = level / (end - tilt),
+    # which is |axis| times the distance from the eye. `towards` is the sign of its change.
     level = dot(z, eye)
     towards = 1 if last > first else -1
     if level * towards > 0:

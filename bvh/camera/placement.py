@@ -47,6 +47,7 @@ def looking(
     if np.linalg.norm(side) < 1e-12:
         if up is not None:
             raise ValueError(f"up must not be along the view, got {up!r}")
+        # The last letter is the axis, without its sign.
         side = np.cross(forward, upward(UP_ON_MAPS[default[-1]]))
     right = side / np.linalg.norm(side)
     width, height, direction, ratio = raster
@@ -118,16 +119,18 @@ def oblique(up: Axis | ArrayLike) -> Vector:
 
 
 def eye_that_sees(source: Any, box: Vector, basis: Vector, half: Vector) -> Vector:
-    """Return the nearest eye that sees all points of a source; without any, corners of a box.
+    """Return the position (3,) of the nearest eye that sees all points of `_outline_of(source)`.
 
-    `box` is (2, 3), and the middle of the picture for its corners; `basis` has the columns right,
-    up and forward; `half` is half the width and height, at depth 1, of what is to be filled.
+    If that is None, the eye sees the corners of `box`, (2, 3), whose middle is then at the centre
+    of the picture. `basis` has the columns right, up and forward; `half` is half the width and
+    height, at depth 1, of the part of the picture to be filled.
     """
     middle, points = 0.5 * box[0] + 0.5 * box[1], _outline_of(source)
     if points is not None:
         with np.errstate(over="ignore", invalid="ignore"):
             right, above, depth = _eye_before(_in_view(points - middle, *basis.T), half)
     else:
+        # A corner is seen from depth d, along the axis of view, if it is at least `across` deeper.
         corners = corners_of(box) - middle
         across = np.abs(corners @ basis[:, :2]) / half
         right, above = 0.0, 0.0
@@ -185,8 +188,8 @@ def _in_view(points: Vector, right: Vector, up: Vector, forward: Vector) -> Vect
 def _eye_before(points: Vector, slopes: Vector) -> Vector:
     """Return the eye nearest to points (n, 3) that sees all of them, as (right, up, depth).
 
-    `slopes` are the largest |right| / depth and |up| / depth in the view. In the direction that
-    leaves room, right or up, the points are centred in the picture.
+    `slopes` are the largest |right| / depth and |up| / depth in the view. The points fill the
+    picture in one direction, right or up; in the other, which leaves room, they are centred.
     """
     sides, depth = points[:, :2], points[:, 2]
     first = (sides - slopes * depth[:, None]).max(axis=0)
@@ -240,7 +243,8 @@ def of_opencv(
     if distortion is not None and not np.all(reals("distortion", distortion) == 0.0):
         raise ValueError("distortion must be zero: undistort the pixels first")
     x, y, w = product(scaled(k.tolist())[0], scaled(pose[:3].tolist())[0])
-    # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5): rows times 2.
+    # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5): x / w + 1 / 2, times 2 w
+    # to stay integers.
     x, y = (tuple([2 * a + b for a, b in zip(row, w, strict=True)]) for row in (x, y))
     rows = matrices.picture_rows([x, y, times(2, w)], raster)
     return matrices.pinhole("intrinsics", *rows)
@@ -261,6 +265,7 @@ def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, 
     if not isinstance(size, tuple | list | np.ndarray) or len(size) != 2:
         raise ValueError(f"size must be a width and a height, got {size!r}")
     width, height = whole_number("width", size[0]), whole_number("height", size[1])
+    # Depths of the near and the far plane in clip space are -1 and 1, as in OpenGL.
     given = lens.GetProjectionTransformMatrix(width / height, -1.0, 1.0)
     view, projection = (
         np.array([[matrix.GetElement(i, j) for j in range(4)] for i in range(4)])
@@ -290,7 +295,9 @@ def of_trimesh(
     to_world = np.eye(4) if transform is None else transform
     a, b, c, _ = matrices.inverse(matrices.affine("transform", to_world))
     ((fx, fy),), scale = scaled([focal.tolist()])
-    # Rows of twice the pixels: the camera looks along -z, row c, with y up, through the centre.
+    # The camera looks along -z, so the depth is -back, with y up, through the centre: x / w is
+    # fx right / depth + width / 2, and v / w is -fy up / depth + height / 2. All rows are times
+    # 2 scale, to be integers; fx and fy are already times scale.
     x = tuple([2 * fx * right - scale * width * back for right, back in zip(a, c, strict=True)])
     v = tuple([-2 * fy * up - scale * height * back for up, back in zip(b, c, strict=True)])
     w = times(-2 * scale, c)

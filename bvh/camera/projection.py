@@ -50,8 +50,8 @@ class Projection:
     near, far : float
         Range of visible depths; also `t_min` and `t_max`, because t of a ray is depth.
     gradients : ndarray, shape (3, 3)
-        For p in space, `gradients @ (p - eye)` is (a, b, depth), if `perspective` with a and b
-        times the depth.
+        For p in space, seen at (x, y), `gradients @ (p - eye)` is (a, b, depth) with (a, b) =
+        (x, y) - centre; if `perspective`, a and b are multiplied by the depth.
     """
 
     eye: Floats
@@ -67,7 +67,7 @@ class Projection:
     near: float = 0.0
     far: float = math.inf
     gradients: Floats = field(init=False)
-    _floats: tuple[float, ...] = field(init=False)
+    _floats: tuple[float, ...] = field(init=False)  # centre, step_x, step_y, forward, eye: 14
 
     def __post_init__(self) -> None:
         """Check the numbers, and store those that `project` and `cursor_ray` need."""
@@ -181,6 +181,7 @@ class Projection:
         """
         px, py = reals("x", x), reals("y", y)
         varying = np.empty((*common_shape(x=px.shape, y=py.shape), 3))
+        # `varying` is what differs between rays, computed from `start`; all rays share `same`.
         start, same = (self.forward, self.eye) if self.perspective else (self.eye, self.forward)
         with np.errstate(invalid="ignore", over="ignore"):
             right, down = px - self.centre[0], py - self.centre[1]

@@ -49,11 +49,13 @@ def pick(
     options: PickOptions,
 ) -> Pick | None:  # fmt: skip
     """Return the nearest hit within a radius of a cursor; see `Scene.pick`."""
+    # Types are compared first: checks of the usual arguments take longer than the ray.
     if type(camera) is not Camera:
         check_camera(camera)
     if not (type(radius) is float and radius == 0.0) and in_pixels(radius) > 0.0:
         return _pick_near(PlacedTrees.of(source), camera, x, y, radius, options)
     ray = camera.cursor_ray(x, y)
+    # `hit` is (t, prim_id, u, v, front), in a scene also the leaf.
     if options == PLAIN:
         hit = cast_ray(source._quick, ray, camera.near, camera.far)
     else:
@@ -77,8 +79,8 @@ def _pick_near(
 ) -> Pick | None:
     """Return the nearest hit within a radius, above 0, of a cursor; None without one.
 
-    Candidates are what the ray of the cursor hits, and of each other instance the visible point
-    nearest to the cursor in the picture.
+    `options.mask` selects faces. Candidates are the nearest hit of the cursor's ray, and of each
+    instance that the ray misses the visible point nearest to the cursor in the picture.
     """
     if isinstance(placed.source, BVH):
         placed.source._must_hold("a pick with a radius", Triangles, *KINDS)
@@ -122,7 +124,7 @@ def _nearby(
 ) -> list[Candidate]:
     """Return the nearest visible point, within `reach` of a cursor, of each instance of `rows`.
 
-    `rows` are leaves, and `planes` a frustum around the points in reach.
+    `reach` is in pixels. `rows` are leaves, and `planes` a frustum around the points in reach.
     """
     camera, placed = visited.camera, visited.placed
     triangles, prims, leaves = _faces_near(visited, planes, rows, x, y)
@@ -130,6 +132,7 @@ def _nearby(
     close = np.flatnonzero(near.distance <= reach)
     depth = near.depth[close]
     t, hit_leaves, hit_prims = visited.cast(near.pixel[close], camera.far)
+    # Visible: no hit through its pixel is nearer, or the nearest one is on the primitive itself.
     seen = t >= depth - CONTACT * np.abs(depth)
     seen |= (hit_leaves == leaves[close]) & (hit_prims == prims[close])
     close, depth = close[seen], depth[seen]
@@ -143,6 +146,7 @@ def _nearby(
         weights = near.weights[i]
         is_face = isinstance(visited.leaf(row)[0].tree.arrays.primitives, Triangles)
         u, v = weights[1:].tolist() if is_face else (math.nan, math.nan)
+        # `front` is False, as the cursor's ray does not meet the face.
         hit = float(depth[k]), int(prims[i]), u, v, False, row
         candidates.append((hit, float(near.distance[i]), weights @ triangles[i]))
     return candidates
@@ -153,7 +157,8 @@ def _faces_near(
 ) -> tuple[Floats, Ids, Ints]:
     """Return triangles (n, 3, 3) of leaves that may be near a cursor, their primitives and leaves.
 
-    Of spheres and capsules they hold the visible points that are nearest to the cursor.
+    `rows` are the leaves. A sphere or capsule has triangles that contain its visible point nearest
+    to the cursor (see `nearest_outlines`).
     """
     flat, found = [], []
     for row in rows:

@@ -49,6 +49,8 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
     visited, what = SelectedTrees(placed, camera, options), options.what
     parts: dict[int, SelectedPart] = {}
     near, within = visited.near(region.planes)
+    # The planes enclose the box around the outline: what is within them is inside a rectangle, but
+    # not always inside a lasso.
     for row, is_inside in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
         leaf, matrix = visited.leaf(row)
         is_round = isinstance(leaf.tree.arrays.primitives, HOLLOW) and what != "vertices"
@@ -147,7 +149,10 @@ class SelectedTrees(VisitedTrees):
     def visible_faces(
         self, region: Region, parts: dict[int, SelectedPart]
     ) -> dict[int, SelectedPart]:
-        """Return the parts of a selection, by leaf, with only the faces that the camera sees."""
+        """Return the parts of a selection, by leaf, with only the faces that the camera sees.
+
+        Leaves of which no face is seen are left out.
+        """
         seen = self._faces_at_pixels(region)
         # Codes ascend, so those of a leaf are consecutive.
         leaves = np.array(list(parts), np.int64)
@@ -155,7 +160,8 @@ class SelectedTrees(VisitedTrees):
         ends = seen.searchsorted(_codes(leaves + 1, 0)).tolist()
         spans = zip(parts.items(), map(slice, begins, ends), strict=True)
         found = {row: np.isin(_codes(row, one.ids), seen[span]) for (row, one), span in spans}
-        # Faces that no ray through a pixel meets get rays of their own, some BATCH faces at a time.
+        # Faces that no ray through a pixel meets first get rays of their own. Leaves are taken
+        # together, about BATCH faces at a time.
         left = [row for row, flags in found.items() if not flags.all()]
         batch = np.cumsum([len(parts[row].ids) for row in left], dtype=np.int64) // BATCH
         for rows in np.split(left, np.flatnonzero(np.diff(batch)) + 1) if left else ():
@@ -173,7 +179,8 @@ class SelectedTrees(VisitedTrees):
         scale = samples * camera.pixel_ratio
         axes = []
         for (low, high), size in zip(bounds, (camera.width, camera.height), strict=True):
-            # Sample k is at (k + 0.5) / scale. Limits avoid integers that are too large.
+            # Sample k is at (k + 0.5) / scale; begin..end-1 are those in the box of the
+            # region and in the picture. Limits avoid integers that are too large.
             last = size * samples
             begin = max(0, int(np.ceil(max(low * scale, -1.0) - 0.5)))
             end = min(last, int(np.floor(min(high * scale, last + 1.0) - 0.5)) + 1)
@@ -203,12 +210,14 @@ class SelectedTrees(VisitedTrees):
     ) -> None:  # fmt: skip
         """Mark in `found` the faces that rays at their middle, or next to a corner, meet first.
 
-        `found` has for each leaf which faces of its part are visible. Leaves are `rows`.
+        `found` has for each leaf which faces of its part are visible; `rows` are the leaves whose
+        unmarked faces are tested.
         """
         surfaces = [self._transformed(row, parts[row].ids[~found[row]]) for row in rows]
         triangles, prims, leaves = joined(rows, surfaces)
         codes = _codes(leaves, prims)
         seen = np.zeros(len(codes), np.bool_)
+        # Weights of the corners at the middle of a face, and at a point next to each corner.
         third = np.full(3, 1.0 / 3.0)
         corners = (1.0 - 2.0 * INSET) * np.eye(3) + INSET * (1.0 - np.eye(3))
         for weights in (third, *corners):
@@ -304,10 +313,12 @@ class SelectedTrees(VisitedTrees):
 
 
 def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
-    """Return two triangles inside each sphere or capsule, with corners at the edge of its image.
+    """Return two triangles inside each sphere or capsule, with corners near the edge of its image.
 
-    Rows (n, 7) have both ends of an axis and a radius. The corners are at both ends of the axis.
+    Rays at their middle and corners test whether a shape is visible. Rows (n, 7) of `rounds` have
+    both ends of an axis and a radius. Corners are on the balls around these ends.
     """
+    # For each end, two diameters of its ball, at right angles to the view and to each other.
     ends, extremes = (rounds[:, :3], rounds[:, 3:6]), []
     for end in ends:
         view = (
@@ -318,6 +329,7 @@ def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
             for axis in (across, np.cross(view, across)):
                 shift = rounds[:, 6:] * (axis / np.linalg.norm(axis, axis=1)[:, None])
                 extremes.append((end - shift, end + shift))
+    # One triangle has a diameter of the first ball and a point of the second; the other, reversed.
     (a, b), (_, c), (d, e), (f, _) = extremes
     corners = [np.stack(three, axis=1) for three in ((a, b, f), (d, e, c))]
     points = np.concatenate(corners).reshape(-1, 3)

@@ -101,7 +101,7 @@ def locate(outline, v):
 
 @kernel
 def _in_plane(p, q, a, b):
-    """Return whether the segment p, q meets the image of the edge a, b, all on one line."""
+    """Return whether the segment p, q meets the image of the edge a, b, if all are on one line."""
     # Two intervals of a line intersect where one contains an end of the other. Only p and q are
     # known to be in front of the eye.
     stay_outlined()
@@ -263,8 +263,9 @@ def _box_of(outline):
 def judge_triangles(outline, convex, want_inside, points, locations, faces, first, last, verdicts):
     """Write MEET, APART or UNSURE for triangles first..last-1 and the region of an outline.
 
-    MEET: they touch the region; if `want_inside`, they are inside. `points` are homogeneous,
-    `locations` those of `judge_points`. Triangles with a NaN corner are APART.
+    MEET: they touch the region; if `want_inside`, they are inside. `convex`: the region is convex,
+    so that a triangle is inside if its corners are. `points` are homogeneous, `locations` those of
+    `judge_points`. Triangles with a corner that is not finite are APART.
     """
     low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
@@ -316,6 +317,7 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
     if not all(v in around or _contains(edges, v) for v in (a, b, c)):
         return False
     area = dot(cross(a, b), c)
+    # A triangle without area is a segment or a point.
     if area == 0:
         p, q = min(a, b, c), max(a, b, c)
         return p == q or all(_contains(edges, m) for m in _middles((p, q), edges))
@@ -325,6 +327,7 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
     cut = False
     for p, q in near:
         for middle in _middles((p, q), [*near, *sides]):
+            # A part in the interior of the triangle must have the region on both of its sides.
             if min(dots(middle, inward)) > 0:
                 cut = True
                 across = (p[1] - q[1], q[0] - p[0], 0)

@@ -54,7 +54,7 @@ class PickOptions(NamedTuple):
         return self.mode == "inside"
 
     def for_selection(self) -> PickOptions:
-        """Return the options, checked, with a number of threads."""
+        """Return the options, checked; `threads` becomes a number."""
         check_option("what", self.what, get_args(Selected))
         check_option("mode", self.mode, get_args(RegionMode))
         samples = whole_number("samples", self.samples)
@@ -65,10 +65,10 @@ class PickOptions(NamedTuple):
 class PlacedTree:
     """A tree at the end of a path of instances; the path of a tree outside scenes is empty."""
 
-    path: tuple[int, ...]
+    path: tuple[int, ...]  # ids of instances, from the outermost inward
     tree: BVH
-    transform: Floats
-    name: str | None
+    transform: Floats  # (4, 4), from the tree's coordinates to the world
+    name: str | None  # of the innermost instance that has one
 
 
 class LeafTable(Protocol):
@@ -99,9 +99,9 @@ class PlacedTrees:
     table: LeafTable | None
     trees: Sequence[BVH]
     tree_of: Ints  # the index in `trees` of each leaf's tree
-    matrices: Floats  # (n, 3, 4)
+    matrices: Floats  # (n, 3, 4), from the tree's coordinates to the world
     masks: NDArray[np.uint32]
-    instance_id: Ints
+    instance_id: Ints  # the outermost instance of each leaf
     boxes: Floats  # (n, 6): of leaves, in the world
 
     @classmethod
@@ -135,21 +135,23 @@ class TreeFaces:
 
     @cached_property
     def owners(self) -> Ids:
-        """The primitives that have triangles, or the spheres or capsules that are finite."""
+        """Ids, ascending, of primitives that have triangles, or of finite spheres or capsules."""
         shapes = self.tree.arrays.primitives
         if not isinstance(shapes, HOLLOW):
             return marked(self.surface.owners, len(self.tree))
+        # The third result of `Shape.bounds` is which shapes are valid.
         return np.flatnonzero(shape_of(shapes).bounds(shapes.points)[2]).astype(np.int32)
 
     def vertices(self) -> Ids:
-        """Return the vertices that have a face."""
+        """Return the ids of the vertices that have a face, ascending."""
         self.tree._must_hold("a selection of vertices", Triangles)
         return marked(self.surface.faces, len(self.surface.points))
 
     def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
-        """Return the triangles that may be in a frustum under `matrix` (3, 4), and their vertices.
+        """Return the triangles that may be in a frustum under `matrix` (3, 4), and vertex ids.
 
-        Triangles are in the tree's coordinates; vertices are ids.
+        Triangles are in the tree's coordinates; point i of the first result is the vertex with the
+        i-th id, or, of shapes, a corner of one.
         """
         tree = self.tree
         flat = isinstance(tree.arrays.primitives, Triangles)
@@ -159,7 +161,10 @@ class TreeFaces:
         return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
 
     def reaching(self, matrix: Floats, planes: Floats) -> Ids | None:
-        """Return the primitives that may be in a frustum under `matrix` (3, 4); None for all."""
+        """Return the ids of primitives that may be in a frustum under `matrix`; None for all.
+
+        `matrix` (3, 4) maps the tree to the world.
+        """
         tree = self.tree
         if len(tree) <= FEW_FACES:
             return None
@@ -208,6 +213,7 @@ class VisitedTrees:
         self.placed, self.camera, self.options = placed, camera, options
         self._visited: dict[int, TreeFaces] = {}
         self._bits = one_mask(options.mask) & ALL_BITS
+        # Which leaves share a bit with the mask, (n,).
         self.shown = (placed.masks & np.uint32(self._bits)) != 0
 
     def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:

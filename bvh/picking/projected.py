@@ -60,6 +60,7 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
         usable = np.flatnonzero(finite[faces].all(axis=1)).astype(np.int32)
         return OwnedTriangles(points, faces[usable], usable)
     kind = shape_of(primitives)
+    # The third result of `Shape.bounds` is which shapes are valid.
     usable = np.flatnonzero(kind.bounds(primitives.points)[2]).astype(np.int32)
     points = kind.outline(primitives.points[usable]).reshape(-1, 3)
     starts = 8 * np.arange(len(usable), dtype=np.int32)
@@ -78,7 +79,10 @@ def transformed(surface: OwnedTriangles, matrix: Floats) -> OwnedTriangles:
 
 
 def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the images of points (n, 3) as homogeneous ones; which are between near and far."""
+    """Return the images of points (n, 3) as homogeneous ones (see `outlines`), and which are seen.
+
+    A point is seen if its depth is between near and far, and above 0 for perspective.
+    """
     x, y, depth = camera.project(points)
     corners = np.stack([x, y, np.ones_like(x)], axis=1)
     seen = (depth >= camera.near) & (depth <= camera.far)
@@ -113,6 +117,7 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
     pieces, parents = [np.empty((0, 3))], list[int]()
     for i in np.flatnonzero(crossing).tolist():
         local = (points[faces[i]] - camera.eye) @ camera.gradients.T
+        # In the axes of the camera, (a, b, depth) as of `gradients`; without weights.
         polygon = clipped(local, camera.near, camera.far, level=True)[:, :3]
         if camera.perspective:
             # At the eye itself there is no picture.
@@ -155,9 +160,9 @@ def clipped(corners: Floats, near: float, far: float, *, level: bool = False) ->
 
 
 def fan_of(count: int) -> NDArray[np.int64]:
-    """Return the triangles (k, 3) of a convex polygon of `count` corners, by their numbers.
+    """Return the triangles (k, 3) of a convex polygon, as indices of its `count` corners.
 
-    A segment or a point is one triangle.
+    A segment or a point is one triangle, of repeated indices; a polygon without corners has none.
     """
     last = count - 1
     fan = [[0, min(k, last), min(k + 1, last)] for k in range(1, max(2, last)) if count]
@@ -165,11 +170,14 @@ def fan_of(count: int) -> NDArray[np.int64]:
 
 
 class NearestPoints(NamedTuple):
-    """The points of k triangles that are nearest to a cursor in the picture."""
+    """The point of each of k triangles that is nearest to a cursor in the picture.
 
-    distance: Floats  # in pixels; inf for triangles that are not between near and far
+    Triangles that are not between near and far have the distance inf, and NaN elsewhere.
+    """
+
+    distance: Floats  # (k,), from the cursor in pixels
     pixel: Floats  # (k, 2)
-    depth: Floats
+    depth: Floats  # (k,)
     weights: Floats  # (k, 3), of the triangles' corners in space
 
 
@@ -221,6 +229,7 @@ def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPo
     """
     local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # Corners in the picture, relative to its `centre`.
         flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]
         shares, distance = _nearest_shares(flat + camera.centre - (x, y))
         if camera.perspective:

@@ -23,7 +23,7 @@ class Region(NamedTuple):
     """A closed outline in the picture (see `outlines`), and a frustum around what is seen in it."""
 
     outline: Floats  # (n, 2)
-    convex: bool
+    convex: bool  # True of rectangles, False of lassos
     planes: Floats  # (k, 4), as of `Camera.frustum`
 
 
@@ -35,14 +35,14 @@ class SelectedPart(NamedTuple):
 
 
 def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:
-    """Return the region of a rectangle between two opposite corners."""
+    """Return the region of a rectangle between two opposite corners, which are checked."""
     (left, right), (low, high) = sides_of(x0, y0, x1, y1)
     outline = np.array([[left, low], [right, low], [right, high], [left, high]])
     return _region(camera, outline, True)
 
 
 def lasso(camera: Camera, polygon: ArrayLike) -> Region:
-    """Return the region of a closed polygon."""
+    """Return the region of a closed polygon (n, 2), n >= 3, which is checked."""
     outline = rows("polygon", polygon, 2)
     if len(outline) < 3 or not np.isfinite(outline).all():
         what = f"{len(outline)} points" if len(outline) < 3 else "some that are not finite"
@@ -51,7 +51,7 @@ def lasso(camera: Camera, polygon: ArrayLike) -> Region:
 
 
 def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
-    """Return the region of an outline (n, 2); of consecutive equal points it has one."""
+    """Return the region of an outline (n, 2), without consecutive repetitions of a point."""
     check_camera(camera)
     corners = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
     corners = kernel_input(corners if len(corners) else outline[:1].copy())

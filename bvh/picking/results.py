@@ -91,9 +91,9 @@ class Pick:
         Row of ``scene.leaves`` at the time of the pick; -1 for that of `BVH.pick`, which has no
         instance, name or vertex attributes either.
     prim_id : int
-        Face, or box, in that leaf's tree.
+        Face, or other primitive, in that leaf's tree.
     u, v : float
-        Weights of the face's second and third vertex; NaN for boxes.
+        Weights of the face's second and third vertex; NaN for boxes, spheres and capsules.
     front : bool
         Whether the ray meets the side of the winding normal. False for faces without area, and for
         picks near the cursor.
@@ -173,12 +173,13 @@ class Pick:
         local = self._local
         if local is not None:
             return positions_on(local, self.u, self.v)
+        # The map from the world to the tree, (3, 4); `inverses` returns maps and their status.
         rows = inverses(np.ascontiguousarray(self._placed.transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
     @_once
     def normal(self) -> Floats:
-        """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
+        """Unit normal in the world, by the face's winding, else outward; NaN without area."""
         if self._world is not None:
             return normals_of(self._world)
         shapes, matrix = self._placed.tree.arrays.primitives, self._placed.transform[:3]
@@ -202,12 +203,18 @@ class Pick:
 
     @property
     def vertex(self) -> NearVertex | None:
-        """The corner of the face nearest to the cursor in the picture; None for boxes."""
+        """The corner of the face nearest to the cursor in the picture.
+
+        None for other shapes, and if no corner is between near and far.
+        """
         return self._snap[0]
 
     @property
     def edge(self) -> NearEdge | None:
-        """The edge of the face nearest to the cursor in the picture; None for boxes."""
+        """The edge of the face nearest to the cursor in the picture.
+
+        None for other shapes, and if no edge is between near and far.
+        """
         return self._snap[1]
 
     def resolve(self) -> Pick:
@@ -284,7 +291,10 @@ class Pick:
         return None if local is None else moved(local, np.ascontiguousarray(matrix))
 
     def _blend(self, name: str) -> Floats | None:
-        """Return a vertex attribute of the mesh, interpolated at the hit; None without any."""
+        """Return the vertex attribute `name`, "vertex_normals" or "uv", interpolated at the hit.
+
+        None if the mesh does not have it.
+        """
         triangles, values = self._triangles, getattr(self._attributes, name)
         if triangles is None or values is None:
             return None
@@ -305,7 +315,7 @@ class Pick:
             return None, None
         camera, x, y = self._camera, self._x, self._y
         ids = triangles.faces[self.prim_id].tolist()
-        # Corners and edges as triangles without area: three times a point, or twice the second end.
+        # Corners and edges as triangles without area: a point three times, or an end twice.
         points = nearest_on_triangles(camera, np.repeat(world[:, None], 3, axis=1), x, y)
         ends = np.array([[0, 1, 1], [1, 2, 2], [2, 0, 0]])
         lines = nearest_on_triangles(camera, world[ends], x, y)

@@ -75,7 +75,8 @@ def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, ve
     """Write MEET, APART or UNSURE for solids first..last-1 and the pieces begin..end-1.
 
     MEET: a solid meets one of the pieces, polytopes of `size` planes each; with `deeper`, by more
-    than touching it. Rows of `rounds` are both ends of an axis and a positive radius.
+    than touching it. Rows of `rounds` are both ends of an axis and a positive radius. `flat` is as
+    in `_judge`.
     """
     for i in range(first, last):
         p = rounds[i, 0], rounds[i, 1], rounds[i, 2]
@@ -84,6 +85,7 @@ def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, ve
         verdicts[i] = APART
         for k in range(begin, end):
             verdict = _judge(p, q, radius, planes, k * size, (k + 1) * size, flat)
+            # What a slightly smaller solid meets, the solid meets by more than touching it.
             if deeper and verdict == MEET:
                 less = radius * (1.0 - 2.0**-30)
                 verdict = UNSURE
@@ -106,10 +108,14 @@ class RoundRegion:
         self._eye = [Fraction(x) for x in camera.eye.tolist()]
         self._centre = [Fraction(x) for x in camera.centre.tolist()]
         self._outline = [(Fraction(x), Fraction(y)) for x, y in region.outline.tolist()]
+        # A lasso of one point is tested as a rectangle.
         self._is_lasso = not region.convex and len(self._outline) > 1
 
     def select(self, rounds: Floats) -> Flags:
-        """Return which solids, rows (n, 7) of an axis and a radius, the region selects, (n,)."""
+        """Return which solids the region selects, (n,).
+
+        Rows (n, 7) of `rounds` are both ends of an axis and a radius above 0.
+        """
         if not self._want_inside:
             touching = self._meeting(rounds)
             if self._is_lasso:
@@ -126,15 +132,18 @@ class RoundRegion:
         return inside
 
     def _plane(self, a: Fraction, b: Fraction, c: Fraction) -> Row:
-        """Return the plane of the rays through the half-plane a x + b y + c >= 0 of a picture."""
+        """Return the plane (see `_row`) of the rays through the half-plane a x + b y + c >= 0."""
+        # At v = p - eye the picture has x = gx . v + centre, and alike y; for perspective gx . v is
+        # divided by the depth, so that the constant `level` becomes a factor of the depth.
         level = a * self._centre[0] + b * self._centre[1] + c
         depth = level if self._camera.perspective else Fraction(0)
         return self._row((a, b, depth), level - depth)
 
     def _row(self, factors: tuple[Fraction, ...], level: Fraction) -> Row:
-        """Return the plane (nx, ny, nz, offset), in integers, of sum(factors * gradients) + level.
+        """Return the plane (nx, ny, nz, offset) of the points p inside, in integers.
 
-        Gradients are those of the camera, of positions relative to the eye.
+        There sum(factors[k] * gradients[k] . (p - eye)) + level >= 0, for the gradients of the
+        camera. The plane is n . p + offset >= 0 times a positive factor.
         """
         normal = [sum((f * row[k] for f, row in zip(factors, self._gradients, strict=True)),
                       Fraction(0)) for k in range(3)]  # fmt: skip
@@ -166,14 +175,14 @@ class RoundRegion:
 
     @cached_property
     def _planes(self) -> Floats:
-        """The planes of all pieces, rounded and flat, as the kernel takes them."""
+        """The planes of all pieces, rounded, in one flat array: four numbers a plane."""
         return kernel_input(np.concatenate([_rounded(piece).ravel() for piece in self._pieces]))
 
     def _wedge(self, p: Point, q: Point) -> list[Row]:
-        """Return the planes of the wedge that is seen as the edge p, q.
+        """Return the planes of the wedge that is seen as the edge p, q: a part of a plane.
 
-        The first is its own plane and the last the reverse; between are those of its ends and of
-        near and far.
+        The first is that plane and the last its reverse; between are those of both ends and of near
+        and far.
         """
         x, y = q[0] - p[0], q[1] - p[1]
         line = self._plane(-y, x, y * p[0] - x * p[1])
@@ -192,6 +201,7 @@ class RoundRegion:
             judge_rounds(*given, 0, len(pieces), begin, end, verdicts)
 
         share(len(rounds), CHUNK, work, self._threads)
+        # Rational numbers decide the pieces of which the kernel is unsure, one by one.
         for i in np.flatnonzero(verdicts == UNSURE).tolist():
             unsure, one = [], np.empty(len(rounds), np.int8)
             for k in range(len(pieces)):
@@ -210,7 +220,8 @@ class RoundRegion:
         with np.errstate(all="ignore"):
             x, y, depth = camera.project(middle)
             scale = depth if camera.perspective else np.ones(len(rounds))
-            # The rounded image is that of a point within `off` of the middle of the axis.
+            # The rounded image is that of a point within ERROR * off of the middle of the axis: a
+            # point of the solid, if that is less than the radius.
             size = np.abs(rounds[:, :3]) + np.abs(rounds[:, 3:6]) + np.abs(camera.eye)
             error = size @ np.abs(camera.gradients).T
             error[:, 0] += scale * (np.abs(x) + 2.0 * abs(self._camera.centre[0]))
@@ -231,7 +242,7 @@ class RoundRegion:
 
     def _is_odd(self, image: Point) -> bool:
         """Return whether points next to a point of the picture are in the lasso."""
-        # By a ray that no edge is parallel to.
+        # By a ray in the direction (1, slope), to which no edge is parallel.
         ends = [(*p, Fraction(1)) for p in self._outline]
         edges = list(zip(ends, ends[1:] + ends[:1], strict=True))
         slopes = {(q[1] - p[1]) / (q[0] - p[0]) for p, q in edges if p[0] != q[0]}
@@ -248,6 +259,7 @@ class RoundRegion:
         # the solid may have, and `at`, the end of the axis nearest to it if it is beyond both.
         p, q = sorted(([Fraction(x) for x in end] for end in axis), key=self._depth)
         a, b = self._depth(p), self._depth(q)
+        # Depths on the solid differ from those on its axis by up to the root of `reach`.
         along, steepness = self._gradients[2], sum(g * g for g in self._gradients[2])
         reach = Fraction(radius) ** 2 * steepness
         depth = b if far is None else min(b, far)
@@ -336,7 +348,7 @@ def _rounded(planes: list[Row]) -> Floats:
 
 
 def _within(rounds: Floats, planes: list[Row]) -> Flags:
-    """Return which solids lie inside a polytope."""
+    """Return which solids, rows (n, 7) as of `RoundRegion.select`, lie inside a polytope, (n,)."""
     rows, reach = _rounded(planes), rounds[:, 6:]
     normals, offsets = rows[:, :3], rows[:, 3]
     lengths = np.linalg.norm(normals, axis=1)
@@ -354,6 +366,8 @@ def _within(rounds: Floats, planes: list[Row]) -> Flags:
 
 def _borders(edges: list[tuple[Point, Point]]) -> list[tuple[Point, Point]]:
     """Return the parts of edges with a region on one side only: those on an odd number of edges."""
+    # The edges on each line, their ends sorted. A line is its slope and y at x = 0, or None and x
+    # where it is vertical. No part between consecutive ends is only partly on an edge.
     lines = defaultdict(list)
     for p, q in edges:
         x, y = q[0] - p[0], q[1] - p[1]

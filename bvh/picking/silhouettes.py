@@ -35,6 +35,7 @@ def nearest_outlines(
     depth = (rounds[:, :6].reshape(-1, 2, 3) - camera.eye) @ camera.gradients[2]
     reach = rounds[:, 6] * np.linalg.norm(camera.gradients[2])
     low, high = depth.min(axis=1) - reach, depth.max(axis=1) + reach
+    # The depth at which the visible part of each begins, as in `nearest_on_triangles`.
     limit = np.full(len(rounds), camera.near)
     if camera.perspective:
         limit = np.maximum(limit, np.maximum(NEAREST * high, 2.0**-1000))
@@ -49,9 +50,10 @@ def nearest_outlines(
 
 
 def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
-    """Return a segment, as a triangle (3, 3), of each shape: it has its point nearest to a cursor.
+    """Return a segment for each shape that contains its visible point nearest to a cursor.
 
-    Both ends are where one line of the picture touches the balls at the ends of the axis.
+    Segments are triangles, (m, 3, 3), that repeat the second end. Both ends are where one line of
+    the picture touches the balls at the ends of the axis.
     """
     ends = rounds[:, :6].reshape(-1, 2, 3) - camera.eye
     radii, cursor = rounds[:, 6], np.array([x, y]) - camera.centre
@@ -99,7 +101,7 @@ def _distances(
         planes = np.broadcast_to(normals, (2, *normals.shape))
         return level - r * np.linalg.norm(normals, axis=2), planes
     # The plane of a line at distance x has the normal `normals - x along`, and touches a ball where
-    # a x**2 - 2 b x + c = 0.
+    # a x**2 - 2 b x + c = 0; the lesser x is that of the plane whose normal points to the ball.
     normals = normals - offset[:, :, None] * along
     level, depth = np.einsum("enj,nkj->enk", p, normals), (p @ along)[:, :, None]
     a = depth * depth - r * r * (along @ along)
@@ -121,7 +123,9 @@ def _faces_of(row: Floats) -> Floats:
     rise = np.linspace(-0.5 * np.pi, 0.5 * np.pi, ALONG)
     ring = np.cos(turn)[:, None] * side + np.sin(turn)[:, None] * np.cross(axis, side)
     sphere = np.cos(rise)[:, None, None] * ring + np.sin(rise)[:, None, None] * axis
+    # The lower half of the unit sphere is placed at p, the upper one at q.
     points = np.where((rise < 0.0)[:, None, None], p, q) + radius * sphere
+    # Rings of points, (ALONG, AROUND + 1, 3): a, b, c, d are the corners of the quads between them.
     a, b, c, d = points[:-1, :-1], points[:-1, 1:], points[1:, 1:], points[1:, :-1]
     corners = np.stack([np.stack([a, b, c], axis=2), np.stack([a, c, d], axis=2)])
     return np.asarray(corners.reshape(-1, 3, 3))

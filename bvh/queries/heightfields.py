@@ -61,7 +61,8 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     vertices[..., 2] = heights
     corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
     a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
-    # Corners are listed so that normals point upward.
+    # Corners of cells: a, b at columns j, j + 1 of row i; d, c at these of row i + 1. They are
+    # listed so that normals point upward.
     halves = (a, b, c, a, c, d) if keeps_turn != is_transposed else (a, c, b, a, d, c)
     faces = np.stack(halves, axis=2).reshape(-1, 3)
     cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
@@ -71,9 +72,9 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
 def _positions(
     row: Any, column: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any
 ) -> tuple[Any, Any, bool]:
-    """Return x and y at rows and columns, which broadcast, and whether the grid keeps its turn.
+    """Return x and y at the indices `row` and `column`, and whether the grid is not mirrored.
 
-    It does if the turn from the direction of columns to that of rows is the turn from x to y.
+    It is not if the turn from growing columns to growing rows has the sense of that from x to y.
     """
     if transform is not None:
         if x is not None or y is not None:
@@ -95,7 +96,10 @@ def _has_x_first(z: Any) -> bool:
 
 
 def _axis_of(name: Any, coordinate: Any) -> str | None:
-    """Return the axis along which a dimension runs, "x" or "y", by its names; None if unknown."""
+    """Return the axis along which a dimension runs, "x" or "y"; None if its names are unknown.
+
+    Its names are the attributes "axis" and "standard_name" of its coordinate, then `name`.
+    """
     attributes = getattr(coordinate, "attrs", {})
     for given in (attributes.get("axis"), attributes.get("standard_name"), name):
         for axis, names in AXES.items():

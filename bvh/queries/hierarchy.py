@@ -77,7 +77,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         quality, threads, progress
             As in `from_triangles`.
         warn : bool
-            False for a tree that may be empty.
+            False gives no such warning, for a tree that may be empty.
 
         Examples
         --------
@@ -86,6 +86,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.closest_hit([9.0, 0.5, 0.5], [-1.0, 0.0, 0.0]).prim_id
         1
         """
+        # With a noun, `_build` warns of an empty tree.
         points = shapes.BoxShape.points_of(*_corner_rows(lower, upper))
         noun = "boxes" if flag("warn", warn) else None
         return cls._build(shapes.Boxes(owned(points)), quality, threads, progress, noun)
@@ -275,7 +276,7 @@ def _corner_rows(
 
 
 def _limited(name: str, given: ArrayLike) -> NDArray[np.float64]:
-    """Return an argument as rows (n, 3), checked, at most as many as a tree has primitives."""
+    """Return an argument as rows (n, 3), checked; raise for more than MAX_PRIMITIVES of them."""
     array = rows(name, given)
     if len(array) > MAX_PRIMITIVES:
         raise ValueError(f"{name} must have at most {MAX_PRIMITIVES} rows, got {len(array)}")

@@ -90,6 +90,7 @@ class MeshTrees(TreeBase):
         if arguments.flag("warn", warn):
             warn_if_empty(tree)
         else:
+            # Queries then give no warning of open edges.
             tree._closed[OPEN_IS_FINE] = True
         return tree
 
@@ -332,6 +333,7 @@ class MeshTrees(TreeBase):
         With their `noun`, such as "boxes", a `BVHWarning` is given if none of them is valid.
         """
         arguments.check_option("memory", memory, get_args(Memory))
+        # The type of the numbers of triangles in leaves.
         lanes = np.int16 if memory == "compact" else np.float32
         workers = arguments.thread_count(threads)
         began = notice.clock()

@@ -119,8 +119,10 @@ def answer_rays(
 ) -> Answer:  # fmt: skip
     """Check the options of a query of rays; return `search(batch, options, *more)`.
 
-    `search` is a method of `target` (see `RayTarget`), which knows what it can cull and filter.
+    `search` is a method of `target` (see `RayTarget`), which also checks `cull` and `filter`;
+    `more` are its other arguments.
     """
+    # `ray_batch` has checked `validate_rays`.
     check_options(sort, False, filter, data)
     accept = None if filter is None else target.accepted_by(filter, data)
     side, workers = target.side_to_cull(cull), thread_count(threads)
@@ -148,7 +150,8 @@ def ray_batch(
 ) -> RayBatch:  # fmt: skip
     """Return checked, flat rays; values that all rays share stay a single row.
 
-    Threads copy rays that are not in the layout of kernels.
+    `validate` is the argument `validate_rays`. Threads copy rays that are not in the layout of
+    kernels.
     """
     ray = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
     plain = None if ray is not None else plain_rays(origins, directions, t_min, t_max)
@@ -199,9 +202,9 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatc
 
 
 def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """Return an array as rows (n, 3), or (1, 3) where all rays share one; None if that is a copy.
+    """Return an array as rows (n, 3), or (1, 3) where all rays share one, without copying it.
 
-    `shape` is that of the batch, (..., 3).
+    None if that is impossible. `shape` is that of the batch, (..., 3).
     """
     flags = array.flags.num
     if array.dtype is not FLOAT64 or not flags & ALIGNED:
@@ -209,14 +212,15 @@ def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float
     if array.shape == shape:
         if flags & CONTIGUOUS:
             return array if len(shape) == 2 else array.reshape(-1, 3)
-        # One row that was broadcast, such as the origin of a camera's rays, has strides of 0.
+        # One row that was broadcast, such as the origin of a camera's rays, has strides of 0, but
+        # for the last one: 8 bytes from number to number.
         *steps, step = array.strides
         return array[(0,) * len(steps)].reshape(1, 3) if step == 8 and not any(steps) else None
     return array.reshape(1, 3) if array.shape == THREE and flags & CONTIGUOUS else None
 
 
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
-    """Return checked, flat points with the largest distance of each."""
+    """Return checked, flat points with the largest distance of each, or one for all."""
     rows = arguments.points("points", positions)
     if type(max_distance) is float and max_distance == math.inf:
         return PointBatch(kernel_input(rows.reshape(-1, 3)), INFINITY, rows.shape[:-1])
@@ -227,9 +231,10 @@ def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> Point
 
 
 def flat_rows(array: NDArray[Any], shape: tuple[int, ...], width: int = 0) -> NDArray[Any]:
-    """Return an array broadcast to (*shape, width) as rows (n, width); for width 0 n numbers.
+    """Return an array, broadcast to (*shape, width), as rows (n, width).
 
-    A row that all queries share stays one row, (1, width).
+    With a width of 0, the array is broadcast to `shape`, and returned as (n,). A row that all
+    queries share stays one row, (1, width) or (1,).
     """
     tail = (width,) if width else ()
     leading = array.ndim - len(tail)
@@ -294,7 +299,7 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
 
 
 def unmasked(batch: RayBatch) -> RayBatch:
-    """Return rays without masks, for faces that have all bits: those with the mask 0 miss."""
+    """Return rays without masks, for faces that have all bits: rays with the mask 0 miss."""
     rays = batch.rays
     if not rays.masks.all():
         # No t is in a range that ends at NaN.
@@ -359,7 +364,10 @@ def plain_point(point: Any) -> Sequence[float] | None:
 
 
 def _plain_number(x: Any) -> float:
-    """Return a number as a float; raise a TypeError for other objects and larger integers."""
+    """Return a number as a float; raise a TypeError unless it is one of PLAIN_NUMBERS or an int.
+
+    Integers beyond LARGEST_INTEGER also raise it.
+    """
     if type(x) is int:
         if abs(x) > LARGEST_INTEGER:
             raise TypeError

@@ -21,13 +21,13 @@ from bvh.tree.shapes import Boxes, shape_of
 
 
 class Origin(NamedTuple):
-    """A tree before its first refit, from which every refit begins.
+    """A tree as it was before its first refit, from which every refit begins.
 
     So triangles that were not finite in one refit return to their leaves in the next.
     """
 
     arrays: TreeArrays
-    members: Members
+    members: Members  # the primitives in its leaves, and the vertices that these use
     cost: float  # the SAH cost
 
 
@@ -112,11 +112,13 @@ class Refitting(TreeBase):
         # Arrays have the bits of faces only if those of some face are 0.
         if self._groups is not None and not self._groups.all():
             arrays = with_bits(arrays, self._groups)
+        # In a tree of quality "high", a primitive may be in several leaves.
         cost, searched = cost_of(arrays), Searched(arrays, self._quality == "high")
         with state_guard.lock:
             # Two threads may have computed the same origin. Nothing here can fail half-way.
             self._origin = self._origin or origin
             self._arrays, self._bounds, self._quick = arrays, bounds, searched
+            # The content is no longer that of a file.
             self._source = None
         changes.note()
         return cost / origin.cost if cost > 0.0 else 1.0
@@ -126,7 +128,7 @@ class Refitting(TreeBase):
     ) -> NDArray[np.float64]:
         """Return the new `points` of the primitives, from the arguments of `refit`, checked.
 
-        `given` are the optional arguments by name.
+        `given` are the optional arguments by name, None for those that were not given.
         """
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):

@@ -37,16 +37,18 @@ class Hits(LocatedPerQuery):
     t : ndarray of float64 or float
         Distance along the ray in units of its direction's length; +inf for a miss.
     prim_id : ndarray of int32 or int
-        Face, or box, that is hit; -1 for a miss.
+        Face, or other primitive, that is hit; -1 for a miss.
     u, v : ndarray of float64 or float
         Weights of the face's second and third vertex, so that the hit is
-        (1-u-v) v0 + u v1 + v v2. NaN for a miss and for boxes.
+        (1-u-v) v0 + u v1 + v v2. NaN for a miss, and for boxes, spheres and capsules; of custom
+        primitives, the numbers that their function returns.
     front : ndarray of bool or bool
-        The ray meets the face against its winding normal, or enters the box. False for a miss.
+        True where the ray meets the face against its winding normal, or enters the box, sphere or
+        capsule. False for a miss.
     instance_id, leaf : ndarray of int32, int or None
         Of a scene: the instance that is hit, by its id in the scene of the query, and the row of
         `Scene.leaves`, which identifies instances in nested scenes; -1 for a miss. None of trees.
-        In a scene `prim_id` is a face, or box, of the leaf's tree.
+        In a scene `prim_id` is a primitive of the leaf's tree.
     nodes, tests : ndarray of int32, int or None
         With ``counters=True``: the nodes whose children the ray was tested against, `WIDTH` of them
         at a time; and the primitives. Otherwise None.
@@ -97,7 +99,7 @@ class AllHits(Located, Ragged, Table):
     Attributes
     ----------
     prim_id : ndarray of int32, shape (m,)
-        Faces, or boxes, that are hit.
+        Faces, or other primitives, that are hit.
     t, u, v, front : ndarray of float64, and of bool for `front`, shape (m,)
         As in `Hits`.
     offsets : ndarray of int64, shape (n + 1,)
@@ -161,9 +163,10 @@ class ClosestPoints(SourcedPerQuery):
     position : ndarray of float64, shape (..., 3)
         The closest point; NaN for a miss.
     prim_id : ndarray of int32 or int
-        The face that it lies in, the lowest of several at the same distance; -1 for a miss.
+        The face, sphere or capsule that it is on, the lowest of several at the same distance; -1
+        for a miss.
     u, v : ndarray of float64 or float
-        As in `Hits`; NaN for a miss.
+        As in `Hits`; NaN for a miss, and for spheres and capsules.
     instance_id, leaf : ndarray of int32, int or None
         As in `Hits`.
 
@@ -221,7 +224,7 @@ class Overlaps(Ragged):
     Attributes
     ----------
     prim_id : ndarray of int32, shape (m,)
-        Faces, or boxes; ascending within each query, each once.
+        Faces, or other primitives; ascending within each query, each once.
     offsets : ndarray of int64, shape (n + 1,)
         Where each query's part of `prim_id` begins; the last entry is m.
     shape : tuple of int
@@ -267,7 +270,7 @@ class Overlaps(Ragged):
         return type(self)(**columns, offsets=offsets, shape=())
 
     def _only(self, chosen: NDArray[np.bool_]) -> Self:
-        """Return the entries for which `chosen` is True."""
+        """Return the overlaps whose entries are True in `chosen`, (m,), for the same queries."""
         columns = {name: column[chosen] for name, column in self._entries().items()}
         offsets = np.append(0, np.cumsum(chosen))[self.offsets].astype(np.int64)
         return type(self)(**columns, offsets=offsets, shape=self.shape)
@@ -352,7 +355,8 @@ class ScenePairs(Record):
         return f"ScenePairs({pairs}{': ' if listed else ''}{listed})"
 
 
-# Functions (values, source) that make results sooner than their classes do; see `filler`.
+# Functions (values, source) that make results sooner than their classes do; see `filler`. Values
+# are the fields but for those of scenes, for `scene_...` with them; closest hits are without costs.
 hits_of, scene_hits_of = filler(Hits, *OF_SCENES, *COSTS), filler(Hits, *COSTS)
 all_hits_of, scene_all_hits_of = filler(AllHits, *OF_SCENES), filler(AllHits)
 points_of, scene_points_of = filler(ClosestPoints, *OF_SCENES), filler(ClosestPoints)

@@ -110,6 +110,7 @@ class SolidQueries(MeshTrees, TreeQueries):
             this, tree = self._two_states("relation", other)
             pairs = this._pairs("relation", tree, transform, threads, progress)
             names = [relation_of(*pair) if pair else NAMES[0] for pair in pairs]
+        # NAMES[0] is "disjoint", NAMES[1] "touching"; the longest has 11 letters.
         answers = np.array(names, "<U11")
         shape, apart = _shape_of(transform), np.flatnonzero(answers == NAMES[0])
         if limit > 0.0 and len(apart):
@@ -340,6 +341,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         first, search = Surface.of(this), this._pair_search(query, tree)
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
+            """Return the pairs of faces that meet, `itself` being False (see `FindPairs`)."""
             return this._selected_pairs(search(matrix, False, workers, None), None, tree, None)
 
         if transform is None:

@@ -67,7 +67,7 @@ class TreeBase:
     _face_ids: NDArray[np.int32] | None
     # The bits of each face, or None; `_arrays` have them, too, where a face has no bit.
     _groups: NDArray[np.uint32] | None
-    # Data of single calls: the arrays, and their addresses.
+    # The arrays with functions for single calls that are made for them.
     _quick: Searched
     # By mask, whether the faces that count bound a volume; OPEN_IS_FINE is a key once the caller
     # has been warned of open edges, or if no warning is to be given.
@@ -226,6 +226,7 @@ class TreeBase:
             return ShapeSearch(TreeTarget(arrays.row, -1), arrays)
         now._must_hold(query, Triangles)
         rays = RaySearch(arrays, split=now._quality == "high", owner=now)
+        # A tree has no reflected leaves to reverse.
         return PointSearch(lambda: rays, bits, lambda _: wound(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
@@ -281,7 +282,7 @@ class TreeBase:
         return result
 
     def _selected_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
-        """Return the triangles that share a bit with a mask; without groups they have all bits."""
+        """Return the triangles that share a bit with a mask; without groups, all unless it is 0."""
         triangles, groups = arrays.primitives, self._groups
         assert isinstance(triangles, Triangles)
         if groups is None:
@@ -331,6 +332,7 @@ class TreeBase:
         return state | {"_arrays": arrays}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the attributes of a pickled tree; triangle groups are a view of the nodes' rows."""
         self._bounds = kernel_input(state["_bounds"])
         self._build_seconds = state["_build_seconds"]
         self._quality, face_ids, bits = (state[k] for k in ("_quality", "_face_ids", "_groups"))
@@ -343,7 +345,7 @@ class TreeBase:
                     raise ValueError("the tree was pickled by bvh 0.2.0 or before: build it again")
             self._set_arrays(frozen(TreeArrays(nodes, groups, primitives, frame)))
         else:
-            # Pickled with another width of vectors.
+            # Pickled with another width of vectors: nodes have another layout, so build anew.
             primitives = frozen_primitives(state["_arrays"].primitives)
             kind = state["_arrays"].groups.dtype
             self._set_arrays(build(primitives, self._quality, thread_count(None), None, kind)[0])

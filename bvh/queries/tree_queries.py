@@ -33,7 +33,7 @@ from bvh.tree.primitives import arrays_of
 from bvh.tree.stats import TreeStats, check, stats_of
 
 Pairs = NDArray[np.int32]
-# What a selection selects, and whether a part or all of each item has to be in the region.
+# What a selection selects, and whether a part of each item has to be in the region, or all of it.
 Selected = Literal["faces", "vertices", "instances"]
 RegionMode = Literal["touching", "inside"]
 
@@ -136,6 +136,7 @@ class TreeQueries(
         array([0], dtype=int32)
         """
         return enrolled("selections in trees")(
+            # True: `closed`, a lasso.
             self._snapshot(), camera, polygon, True, what=what, mode=mode,
             visible_only=visible_only, samples=samples, mask=mask, threads=threads,
         )  # fmt: skip
@@ -168,6 +169,7 @@ class TreeQueries(
         from bvh.queries.batches.distance_batches import kept_tables
 
         origin, derived = self._origin, vars(self._arrays)
+        # Arrays as they are, with bits of faces, before the first refit; then full leaves of each.
         trees = [t for t in (self._arrays, derived.get("_grouped"), origin and origin.arrays) if t]
         trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
         # Frames, and the data of a user's primitives, are not counted.
@@ -338,7 +340,7 @@ class TreeQueries(
         """Return a checksum of primitives, groups and quality; custom ones have a random one."""
         columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
         columns += [] if self._groups is None else [self._groups]
-        # 32 bits, as in checksums of files, would be equal for two of 65 000 trees.
+        # Checksums of 32 bits, as in files, would often be equal for two of 65 000 trees.
         parts = [blake2b(a.reshape(-1).view(np.uint8).data).digest() for a in columns]
         if self.kind == "custom":
             # A user's function has no stable checksum.

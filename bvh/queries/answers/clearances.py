@@ -25,8 +25,8 @@ class Clearances(PerQuery):
     position : ndarray of float64, shape (..., 2, 3)
         The nearest point of this tree's mesh, and of the other's; NaN for a miss.
     prim_id : ndarray of int32, shape (..., 2)
-        The faces that these lie in, the lowest pair of several at the same distance, in a scene by
-        leaf and face; -1 for a miss.
+        The faces that these two points lie in; of several pairs at the same distance the lowest, in
+        a scene by leaf and face. -1 for a miss.
     instance_id, leaf : ndarray of int32, shape (m, 2), or None
         Of a scene: the two instances, and the rows of `Scene.leaves` that are nearest to each
         other. None of trees.

@@ -33,21 +33,26 @@ class Interferences(PerQuery):
         Relation of the first instance to the second, as `BVH.relation` returns it; "unknown" where
         one of them is no solid, see `note`.
     volume : ndarray of float64, shape (m,)
-        What they share, as of `BVH.overlap_volume`; NaN where it is unknown.
+        What they share, as of `BVH.overlap_volume`; 0 where they only touch. NaN where it is
+        unknown, see `note`: also where a sphere or capsule overlaps the other.
     depth : ndarray of float64, shape (m,)
-        As of `BVH.penetration`; 0 where they only touch, NaN where it is unknown.
+        As of `BVH.penetration`; 0 where they only touch. NaN where the relation is unknown, and
+        where a sphere or capsule overlaps the other.
     distance : ndarray of float64, shape (m,)
         Distance of the surfaces of those that are "touching" within a margin, or unknown; 0 for
-        others, and NaN where an instance is not over triangles.
+        others. NaN where an instance is neither over triangles nor one sphere or capsule.
     position : ndarray of float64, shape (m, 2, 3)
-        Where they meet, a point of each: nearest points of those that touch or are unknown; of
-        others the deepest point, and the end of that depth. NaN if there is none.
+        Where they meet, a point of each, in the order of the instances: their nearest points if
+        they touch, the relation is unknown or one is a sphere or capsule; otherwise the deepest
+        place of `BVH.penetration`, in one of them, and the point of the other's surface nearest to
+        it. NaN if there are none.
     instance_id : ndarray of int32, shape (m, 2)
         The two instances, the lower id first.
     name : ndarray of str, shape (m, 2)
         Their names; empty for none.
     open_edges : ndarray of int64, shape (m, 2)
-        Open edges of each; 0 of closed meshes, -1 of instances that are not over triangles.
+        Open edges of each; 0 of closed meshes and of one sphere or capsule, -1 of other instances
+        that are not over triangles.
     oriented : ndarray of bool, shape (m, 2)
         Whether the faces of each are wound alike (see `BVH.is_oriented`).
     note : ndarray of str, shape (m,)

@@ -29,9 +29,10 @@ from bvh.tree.shapes import HOLLOW, shape_of
 
 Floats = NDArray[np.float64]
 
-# What was searched; its count of moves, 0 of trees; and the rays (six numbers, or origins and
-# directions), None, or in a mesh in parts a column (..., 1) of part numbers. A plain tuple, for
-# speed. For Dask arrays: a function that returns lazy positions or normals, given that name.
+# (searched, moves, rest): what was searched; its count of moves, 0 of trees; and the rays (six
+# numbers, or origins and directions), or None, or of a mesh in parts a tuple with a column (..., 1)
+# of part numbers. A plain tuple, for speed. For Dask arrays: a function that returns lazy positions
+# or normals for one of NAMES.
 Source = tuple[Any, int, Any]
 LazySource = Callable[[str], Any]
 
@@ -65,6 +66,7 @@ class Sourced:
         return {name: value for name, value in vars(self).items() if name not in UNPICKLED}
 
     def __copy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return a shallow copy; with `memo`, as `deepcopy` passes it, a deep one."""
         copy = object.__new__(type(self))
         vars(copy).update(vars(self) if memo is None else deepcopy(self.__getstate__(), memo))
         # Shared: the copy locates its hits in the same arrays.
@@ -185,7 +187,7 @@ class LocatedPerQuery(Located, SourcedPerQuery):
 
 def located(hits: Any, name: str) -> Any:
     """Return the `position` or `normal` of hits, (..., 3), in the library of their arrays."""
-    # Where both are computed together, the other one is stored here until it is read.
+    # Where both are computed together, the one that was not read is stored as `_unread`.
     unread = vars(hits).pop("_unread", None)
     if unread is not None:
         return unread
@@ -198,6 +200,7 @@ def located(hits: Any, name: str) -> Any:
         )
     if callable(source):
         return source(name).astype(hits.t.dtype)
+    # A single hit; `both` are its position and normal.
     if type(hits.t) is float:
         both = _of_one_hit(source, vars(hits).get("leaf", -1), hits.prim_id, hits.u, hits.v)
         if both is not None:
@@ -209,6 +212,7 @@ def located(hits: Any, name: str) -> Any:
     if shapes:
         rays: Any = np.reshape(source[2], (2, -1, 3))
         if isinstance(hits, Ragged):
+            # The ray of each hit.
             rays = rays[:, in_numpy(hits._queries())]
         _add_shapes(both, shapes, name == "normal", prim_id.ravel(), t.ravel(), rays)
     for each, points in zip(NAMES, both, strict=True):
@@ -245,9 +249,10 @@ def face_normals(near: Any) -> Any:
 def _on_faces_and_shapes(
     source: Source, result: Any, ids: Any, u: Any, v: Any
 ) -> tuple[tuple[Floats, Floats], list[Shapes]]:
-    """Return positions and unit normals, (n, 3), of hits or points on faces; NaN for others.
+    """Return (positions, unit normals), (n, 3) each, of hits or points on faces; NaN for others.
 
-    The others that are no misses are listed: the rows of `result` on shapes of each tree.
+    Also returns a list of those that are on other shapes: `Shapes` for each tree. `ids`, `u` and
+    `v` are columns (n,) of `result`, which is read for its leaves alone.
     """
     searched, moves, rest = source
     rows = np.flatnonzero(ids >= 0)
@@ -266,6 +271,7 @@ def _on_faces_and_shapes(
     leaf = np.asarray(in_numpy(result.leaf)).reshape(-1)
     _must_not_have_moved(searched, moves, leaf, ids)
     both = on_faces(searched.arrays.primitives, leaf, ids, u, v)
+    # `plain`: all trees of the scene are over triangles.
     if searched.plain:
         return both, []
     trees = {k: searched.trees[searched.tree_of[k]].primitives for k in np.unique(leaf[rows])}
@@ -279,9 +285,9 @@ def _add_shapes(
     both: tuple[Floats, Floats], shapes: list[Shapes], with_normals: bool, ids: Any, t: Any,
     rays: Any,
 ) -> None:  # fmt: skip
-    """Write the positions of hits on shapes, `with_normals` also normals, to arrays (n, 3).
+    """Write the positions of hits on shapes, `with_normals` also normals, to the arrays `both`.
 
-    `rays` are the origins and directions of all hits, (2, n, 3).
+    `ids` and `t` (n,) are of all hits, as are `rays`, their origins and directions, (2, n, 3).
     """
     position, normal = both
     for primitives, transform, rows in shapes:
@@ -302,12 +308,14 @@ def _of_one_hit(
     searched, moves, _ = source
     primitives: Any = searched
     if type(searched) is not Triangles:
+        # A scene that is `plain` is over triangles alone.
         if not getattr(searched, "plain", False):
             return None
         primitives = searched.arrays.primitives
         if searched.moves > moves:
             _must_not_have_moved(searched, moves, np.array([leaf]), prim_id)
     position, normal = np.empty(3), np.empty(3)
+    # Columns of one row: leaf, prim_id, u and v.
     ids, weights = np.array((leaf, prim_id), np.int32), np.array((u, v))
     columns = HitColumns(ids[:1], ids[1:], weights[:1], weights[1:])
     locate_hits(primitives, columns, 0, 1, position, normal)
@@ -316,7 +324,10 @@ def _of_one_hit(
 
 
 def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
-    """Raise a RuntimeError if a leaf that is hit has moved since a scene's count of moves."""
+    """Raise a RuntimeError if a leaf that is hit has moved since the count of moves was `moves`.
+
+    `view` is that of the scene; `leaf` and `ids` are the leaves and prim_ids of hits.
+    """
     if view.moves > moves:
         late = np.flatnonzero((ids >= 0) & (view.moved_at[leaf] > moves))
         if len(late):

@@ -22,10 +22,10 @@ class Library(NamedTuple):
 
     @classmethod
     def of(cls, arrays: dict[str, object]) -> Library | None:
-        """Return the library of arguments, which are given by name; None if it is unknown.
+        """Return the library of the arguments `arrays`, by name, and the device of the first.
 
-        Arguments of two libraries raise a TypeError. None: all are objects that are no arrays
-        themselves but can be converted, for which results are numpy's.
+        None if none of them is an array of a library, but all can be converted: results are then
+        numpy's. Arrays of two libraries raise a TypeError.
         """
         name = next(iter(arrays))
         other = f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's"
@@ -74,11 +74,13 @@ class Library(NamedTuple):
     ) -> Any:
         """Return the result `found` of a query with its arrays and numbers in the library.
 
-        A `prim_id` that is a Python integer becomes an array of type `ids`; a result that is itself
-        an integer, one of type `integer`.
+        `found` is a dataclass of results, a tuple, an array or a number. Python integers become
+        arrays: of type `ids` for a `prim_id`, int32 for other fields of a dataclass, and `integer`
+        for a `found` that is itself one.
         """
         if is_dataclass(found) and not isinstance(found, type):
             columns = {field.name: getattr(found, field.name) for field in fields(found)}
+            # `shape` stays a tuple of Python's integers.
             for name in columns.keys() - {"shape"}:
                 if columns[name] is not None:
                     kind = ids if name == "prim_id" else np.int32

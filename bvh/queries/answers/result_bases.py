@@ -22,10 +22,10 @@ def columns_of(result: Any) -> dict[str, Any]:
 
 
 def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
-    """Return a function (values, source=None) that makes a result of a class `kind`.
+    """Return a function fill(values, source=None) that returns a result of the class `kind`.
 
-    `values` are its fields in their order, but for those in `without`, which are None; `source` is
-    for positions of hits (see `locations`).
+    `values` are its fields in their order, without those named in `without`, which are None;
+    `source` is for positions of hits (see `locations`).
     """
     # Generated code is as fast as one assignment for each field; the `__init__` of a frozen class
     # takes longer than a ray.
@@ -57,9 +57,9 @@ def selected(array: Any, index: Any, axes: int = 0) -> Any:
 
 
 def truth_of(result: object, truth: Any, axes: int, instead: str) -> bool:
-    """Return the truth of a single query's result as a bool; raise for a batch, as numpy does.
+    """Return `truth`, that of a single query's result, as a bool; raise for a batch, as numpy does.
 
-    `axes` is the number of axes of the batch, 0 for a single query; errors recommend `instead`.
+    `axes` is the number of axes of the batch, 0 for a single query; the error recommends `instead`.
     """
     if axes:
         kind = type(result).__name__
@@ -78,7 +78,7 @@ MEANT = {
 
 
 class Record:
-    """Base of results. Fields that are None are not stored, as the class has that default."""
+    """Base of results. Fields that are None are not stored: the class has None as their default."""
 
     def __getattr__(self, name: str) -> Any:
         """Raise an AttributeError that suggests the name of an attribute for an unknown one."""
@@ -86,7 +86,8 @@ class Record:
         member = None if name.startswith("_") else getattr(kind, name, None)
         compute = getattr(member, "fget", None) or getattr(member, "func", None)
         if compute is not None:
-            # A property, cached or not, has raised an AttributeError: raise it again.
+            # `name` is a property, cached or not, that has raised an AttributeError, which Python
+            # hides by calling this method: raise it again.
             return compute(self)
         text = f"{kind.__name__!r} object has no attribute {name!r}"
         if not name.startswith("_"):
@@ -99,6 +100,7 @@ class Record:
         raise AttributeError(text, name=name, obj=self)
 
     def __post_init__(self) -> None:
+        """Remove the fields that are None."""
         entries = vars(self)
         for name in [name for name, value in entries.items() if value is None]:
             del entries[name]

@@ -25,7 +25,8 @@ class Section(Intersections):
 
     Has the attributes of `Intersections`, without polygons; `faces` has one column. The plane's
     coordinates are along `axes`: of a horizontal plane the first axis is x, of another one the
-    second is the steepest way up, and both are as seen from where the normal points.
+    second is the steepest way up. Seen from where the normal points, the second axis is a quarter
+    turn counterclockwise from the first.
 
     Attributes
     ----------
@@ -61,9 +62,9 @@ class Section(Intersections):
 
     @cached_property
     def _nesting(self) -> tuple[Ids, Reals]:
-        """The parent of each loop, -1 if there is none, and the signed areas of loops."""
+        """The parent of each loop, -1 if there is none, and the areas of loops, holes negative."""
         loops = [loop @ self.axes.T for loop in self.loops]
-        # Shifts to a vertex keep digits of loops that are far from the origin.
+        # Relative to a vertex, so that loops far from the origin lose no digits.
         sizes = np.array([abs(_area(loop - loop[0])) for loop in loops])
         parents, depth = np.full(len(loops), -1, np.int32), np.zeros(len(loops), np.int64)
         low = np.array([loop.min(axis=0) for loop in loops])
@@ -75,6 +76,7 @@ class Section(Intersections):
             boxed = ((low[larger] <= low[i]) & (high[larger] >= high[i])).all(axis=1)
             around = [int(j) for j in larger[boxed] if _is_within(loops[i], loops[j])]
             depth[i] = len(around)
+            # `larger` is by descending area: the last one around is the smallest.
             parents[i] = around[-1] if around else -1
         return parents, np.where(depth % 2 == 0, sizes, -sizes)
 
@@ -143,10 +145,12 @@ class Section(Intersections):
         from trimesh.path.entities import Line
 
         new_line: Any = Line
+        # The layers of the closed polylines in their order.
         layers = iter(["outer" if area >= 0.0 else "holes" for area in self.areas])
         lines, entities, first = [np.zeros((0, 2))], [], 0
         for line, closed in zip(self.polylines, self.closed, strict=True):
             ids = np.arange(first, first + len(line))
+            # The last point of a closed polyline is its first.
             if closed:
                 ids[-1] = first
             entities.append(new_line(ids, layer=next(layers) if closed else "open"))
@@ -223,8 +227,8 @@ def sections_by(
 ) -> Section | Sections:
     """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4).
 
-    Planes are checked. Of a scene, whose leaves are one mesh here, `owners` returns the prim_id and
-    the instances of its faces.
+    `planes` are checked here. If the mesh is a flattened scene, `owners(faces)` returns the prim_id
+    and the instance of each of these faces of the mesh; None for a tree.
     """
     from bvh.surfaces.sections import sections_of
 
@@ -257,9 +261,10 @@ def _area(loop: Reals) -> float:
 
 
 def _is_within(inner: Reals, outer: Reals) -> bool:
-    """Return whether most of the middles of a loop's segments are inside another loop.
+    """Return whether a loop (k, 2) is inside another: whether most middles of its segments are.
 
-    Most: loops may touch, and coordinates are rounded.
+    At most TESTED of them are tested. All need not be: loops may touch, and coordinates are
+    rounded.
     """
     middles = 0.5 * (inner[:-1] + inner[1:])
     # Columns (tested, 1), which broadcast against the edges of the outer loop.

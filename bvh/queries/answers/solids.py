@@ -32,10 +32,11 @@ class Intersections:
         The faces that meet there: of this mesh, and of the other. Where several pairs of faces
         share a segment, it is listed once, with the lowest. Of a section the face that is cut.
     edges : ndarray of int32, shape (n, 2, 3)
-        The edge that each end is on: 0 for this mesh and 1 for the other, and the vertices at its
-        ends, the lower one first; twice the same where the end is a vertex.
+        For each end of a segment, the edge of a mesh that it is on: 0 for this mesh or 1 for the
+        other, then the vertices of the edge, the lower id first; twice the same where the end is
+        a vertex.
     polygon_faces : ndarray of int32, shape (p, 2)
-        The faces that share each polygon.
+        For each of `polygons`, the faces, of this mesh and of the other, that share it.
 
     Examples
     --------
@@ -71,7 +72,7 @@ class Intersections:
 
     @cached_property
     def _lines(self) -> tuple[list[Reals], NDArray[np.bool_]]:
-        """The polylines, and which of them are closed."""
+        """The polylines, points (k, 3) each, and which of them are closed, (m,)."""
         from bvh.surfaces.sections import chained, leftmost, points_of
 
         turn = None if self._normal is None else leftmost(self.segments, self._normal)
@@ -126,12 +127,13 @@ class Penetrations(PerQuery):
         The faces of this solid and of the other that are nearest to the point; -1 if the depth is
         0.
     own : ndarray of bool, shape (...)
-        Whether the surface is the other's, so that the point of this solid is so deep in the other;
-        False if the depth is 0.
+        True if the depth is measured to the other's surface, from a point of this solid; False if
+        it is measured to this solid's surface, and if the depth is 0.
     error : ndarray of float64 or float
         The depth is larger by at most this.
     length : ndarray of float64 or float
-        Length of the longest part of an edge inside, if no vertex or middle of a face is; else 0.
+        Length of the longest part of an edge of one solid that is inside the other, if no vertex
+        or middle of a face is; else 0.
 
     Examples
     --------
@@ -155,7 +157,7 @@ class Penetrations(PerQuery):
 
     @classmethod
     def _of(cls, places: list[Deepest], shape: tuple[int, ...]) -> Penetrations:
-        """Return the result for the deepest place of each transform, of the leading `shape`."""
+        """Return the result for `places`, one for each transform, in their leading `shape`."""
         columns = zip(*places, strict=True) if places else ((),) * 7
         types = np.float64, np.float64, np.float64, np.int32, np.bool_, np.float64, np.float64
         arrays: Any = map(np.array, columns, types)

@@ -42,7 +42,8 @@ ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
 DIRECTIONS = np.vstack([-UP, UP])
 WAYS, NEAREST = [tuple(row) for row in DIRECTIONS.tolist()], float(SMALLEST)
-# t_min of crossings, beyond the point itself; t_min and t_max of rays that end at the point.
+# t_min of crossings, the smallest above 0, which leaves out the point itself; t_min and t_max, both
+# 0, of rays that hit only what the point is on.
 LOW, NOTHING = np.array([NEAREST]), np.zeros(1)
 # Permutations of a direction's coordinates, which give three directions that are in no plane.
 TURNS = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
@@ -54,7 +55,7 @@ def inside(
 ) -> NDArray[np.bool_]:  # fmt: skip
     """Return which points (n, 3) are inside a closed mesh or, with `surface`, on its surface.
 
-    The mesh is the faces that share a bit with `mask`, an int32.
+    The mesh is the faces that share a bit with `mask`, an int32. In a scene each leaf is a mesh.
     """
     masks, result = np.array([mask], np.int32), np.zeros(len(points), np.bool_)
 
@@ -71,6 +72,7 @@ def _inside_chunk(
     """Return the result of `inside` for the points of one chunk; `masks` has one item."""
     arrays, options, n = search.arrays, RayOptions(sort=False), len(points)
     points, ways = kernel_input(points), kernel_input(ways_out(arrays, points))
+    # One t_min, t_max and mask for all rays.
     batch = RayBatch(Rays(points, ways, LOW, INFINITY, masks), (n,))
     crossings = search.count_hits(batch, options, once=True)
     # The kernel lists the points outside that may be on the surface.
@@ -88,9 +90,9 @@ def _add_inside_leaves(
     search: RaySearch, batch: RayBatch, crossings: NDArray[np.int64], options: RayOptions,
     result: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """Mark in `result` the points with an even number of crossings that are inside some leaves.
+    """Mark in `result` the points with an even number of crossings that are inside some leaf.
 
-    `crossings` are those of all leaves of a scene together.
+    `crossings` (n,) are the numbers of crossings of all leaves of a scene together.
     """
     # Where their sum is odd, a leaf is crossed an odd number of times: the point is marked already.
     undecided = np.flatnonzero(~result & (crossings > 0))
@@ -101,6 +103,7 @@ def _add_inside_leaves(
         end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
         some = undecided[begin:end]
         hits = search.all_hits(_some(batch, some), options, once=True)
+        # Crossings of each ray with each leaf: an odd number if the point is inside the leaf.
         pairs, times = np.unique(hits.ray_id << 32 | hits.leaf, return_counts=True)
         result[some[pairs[times & 1 == 1] >> 32]] = True
         begin = end
@@ -127,6 +130,7 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
 
 def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
     """Return the direction that `ways_out` returns for one finite point (x, y, z)."""
+    # Distances from the sides of the box; negative for a point beyond a side.
     (a, b, c, d, e, f), (x, y, z) = _corners(arrays), point
     depths = (x - a, y - b, z - c, d - x, e - y, f - z)
     return WAYS[depths.index(min(depths))]
@@ -138,9 +142,10 @@ def corners_of(arrays: TreeArrays) -> NDArray[np.float64]:
 
 
 def _corners(arrays: TreeArrays) -> list[float]:
-    """Return the lower and the upper corner of the box of a tree, cached."""
+    """Return the lower and the upper corner of the box of a tree, six numbers, cached."""
     corners: list[float] | None = vars(arrays).get("_corners")
     if corners is None:
+        # Rows of a frame: centre; exponent, ...; both corners, in (x - centre) * 2**exponent.
         centre, (exponent, *_), *box = arrays.frame.tolist()
         corners = [c + x * 2.0**-exponent for row in box for c, x in zip(centre, row, strict=True)]
         # The frame of a scene changes in place, so its box is not cached.
@@ -150,7 +155,7 @@ def _corners(arrays: TreeArrays) -> list[float]:
 
 
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
-    """Return which of the rays begin on a face with an area, shape (n,)."""
+    """Return which of the rays begin on a face with an area, (n,), by rays of length 0."""
     # A ray misses a face in whose plane it lies, but not with all of three directions that are in
     # no plane.
     rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
@@ -172,6 +177,7 @@ def inside_one(searched: Searched, point: Sequence[float], surface: bool = True)
     if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:
         return None
     way = a, b, c = way_out(searched.arrays, point)
+    # The last argument is `once`: each crossing counts as one hit.
     crossings = quick_calls.count_hits(searched, (x, y, z, a, b, c), NEAREST, inf, True)
     # In a scene, an even number may be the sum of odd numbers of several leaves.
     if crossings is None or (crossings and crossings & 1 == 0 and searched.kind is Instanced):
@@ -179,6 +185,6 @@ def inside_one(searched: Searched, point: Sequence[float], surface: bool = True)
     if crossings & 1 == 1 or not surface:
         return crossings & 1 == 1
     cast = searched.cast or searched.first_cast()
-    # Three directions, as in `_on_surface`.
+    # Three directions, as in `_on_surface`; the argument 0 selects any-hit (see `cast_function`).
     met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
     return None if None in met else True in met

@@ -65,7 +65,7 @@ def quick_distance(
 ) -> Clearances | None:
     """Return the result of `BVH.distance_to` for arguments of one query that need no conversion.
 
-    None if they must be checked or converted.
+    None if they must be checked or converted. `limit` is `max_distance`.
     """
     if type(limit) is not float or not limit >= 0.0:
         return None
@@ -74,9 +74,11 @@ def quick_distance(
             return None
         if transform.dtype.char != "d":
             return None
+        # A sum that is not finite may have overflowed: `distance_to` then checks each number.
         x, y, z, last = transform.tolist()
         if last != AFFINE or not isfinite(sum(x) + sum(y) + sum(z)):
             return None
+    # The pair of the hint, as in `find_closest_pairs`; -1 for none.
     code = -1
     if hint is not None:
         pair = hint.prim_id if type(hint) is Clearances else hint
@@ -109,10 +111,12 @@ def find_closest_pair(
         flat = [kernel_input(m.reshape(-1)) for m in maps]
         motions = addresses(flat[0], None, flat[1], None)
     one.numbers[0], one.code[0] = max_distance, code
+    # The height -1 of the stack: the search of this query has not begun.
     one.state[layout.QUERY], one.state[layout.HEIGHT] = 0, -1
     # These, and `flat`, keep alive the arrays whose addresses the kernel gets.
     first, second, status = table_of(arrays, 1), table_of(others, 1), LATER
     given = first[0], second[0], motions, one.limit, one.hint
+    # The kernel returns after STEPS steps (LATER), or to have candidates decided (UNDECIDED).
     while status != DONE and (cancel is None or not cancel[0]):
         status = closest_pairs(*given, one.search, 1, STEPS, one.found)
         if status == UNDECIDED:
@@ -142,6 +146,7 @@ def find_closest_pairs(
     def work(begin: int, end: int) -> None:
         with SHELF.scratch() as memory:
             search = memory.search
+            # QUERY is the one being searched; the kernel goes on to the next. -1: it has not begun.
             search.state[layout.QUERY], search.state[layout.HEIGHT] = begin, -1
             while search.state[layout.QUERY] < end and not ended[0]:
                 status = closest_pairs(*arguments, memory.table, end, STEPS, out)
@@ -168,7 +173,10 @@ class DistanceTables:
 
 
 def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return a tree's row for `count` queries, and boxes, which the caller must keep alive."""
+    """Return a tree's row of addresses, and boxes that the caller must keep alive; cached.
+
+    `count` is the number of queries to come: after enough of them, boxes are oriented ones.
+    """
     tables: DistanceTables | None = vars(arrays).get("_distances")
     if tables is None:
         tables = vars(arrays).setdefault("_distances", DistanceTables(arrays))
@@ -207,9 +215,9 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
 
 
 def decide(search: ClosestSearch) -> None:
-    """Reduce the candidates of a search to the best, by rational numbers; none beyond the limit.
+    """Reduce the candidates of a search to the best one, by rational numbers.
 
-    The best has the least distance; of equal ones, the lowest code.
+    It has the least distance; of equal ones, the lowest code. None is left beyond the limit.
     """
     count, best = int(search.state[layout.COUNT]), (np.inf, -1)
     for i in range(count):

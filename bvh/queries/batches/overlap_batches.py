@@ -73,6 +73,7 @@ class RegionSearch(NamedTuple):
         """
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
+            # Checked, although one region needs no threads.
             if threads is not None:
                 thread_count(threads)
             # A copy, because `codes` is a view of a buffer that may be filled again.
@@ -107,7 +108,10 @@ def search_of(
 
 
 def axis_of(row: NDArray[np.float64]) -> Any:
-    """Return both ends of the axis of a round shape, (3,) each, and its radius, (1,), as lists."""
+    """Return both ends of the axis of a round shape, (3,) each, and its radius, (1,), as lists.
+
+    `row` is its row of `Spheres` or `Capsules`: a box of six numbers, one end or two, the radius.
+    """
     return [row[6:9].tolist(), row[-4:-1].tolist(), row[-1:].tolist()]
 
 
@@ -116,13 +120,15 @@ def find_regions(
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``.
 
-    `regions` are `count` regions in arrays as kernels take them.
+    `regions` are `count` regions in arrays as kernels take them. Codes ascend for each region.
     """
+    # Of each chunk, by its first region: the number of results of each region, and their codes.
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
         def keys_of(queries: NDArray[np.int64], codes: Codes) -> Keys:
             """Return keys, which sort by query, leaf and primitive."""
+            # In a scene, the leaf is moved from bit 32 down to PRIM_BITS, to leave room above.
             if search.owners is not None:
                 codes = (codes >> CODE_BITS) << PRIM_BITS | codes & PRIM_MASK
             return (queries - begin) << QUERY_SHIFT | codes
@@ -148,7 +154,7 @@ def _search(
 ) -> Keys:  # fmt: skip
     """Return the keys of the primitives that regions begin..end-1 overlap, ascending.
 
-    `keys_of(queries, codes)` computes keys from the numbers of regions and codes of primitives.
+    `keys_of(queries, codes)` returns keys for regions, by their numbers, and codes of primitives.
     """
     if len(search.arrays.nodes.data) == 0:
         return NO_KEYS
@@ -165,7 +171,7 @@ def _search(
 
 
 def _codes(search: RegionSearch, keys: Keys) -> Codes:
-    """Return the codes of primitives in keys, without the query."""
+    """Return the codes of the primitives in keys as of `find_regions`."""
     prim = keys & (MAX_PRIMITIVES - 1)
     if search.owners is None:
         return prim
@@ -175,9 +181,10 @@ def _codes(search: RegionSearch, keys: Keys) -> Codes:
 def _decided(
     search: RegionSearch, regions: Regions, found: region_search.Found, count: int
 ) -> tuple[NDArray[np.int64], Codes]:
-    """Return the queries and codes of `count` pairs found, but for undecided ones that are apart.
+    """Return the queries and the codes, (m,) each, of those of `count` pairs found that overlap.
 
-    Undecided pairs, which are decided here, have the complements of codes, which are negative.
+    Pairs that the kernel left undecided have the complement of the code, which is negative; they
+    are decided here.
     """
     queries, codes = found.query[:count], found.prim[:count]
     undecided = (codes < 0).nonzero()[0]
@@ -197,6 +204,7 @@ def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
 
     `corners` are those of `RegionSearch`. Kernels decide all pairs of boxes with flat primitives.
     """
+    # A round shape ends with the list of its radius; a box has two corners.
     is_round, is_box = len(corners[-1]) == 1, len(corners) == 2
     if isinstance(regions, SphereRegions):
         center, radius = regions.center[query].tolist(), float(regions.radius[query])
@@ -257,6 +265,7 @@ def find_pairs(
     """
     parts = [NO_KEYS]
     matrix = None if transform is None else kernel_input(transform)
+    # No maps of leaves, only a matrix of the second tree (see `pair_frames.set_motions`).
     motions, shared = addresses(None, None, None, matrix), ONE_TREE if itself else TWO_MESHES
     pair = TreePair(arrays.row, others.row, motions, 0, 0, shared)
     tasks = np.empty((0, ENTRY), np.int64)
@@ -267,6 +276,7 @@ def find_pairs(
 
     def work(begin: int, end: int) -> None:
         with shelf.scratch() as search:
+            # Each task is the entry of a pair of subtrees.
             meeting_pairs.begin_with(search, tasks[begin:end])
             found = pairs_that_meet(pair, search, cancel)
         parts.extend(rows[:, 0] << 32 | rows[:, 1] for rows in found)
@@ -278,8 +288,12 @@ def find_pairs(
 
 
 def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
-    """Return about `count` pairs of subtrees that make up a pair of trees, as rows of a stack."""
+    """Return about `count` pairs of subtrees that make up a pair of trees, as entries of a stack.
+
+    The shape is (m, ENTRY) (see `pair_walk.set_entry`).
+    """
     search = meeting_pairs.new_pair_search(count)
+    # The entry of the pair of roots is all zeros.
     meeting_pairs.begin_with(search, np.zeros((1, ENTRY), np.int64))
     meeting_pairs.split(*pair, search, count)
     first, height = search.state[meeting_pairs.FIRST], search.state[meeting_pairs.HEIGHT]
@@ -289,7 +303,7 @@ def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
 def pairs_that_meet(
     pair: TreePair, search: PairSearch, cancel: NDArray[np.int32]
 ) -> list[NDArray[np.int64]]:
-    """Return the pairs of faces that a search finds, in parts (n, 2), until it is cancelled."""
+    """Return the pairs of faces that a search finds, in arrays (n, 2), until `cancel` is not 0."""
     found, done = [], False
     while not (done or cancel[0]):
         done = meeting_pairs.meet(*pair, search, meeting_pairs.STEPS)

@@ -54,6 +54,7 @@ class NearestSearch:
         shape = batch.shape if count is None else (*batch.shape, count)
         position, weights, source = found.position.reshape(*shape, 3), found.weights, self.source()
         u, v = weights[:, 0], weights[:, 1]
+        # `names` are ids in a tree; in a scene, whose view has the instances of leaves, codes.
         if not hasattr(source[0], "owners"):
             d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
             return points_of((d, position, *rest), source)
@@ -100,14 +101,17 @@ class PointSearch(NearestSearch):
     def wound_around(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
-        """Return which points (n, 3) have a winding number above a half; leaves are turned back."""
+        """Return which points (n, 3) have a winding number above a half.
+
+        Of reflected leaves of a scene, faces are reversed (see `wound`).
+        """
         return self.wound(True).inside(points, threads, progress)
 
     def run(
         self, batch: PointBatch, count: int | None, with_positions: bool, threads: int,
         progress: Progress | None,
     ) -> Nearest:  # fmt: skip
-        """Find the closest triangle of each point, or `count` of them."""
+        """Find the closest triangle of each point, or `count` of them in consecutive rows."""
         row, metrics = self.rays().arrays.row, self.metrics
         target: Any = TreeTarget(row, self.mask)
         if metrics is not None:
@@ -139,7 +143,10 @@ class ShapeSearch(NearestSearch):
         self, points: Floats, threads: int, progress: Progress | None = None, *,
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """Return which points (n, 3) are in a shape or inside the faces of a leaf by parity."""
+        """Return which points (n, 3) are in a shape or inside the faces of a leaf by parity.
+
+        With `surface`, also those on a shape or on such a face.
+        """
         if self.faces is None:
             found = np.zeros(len(points), np.bool_)
         else:
@@ -160,7 +167,8 @@ class ShapeSearch(NearestSearch):
         """Find the nearest shape or face of each point, or `count` of them."""
         k = 1 if count is None else count
         if self.faces is not None:
-            # The shapes replace faces that are farther away.
+            # The kernel below keeps the nearest faces that are found here, but replaces those that
+            # are farther away than shapes.
             found = self.faces.run(batch, count, with_positions, threads, None)
         else:
             found = _new_nearest(batch.size * k, with_positions)

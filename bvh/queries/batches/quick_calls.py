@@ -46,6 +46,7 @@ MOST = MIN_BLOCKS * BLOCK
 # Most closest faces of a single point.
 MOST_FACES = 64
 
+# Closest hits and any hits, without culling.
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 COPY, BYTE = np.ndarray.copy, np.dtype(np.uint8)
@@ -65,8 +66,9 @@ class Searched:
     # Whether a primitive may be in several leaves of a tree; whether some may be round.
     split: bool
     rounded: bool
-    # Casts a single ray (see `cast_function`), for trees over triangles also with `Hits` as result;
-    # None before the first call.
+    # Casts a single ray (see `cast_function`): returns a tuple for eight numbers, a boolean for two
+    # points, a range and a 0, and over triangles `Hits` for two points and a range. None before the
+    # first call.
     cast: Callable[..., Any] | None
     # Kernels of rays and of points with their first argument, the tree; None before the first call.
     _rays: PreparedKernel | None
@@ -78,12 +80,13 @@ class Searched:
         self.adopt(arrays)
 
     def adopt(self, arrays: TreeArrays) -> None:
-        """Search other arrays from now on."""
+        """Search other arrays from now on; functions made for those before are made anew."""
         self.arrays = arrays
         self.cast = self._rays = self._near = None
 
     def first_cast(self) -> Callable[..., Any]:
         """Set `cast` for the present arrays and return it; the first of a kind of tree compiles."""
+        # Forms of calls that it supports besides eight numbers (see `cast_function`).
         forms = HIT if self.kind is Triangles else BLOCKED
         while True:
             arrays = self.arrays
@@ -95,16 +98,16 @@ class Searched:
                 return cast
 
     def for_rays(self, one: scratch.OneRay) -> PreparedKernel:
-        """Return `gather_hits` with the tree's row; `one` has its other arguments."""
+        """Return the kernel `gather_hits` with the tree's row; `one` has its other arguments."""
         first, arrays = self._rays, self.arrays
-        # Two threads may both make it.
+        # It may be for arrays that have been replaced since. Two threads may both make it.
         if first is None or first.owner is not arrays:
             kernel: Any = gather_hits.specialised((arrays.row, *one.others[0].arguments))
             first = self._rays = PreparedKernel(kernel, arrays.row, arrays)
         return first
 
     def for_points(self) -> PreparedKernel | None:
-        """Return `closest_points` with its target; None if primitives are not triangles."""
+        """Return the kernel `closest_points` with its target; None if there is no target."""
         first, arrays = self._near, self.arrays
         if first is None or first.owner is not arrays:
             target = self.point_target(arrays)
@@ -116,13 +119,16 @@ class Searched:
         return first
 
     def point_target(self, arrays: TreeArrays) -> Any:
-        """Return the target of points; None if primitives are not triangles."""
+        """Return the target of points, with all bits as mask; None unless over triangles."""
         from bvh.traversal.points.closest_point import TreeTarget
 
         return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, Any]:
-        """Return the arrays to search for `rays` rays, and the merged tree of a scene if used."""
+        """Return the arrays to search for `rays` rays, and the merged tree of a scene if used.
+
+        Here the latter is None; the view of a scene overrides it.
+        """
         return self.arrays, None
 
 
@@ -134,18 +140,24 @@ def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: fl
 def closest_hit(
     searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any, threads: int | None
 ) -> Hits | None:
-    """Return the closest hit of each ray, for arguments that `Searched.cast` did not accept."""
+    """Return the closest hit of each ray, for arguments that `Searched.cast` did not accept.
+
+    None where the query of batches must answer, as of all functions below.
+    """
     if not type(t_min) is type(t_max) is float:
         return None
     ray = plain_ray(origins, directions)
     if ray is None:
         batch = plain_rays(origins, directions, t_min, t_max)
         return None if batch is None else _closest_hits(searched, batch, threads)
+    # Checks `threads`, which a single ray does not need.
     _threads_for(1, threads)
     hit = cast_ray(searched, ray, t_min, t_max)
     if searched.kind is not Instanced:
+        # Positions on triangles follow from u and v.
         needed_ray = None if searched.kind is Triangles else ray
         return results.hits_of(hit, (searched.arrays.primitives, 0, needed_ray))
+    # A scene: the `Searched` is its view.
     view: Any = searched
     t, prim_id, u, v, front, leaf = hit
     owner = view.owners.item(leaf) if leaf >= 0 else -1
@@ -201,7 +213,8 @@ def _closest_hits(searched: Searched, batch: RayBatch, threads: int | None) -> A
     columns = shaped(shape, t, prim_id, u, v, front)
     if merged is None:
         return results.hits_of(columns, source_of(arrays, None, rays, shape))
-    # A merged tree is over triangles: positions of hits follow without the rays.
+    # A merged tree is over triangles: positions of hits follow without the rays. `named` replaces
+    # its face ids by those of the scene: prim_id, instance_id and leaf.
     view: Any = searched
     return merged.named(results.hits_of(columns, (view, view.moves, None)), workers)
 
@@ -226,7 +239,7 @@ def _run(
 def all_hits(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> AllHits | None:
-    """Return the hits of a ray; if `once`, one for each crossing (see `RayQueries.all_hits`)."""
+    """Return the hits of one ray; if `once`, one for each crossing (see `RayQueries.all_hits`)."""
     view: Any = searched
     given = plain_ray(origin, direction)
     gathered = _gathered(searched, given, t_min, t_max, scratch.STORED + once)
@@ -234,6 +247,7 @@ def all_hits(
         return None
     memory, one, arrays = gathered
     n, primitives = one.state[FILLED], arrays.primitives
+    # As of `OneRay.views`; the empty tuples below are the leading shape of a single ray.
     columns = [*map(COPY, one.few[n] if n <= scratch.FEW else one.views(n))]
     if view.kind is not Instanced:
         ray = None if view.kind is Triangles else one.numbers[:6].tolist()
@@ -250,7 +264,10 @@ def all_hits(
 def count_hits(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
-    """Return how many hits a ray (ox, ..., dz) has, which may be None, as of `plain_ray`."""
+    """Return how many hits a ray (ox, ..., dz) has; if `once`, one for each crossing.
+
+    `ray` may be None, as of `plain_ray`: then the result is None.
+    """
     # In a split tree hits are listed, so that a primitive in several leaves counts once.
     mode = (scratch.LISTED if searched.split else scratch.COUNTED) + once
     gathered = _gathered(searched, ray, t_min, t_max, mode)
@@ -281,20 +298,25 @@ def _gathered(
         one = memory.single = scratch.OneRay(memory)
     first = searched.for_rays(one)
     first.call(first.address, one.addresses[mode], *ray, t_min, t_max)
-    # Otherwise the memory does not suffice for the hits, and is not used again.
+    # NEXT is the next block to be traced. If it is not 1, the memory did not suffice for the hits
+    # of block 0; it is not used again.
     return (memory, one, first.owner) if one.state[NEXT] == 1 else None
 
 
 def closest_point(
     searched: Searched, point: Sequence[float], limit: float, count: int | None
 ) -> Any:
-    """Return the closest point within the distance `limit`, or those in `count` faces."""
+    """Return the closest point within the distance `limit`; with `count`, that many of them.
+
+    Each is in another face; the nearest comes first.
+    """
     if count is not None:
         return _nearest(searched, point, limit, count)
     one = _measured(searched, point, limit, True)
     if one is None:
         return None
-    # `name` is the face, in a scene its code, as of `named_codes`; -1 for a miss.
+    # `name` is the face, in a scene its code, as of `named_codes`; -1 for a miss. The items of
+    # `numbers` are those in `OnePoint`.
     numbers, name = one.numbers, one.name[0]
     distance, u, v, position = numbers[4], numbers[5], numbers[6], one.position.copy()
     POINT_SHELVES[searched.kind].give_back(one)
@@ -329,12 +351,13 @@ def _measured(
     if first is None:
         return None
     one = POINT_SHELVES[searched.kind].take()
+    # `others` has the arguments of both forms of the kernel in this order.
     first.call(first.address, one.addresses[0 if with_position else 1], *point, limit)
     return one
 
 
 def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
-    """Return the closest points in `count` faces."""
+    """Return the closest points in the `count` nearest faces (see `closest_point`)."""
     first, kind = searched.for_points(), searched.kind
     if first is None or type(count) is not int or not 1 <= count <= MOST_FACES:
         return None

@@ -136,7 +136,7 @@ class RaySearch(NamedTuple):
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has; if `once`, one for each crossing."""
         arrays, batch, _ = self._chosen(batch, options)
-        # Counting alone would count repeated hits twice, and ignore a filter.
+        # Hits must be listed to count those in several leaves once, and to call a filter.
         listed = self.split or options.accept is not None
         return shaped(batch.shape, _gather(arrays, batch, options, once, None, listed, None))[0]
 
@@ -145,7 +145,7 @@ class RaySearch(NamedTuple):
         arrays, batch, _ = self._chosen(batch, options)
         if not self.split:
             return _gather(arrays, batch, options, True, None, False, None, sided=True)
-        # Listed, each once, as a split tree repeats primitives.
+        # A split tree has primitives in several leaves: hits are listed, so that each counts once.
         parts: dict[int, list[Columns]] = {}
         counts = _gather(arrays, batch, options, True, None, True, parts, sided=True)
         hits = _listed(arrays, batch, counts, parts, options.threads)
@@ -155,9 +155,9 @@ class RaySearch(NamedTuple):
     def _chosen(
         self, batch: RayBatch, options: RayOptions, mergeable: bool = False
     ) -> tuple[TreeArrays, RayBatch, Any]:
-        """Return the arrays to search, the rays, and the merged tree if the arrays are its own.
+        """Return the arrays to search, the rays, and the merged tree of a scene or None.
 
-        That may be if `mergeable`. Masks are removed if faces have no bits (see `unmasked`).
+        It is used only if `mergeable`. Masks are removed if faces have no bits (see `unmasked`).
         """
         arrays = self.arrays
         if batch.masked:
@@ -174,7 +174,7 @@ class RaySearch(NamedTuple):
 def _closest(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions
 ) -> Hits:
-    """Return the closest hit of each ray; `goal()` makes the goal of one thread (see `_goals`)."""
+    """Return the closest hit of each ray; `goal()` returns the goal of a chunk (see `_goals`)."""
     out = result_columns(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         # The kernel writes no results; progress is reported all the same.
@@ -209,7 +209,7 @@ def ids_of(primitives: object) -> Any:
 
 
 def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[], Goal]:
-    """Return a function that makes the goal of one thread: a closest or any hit, with a filter."""
+    """Return a function that makes the goal of a chunk; with a filter it has scratch of its own."""
     accept = options.accept
     if accept is None:
         goal = ClosestGoal(any_hit, options.cull)
@@ -235,7 +235,7 @@ def _trace(
 
 
 def _for_kernels(arrays: TreeArrays) -> tuple[TreeArrays, object]:
-    """Return arrays as kernels take them, and a user's data, to keep alive while they run."""
+    """Return arrays as kernels take them, and an object to keep alive while they run."""
     return kernel_arrays(arrays) if isinstance(arrays.primitives, Custom) else (arrays, None)
 
 
@@ -267,7 +267,7 @@ def _claimed(order: Order, work: Work, threads: int) -> None:
         return share(count, MAX_BLOCKS, partial(work, order), threads)
     # With few blocks, even the last chunks of the threads are worth balancing.
     least = min(max(count // (8 * threads), SMALLEST_CHUNK), MIN_BLOCKS)
-    share_claimed(
+    share_claimed(  # blocks 0..0 are none: a call traces only the chunks that it claims
         count, MAX_BLOCKS, least, partial(work, order),
         lambda queue, most: work(Order(*order[:4], queue, most), 0, 0), threads,
     )  # fmt: skip
@@ -291,7 +291,7 @@ def _share(order: Order, total: int, work: Work, options: RayOptions) -> None:
 
     size, report_to = (MAX_BLOCKS, None) if progress is None else (REPORTED_BLOCKS, report)
     if progress is not None and options.threads == 1:
-        size = min(size, max(count // 4, MIN_BLOCKS))
+        size = min(size, max(count // 4, MIN_BLOCKS))  # to report a few times at least
     share(count, size, partial(work, order), options.threads, report_to, MIN_BLOCKS)
 
 
@@ -317,9 +317,9 @@ def _listed(
     arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64],
     parts: dict[int, list[Columns]], threads: int,
 ) -> AllHits:  # fmt: skip
-    """Return the hits in `parts` (see `_gather`) as one result; `parts` are cleared.
+    """Return the hits in `parts` (see `_gather`) as one result.
 
-    `counts` are the numbers of hits of the rays. Clearing frees memory for the result.
+    `counts` (n,) has the number of hits of each ray. `parts` is cleared, to free its memory early.
     """
     offsets = np.zeros(batch.size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
@@ -346,8 +346,8 @@ def _gather(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return how many hits each ray has, at most `limit`; store hits in `parts`, unless None.
 
-    `parts` has the hits of each chunk by its first block. If `sided`, counts are signed. Without
-    `listed`, hits are only counted, also repeated ones, which `parts` and filters do not allow.
+    `parts` has the hits of each chunk by its first block. Unless `listed`, a hit in several leaves
+    counts repeatedly, counts are signed if `sided`, and there must be no `parts` or filter.
     """
     arrays, _alive = _for_kernels(arrays)
     ranked = limit if limit is not None and limit <= MAX_RANKED else 0

@@ -42,21 +42,25 @@ class RoundSearch(RaySearch):
         return with_ends
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
-        """Return how many hits each ray has."""
+        """Return how many hits each ray has, as many as `all_hits` returns."""
         if options.accept is not None or options.cull != 0:
             return super().count_hits(batch, options, once)
         return shaped(batch.shape, np.diff(self.all_hits(batch, options, once).offsets))[0]
 
     def _with_ends(self, hits: Any, batch: RayBatch, limit: int | None) -> AllHits:
-        """Return hits with those where rays leave shapes that they enter in the range."""
+        """Return `hits`, and those where rays leave a shape that they enter within their range.
+
+        At most `limit` of each ray remain.
+        """
         ray_of = np.repeat(np.arange(batch.size), np.diff(hits.offsets))
         codes, enters = hits.prim_id, hits.front
         in_scene = isinstance(self.arrays.primitives, Instanced)
         if in_scene:
+            # Only hits on leaves over spheres and capsules have far ends.
             view: Any = self.owner
             enters = enters & view.round_trees[view.tree_of[hits.leaf]]
             codes = hits.leaf.astype(np.int64) << CODE_BITS | codes
-        # NaN where a ray leaves beyond its range.
+        # `far` is the t at which a ray leaves the shape; NaN if that is beyond its range.
         rows = np.flatnonzero(enters)
         far = np.empty(len(rows))
         codes_of_rows = kernel_input(codes[rows].astype(np.int64))
@@ -73,6 +77,7 @@ class RoundSearch(RaySearch):
         if limit is not None:
             order = order[np.arange(len(order)) - begins[ray_of[order]] < limit]
             begins = np.concatenate([[0], np.cumsum(np.minimum(counts, limit))])
+        # Far ends come after all of `hits`; u, v and front of these are NaN and False.
         is_far, origin = order >= len(hits.t), origin[order]
         u, v = (np.where(is_far, np.nan, column[origin]) for column in (hits.u, hits.v))
         front = hits.front[origin] & ~is_far

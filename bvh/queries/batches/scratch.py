@@ -62,15 +62,16 @@ class HitMemory:
         self.ids = ids
         self.visits = new_visits()
         self.nearest = new_nearest_hits(max(ranked, 1), ids)
-        self.state = np.zeros(3, np.int64)
+        self.state = np.zeros(3, np.int64)  # NEXT, FILLED and SIZE of `all_hits`
         self.out: Columns = new_columns(FIRST_CAPACITY, ids)
         self.reserve(max(ranked * BLOCK, FIRST_CAPACITY))
+        # Whether it is larger than at first.
         self.grown = False
         # This memory as the kernel takes it for a single ray; None before the first.
         self.single: OneRay | None = None
 
     def reserve(self, capacity: int) -> None:
-        """Reserve memory for the hits of a ray block."""
+        """Reserve memory for `capacity` hits of a ray block."""
         self.found = new_found_hits(capacity, self.ids)
         self.pairs: Pairs = new_pairs(capacity, self.ids)
         self.grown = True
@@ -99,9 +100,11 @@ class OneRay:
         numbers, counts = np.zeros(8), np.zeros(1, np.int64)
         o, d = numbers[:3].reshape(1, 3), numbers[3:6].reshape(1, 3)
         rays, scratch = Rays(o, d, numbers[6:7], numbers[7:]), SHELF.take()
+        # One ray, which is not a row of an image, traced singly and not sorted.
         order = Order(1, 0, SINGLES, NEVER)
         gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
-        # For each mode, all arguments but the first, the row of a tree.
+        # For each mode, all arguments but the first, which is one word: the row of a tree. The last
+        # two, 0 and 1, are a range of one block. Hits that are stored have t, u and v computed.
         self.others = []
         for once, listed, stored in MODES:
             goal = AllGoal(0, once, False, listed, memory.found, memory.visits)
@@ -144,9 +147,10 @@ class OnePoint:
         self.found = Nearest(numbers[4:5], name, weights, position)
         distance = Nearest(numbers[4:5], name, none.reshape(0, 2), none.reshape(0, 3))
         self.closest, self.nearest = closest_points, nearest_points
-        # Words of the target: the row, in a scene the address and length of metrics, and the mask.
+        # The number of words of the target: the row, in a scene the address and length of metrics,
+        # and the mask.
         first = 4 if scene else 2
-        # Of the kernel's two forms: with positions, or with the distance alone.
+        # Of the kernel's two forms, in this order: with positions, or with the distance alone.
         self.others = [
             PreparedArguments(numbers, first, *self.given, x) for x in (self.found, distance)
         ]

@@ -32,7 +32,7 @@ from bvh.tree.winding_moments import WindingTerms, winding_terms
 PAIRS_AT_ONCE, FEWEST_AT_ONCE = 1 << 20, 16
 # Points of a boundary up to which exact numbers are computed as fast as by a series.
 FEW = 64
-# The accuracy of numbers that are compared with a half, and a bound of their error.
+# The accuracy of numbers that are compared with a half, and a bound of their error by a series.
 ACCURACY, ERROR = 2.0, 0.001
 
 
@@ -62,6 +62,7 @@ class Wound(NamedTuple):
         def work(begin: int, end: int) -> None:
             some = kernel_input(points[begin:end])
             ways = ways_of(some, self.loops, box)
+            # One t_min, t_max and mask for all rays.
             rays = RayBatch(Rays(some, ways, ZERO, INFINITY, masks), (len(some),))
             found[begin:end] = self.search.signed_hits(rays, RayOptions(sort=False))
             add_boundary(self.loops, some, ways, 0, len(some), found[begin:end])
@@ -79,7 +80,8 @@ class Wound(NamedTuple):
         self, points: NDArray[np.float64], accuracy: float, threads: int,
         progress: Progress | None,
     ) -> NDArray[np.float64]:  # fmt: skip
-        """Return winding numbers by a series of multipole moments."""
+        """Return the winding numbers of points (n, 3) by a series of multipole moments."""
+        # The kernel compares squares of distances and radii.
         terms, found = self.moments(threads), np.empty(len(points))
 
         def work(begin: int, end: int) -> None:
@@ -110,10 +112,10 @@ def above_half(
     numbers: Callable[..., NDArray[np.float64]], loops: Loops, points: NDArray[np.float64],
     threads: int, progress: Progress | None,
 ) -> NDArray[np.bool_]:  # fmt: skip
-    """Return which points have a winding number above a half.
+    """Return which points (n, 3) have a winding number above a half, (n,).
 
-    numbers(points, accuracy, threads, progress) computes winding numbers, by a series if `loops` is
-    long; those that are then too near to a half are computed again, exactly.
+    numbers(points, accuracy, threads, progress) computes winding numbers, by a series if `loops`,
+    the boundary, is long; those that are then too near to a half are computed again, exactly.
     """
     found = numbers(points, ACCURACY, threads, progress)
     if loops.size > FEW:
@@ -126,9 +128,9 @@ def add_angles(
     loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
     found: NDArray[np.float64], threads: int,
 ) -> None:  # fmt: skip
-    """Add the angles of a boundary to `found`, the signed crossings of rays from points.
+    """Add the angles of a boundary to `found` (n,), the signed crossings of rays from points.
 
-    The sums are winding numbers. `ways` (n, 3) are the directions of the rays.
+    The sums are winding numbers. `ways` (n, 3) are the directions of the rays from `points` (n, 3).
     """
 
     def work(begin: int, end: int) -> None:

@@ -117,13 +117,14 @@ class DistanceQueries(TreeBase):
         if moves is not None and moves.shape[:-2] != shape:
             moves = np.broadcast_to(moves, (*shape, 4, 4))
         limits, pairs = flat_rows(limits, shape), flat_rows(pairs, shape)
+        # The function, `progress`, and the function's other arguments.
         search = find_closest_pairs, progress, arrays, others, moves, limits, pairs, count, workers
         found = reported(*search)
         position, prim_id = found.position.reshape(*shape, 2, 3), found.prim_id.reshape(*shape, 2)
         return Clearances(shaped(shape, found.distance)[0], position, prim_id)
 
     def _tree_of(self, other: Any) -> Any:
-        """Return `other`, a tree, a scene or a mesh, as a tree."""
+        """Return `other`, a tree, a scene or a mesh, as a tree; built anew unless it is one."""
         if isinstance(other, TreeBase):
             return other
         try:
@@ -151,9 +152,10 @@ class DistanceQueries(TreeBase):
 
 
 def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
-    """Return whether both are trees, and at least one over spheres or capsules.
+    """Return whether both are trees, and at least one of them is over spheres or capsules.
 
-    Then a TypeError that names the query is raised if the other is over boxes or custom primitives.
+    In this case a TypeError that names the query is raised if the other tree is over boxes or
+    custom primitives.
     """
     trees = [each for each in (tree, other) if isinstance(each, TreeBase)]
     if not any(isinstance(each._arrays.primitives, HOLLOW) for each in trees):

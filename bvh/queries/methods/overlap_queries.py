@@ -252,6 +252,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         array([[0, 1]], dtype=int32)
         """
         search = self._pair_search("self_overlaps", self)
+        # No transform; `itself` of `FindPairs` is True: shared vertices and edges are no contacts.
         pairs = reported(search, progress, None, True, thread_count(threads))
         return self._selected_pairs(pairs, mask, self, mask)
 
@@ -285,7 +286,7 @@ def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions,
 
 
 def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
-    """Return checked polytopes and their leading shape."""
+    """Return checked polytopes, n times k planes, and their leading shape."""
     from bvh.traversal.regions.regions import PlaneRegions
 
     rows = reals("planes", planes)
@@ -295,4 +296,5 @@ def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
         raise ValueError(f"planes must have shape (..., k, 4), got {rows.shape}")
     *shape, k, _ = rows.shape
     planes_of = rows.reshape(math.prod(shape), k, 4)
+    # Kernels get the addresses of arrays, without shapes: the second array has k.
     return PlaneRegions(planes_of, np.array([k], np.int64)), tuple(shape)

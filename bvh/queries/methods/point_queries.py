@@ -26,7 +26,7 @@ PARITY = (
 
 
 class PointQueries:
-    """Point queries of `BVH` and `Scene` over triangles, which supply the target."""
+    """Point queries of `BVH`, `Scene` and `Parts`, which supply the target."""
 
     __slots__ = ()
 
@@ -183,6 +183,8 @@ class PointQueries:
                 far = quick_calls.distance(searched, point, np.inf)
                 if far is not None:
                     warn_if_open(self, None, "the sign of signed_distance")
+                    # Distances of 0 and inf have no sign; without `surface`, points on it are not
+                    # tested any further.
                     signed = 0.0 < far < np.inf
                     from bvh.queries.batches.containment import inside_one
 
@@ -335,7 +337,7 @@ class PointQueries:
 def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: str = PARITY) -> None:
     """Warn, once for each tree, if the faces that a mask selects have open edges.
 
-    The text is `consequence`, with the name `query` of what counts crossings.
+    The text names the tree, then has `consequence`, where `query` takes the place of ``{}``.
     """
     surface = of._open_surface(mask)
     if surface is not None:
@@ -343,7 +345,10 @@ def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: st
 
 
 def _of_method(query: str, method: InsideRule) -> str:
-    """Return the name of a query for errors: with its method where that supports faces alone."""
+    """Return the name of a query for errors, with its method if that is "winding".
+
+    The name also decides which primitives are supported: winding numbers need triangles.
+    """
     return query if method == "parity" else f"{query} with method='winding'"
 
 

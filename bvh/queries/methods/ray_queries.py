@@ -41,7 +41,8 @@ TreeCast: TypeAlias = Cast[tuple[float, int, float, float, bool]]
 SceneCast: TypeAlias = Cast[tuple[float, int, float, float, bool, int]]
 
 
-# The docstrings of casters themselves, which begin with the signature.
+# The docstrings of casters themselves, which begin with the signature, for `inspect.signature`: it
+# reads literals, and 1e999 is inf.
 DESCRIPTION = """cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=1e999)
 --
 
@@ -67,7 +68,7 @@ class RayQueries:
     _quick: Any = None
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
-        """Return the target of rays that ignore some instances of a scene."""
+        """Return the target of rays that ignore some instances; only scenes have such a target."""
         raise ValueError(f"exclude must be None where there are no instances, got {exclude!r}")
 
     @verb(RAYS, Hits, Merge.LEAST)
@@ -219,7 +220,7 @@ class RayQueries:
             if searched is not None:
                 cast, blocked = searched.cast, None
                 if cast is not None and threads is None:
-                    # The extra argument selects any-hit.
+                    # A fifth argument, 0, selects any-hit (see `cast_function`).
                     blocked = cast(origins, directions, t_min, t_max, 0)
                 if blocked is None:
                     blocked = quick_calls.any_hit(

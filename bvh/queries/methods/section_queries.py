@@ -71,7 +71,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
             pairs[:, side] = rows.reshape(-1)
             used.append(ids)
         faces = [mesh[1][ids] for mesh, ids in zip(meshes, used, strict=True)]
-        # Adding 0.0 turns -0.0 into 0.0, so that equal corners get equal names.
+        # Names are numbers, equal for corners of either mesh at one position. Adding 0.0 turns -0.0
+        # into 0.0, so that equal corners get equal names.
         corners = [mesh[0][rows] + 0.0 for mesh, rows in zip(meshes, faces, strict=True)]
         names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(-1, 3)
         own, others = map(Mesh, corners, faces, np.split(names, [len(used[0])]))
@@ -119,6 +120,6 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
 
 
 def moved_vertices(vertices: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return vertices under a matrix, every operation rounded, as kernels compute them."""
+    """Return vertices (n, 3) under a matrix (4, 4), every operation rounded, as in kernels."""
     x, y, z = vertices.T
     return np.stack([((m[i, 0] * x + m[i, 1] * y) + m[i, 2] * z) + m[i, 3] for i in range(3)], 1)

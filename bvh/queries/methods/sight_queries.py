@@ -112,9 +112,10 @@ def checked_margin(margin: float) -> float:
 def segments(
     p: ArrayLike, q: ArrayLike, margin: float, threads: int | None = None
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
-    """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite.
+    """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
 
-    Arguments are checked. Ranges of t leave out both ends, by the margin.
+    Arguments are as in `visible`, and checked. t is 0 at p and 1 at q; ranges leave out both ends,
+    by the margin.
     """
     start, end, workers = points("p", p), points("q", q), thread_count(threads)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
@@ -152,6 +153,7 @@ def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
     largest = max(abs(px), abs(py), abs(pz), abs(qx), abs(qy), abs(qz))
     gap = margin * largest / (size * sqrt(a * a + b * b + c * c))
     low, high = max(gap, float(SMALLEST)), min(1.0 - gap, BELOW_ONE)
+    # The argument 0 selects any-hit (see `cast_function`).
     searched: Searched = target._quick
     blocked = (searched.cast or searched.first_cast())(start, (x, y, z), low, high, 0)
     return None if blocked is None else not blocked
