@@ -138,3 +138,8 @@ def test_scenes() -> None:
     assert np.isnan(table.volume[table.relation == "overlapping"]).all()
     scene.set_transform(high, trimesh.transformations.translation_matrix([0, 0, 2.25]))
     assert len(scene.relations()) == 3 and len(scene.relations(margin=0.25)) == 4
+    # The surfaces of a ball in another one are apart, within the margin.
+    pearl = scene.add(ball([0, 0, 1], 0.9), name="pearl")
+    table = scene.interferences(margin=0.25)
+    row = table[(table.instance_id == [low, pearl]).all(axis=1)]
+    assert row.relation.tolist() == ["contains"] and row.distance.tolist() == [0.0]

@@ -246,4 +246,4 @@ def _round_row(
     if relation == "touching":
         return _Row(relation, 0.0, 0.0, distance, position)
     note = "volumes and depths of spheres and capsules are not measured"
-    return _Row(relation, nan, nan, distance, position, note)
+    return _Row(relation, nan, nan, 0.0, position, note)
