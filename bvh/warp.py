@@ -71,16 +71,17 @@ CAPACITY = 32
 
 @wp.struct
 class Hit:
-    """The first hit of a ray; prim_id and leaf -1 and t inf for a miss."""
+    """The closest hit of a ray; prim_id and leaf -1 and t inf for a miss."""
 
     t: wp.float64
     u: wp.float64
     v: wp.float64
     prim_id: wp.int32
     leaf: wp.int32
-    front: wp.int32
-    count: wp.int32  # of hits, where they are counted; 1 if any is found
-    state: wp.int32  # 0; else the rest means nothing
+    front: wp.int32  # 1 if the ray comes from the side of the normal, else 0
+    count: wp.int32  # hits of `count_hits`; for `any_hit` 1 or 0
+    # 0: decided. 1: undecided; 2: the module fuses products and sums. The rest then means nothing.
+    state: wp.int32
 
 
 @wp.struct
@@ -103,7 +104,10 @@ class Near:
 
 
 def _array_of(kind: Any) -> Any:
-    """Return a function that makes memory of a function an array, as structs have them."""
+    """Return a function that turns an array in a thread's own memory into a field of a struct.
+
+    `wp.zeros` within a kernel makes a type of its own; arguments are converted to `kind`.
+    """
 
     @wp.func
     def view(memory: kind):
@@ -119,7 +123,11 @@ _longs, _flags = _array_of(wp.array(dtype=wp.int64)), _array_of(wp.array(dtype=w
 
 
 def _tracer(every_hit: bool) -> Any:
-    """Return the stages as one function of a ray, whose arrays are in its own memory."""
+    """Return all stages as one function of a ray, whose arrays are in the thread's own memory.
+
+    With `every_hit` it counts hits, otherwise it finds the closest or any (see `search_function`).
+    """
+    # The flags: scenes, too; for `measure`, one hit and no lists.
     search = search_function(LARGE_STACK, True, every_hit)
     decide = decide_function(triangle_side, exact_distance, True)
     measure = measure_function(exact_measures, True, False)
@@ -129,7 +137,10 @@ def _tracer(every_hit: bool) -> Any:
         target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64,
         t_max: wp.float64, goal: wp.int32,
     ):  # fmt: skip
-        """Trace a ray: return its first hit, whether there is one, or how many."""
+        """Return the `Hit` of a ray for the goal `marks.CLOSEST`, `ANY` or `COUNT`.
+
+        Only CLOSEST fills t, u, v, prim_id, leaf and front; ANY and COUNT fill `count`.
+        """
         hit = Hit()
         hit.t = INF
         hit.prim_id = -1
@@ -140,7 +151,7 @@ def _tracer(every_hit: bool) -> Any:
         query, rays, work, columns = RayQuery(), DeviceRays(), Work(), Columns()
         query.goal = goal
         query.once = wp.where(goal == marks.COUNT, 1, 0)
-        # All arrays have one row.
+        # All arrays have one row; the mask -1 has all bits.
         rays.origins = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
         rays.directions = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
         rays.t_min = _reals(wp.zeros(shape=1, dtype=wp.float64))
@@ -160,6 +171,7 @@ def _tracer(every_hit: bool) -> Any:
         decided = queue == marks.NO_QUEUE
         crowded = queue == marks.CROWDED and goal == marks.ANY
         if crowded:
+            # The search has counted more candidates than it could list.
             work.candidate_count[0] = CAPACITY
         if crowded or queue == marks.DECIDE:
             decided = decide(target, rays, query, work, columns, 0)
@@ -196,7 +208,7 @@ _trace_one, _trace_each = _tracer(False), _tracer(True)
 def closest_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
-    """Return the closest hit of a ray: t, prim_id, u, v, front, leaf, state."""
+    """Return the closest hit of a ray, a `Hit`: t, prim_id, u, v, front, leaf, state."""
     return _trace_one(target, origin, direction, t_min, t_max, marks.CLOSEST)
 
 
@@ -204,7 +216,7 @@ def closest_hit(
 def any_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
-    """Return whether a ray hits anything."""
+    """Return whether a ray hits anything; False, too, if it is undecided."""
     return _trace_one(target, origin, direction, t_min, t_max, marks.ANY).count > 0
 
 
@@ -212,7 +224,7 @@ def any_hit(
 def count_hits(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
-    """Return how often a ray crosses a surface, shared edges once: count, state."""
+    """Return how often a ray crosses the surface, a `Count`; at a shared edge or vertex once."""
     hit, found = _trace_each(target, origin, direction, t_min, t_max, marks.COUNT), Count()
     found.count = hit.count
     found.state = hit.state
@@ -224,7 +236,10 @@ _search_points, _decide_points = nearest_function(STACK), closest_function(neare
 
 @wp.func
 def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
-    """Return the closest point of a tree: distance, prim_id, u, v, state."""
+    """Return the closest point of a tree, within `max_distance`: a `Near`.
+
+    It is (1-u-v) v0 + u v1 + v v2 of the triangle `prim_id`. In a scene it is undecided.
+    """
     near = Near()
     near.prim_id = -1
     near.distance = INF

@@ -103,6 +103,7 @@ def _lasso(session: Session) -> None:
     x, y, size = LASSO
     a = np.linspace(0.0, 2.0 * np.pi, 40, endpoint=False)
     session.shade(MESH)
+    # Shares of the height are larger, as pictures are wider than high.
     session.selecting.select(np.stack([x + size * np.cos(a), y + 1.4 * size * np.sin(a)], axis=1))
 
 

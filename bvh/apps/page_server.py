@@ -51,7 +51,10 @@ _starting = threading.Lock()
 
 
 class Page:
-    """A page in the browser, until it is closed; a notebook displays it in a frame."""
+    """A page in the browser, until it is closed; a notebook displays it in a frame.
+
+    `label` is viser's name of the page; the other arguments are those of `view`.
+    """
 
     # Height of the frame in a notebook.
     _height = 600
@@ -77,7 +80,7 @@ class Page:
         self.port = int(self._server.get_port())
         shown = "localhost" if host in ("0.0.0.0", "::") else host
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}"
-        # The address for notebooks, or a path on their server.
+        # What the frame in a notebook shows: an address, or a path on the notebook's server.
         self._frame_url = public.replace("{port}", str(self.port)) or self.url
         if public.startswith("http"):
             self.url = self._frame_url
@@ -202,7 +205,7 @@ def allowed_origins(origins: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _origin(name: str, text: object) -> str:
-    """Return a checked origin; `name` is that of the argument or of the environment variable."""
+    """Return an origin, checked and in lower case; ValueErrors name `name` as its source."""
     origin = text.rstrip("/").lower() if isinstance(text, str) else ""
     if not ORIGIN.fullmatch(origin):
         example = "https://hub.example.org"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 
-# Odd, so that a change of a single word always changes the sum.
+# Weights of a checksum: odd, so that a change of one item of 64 bits always changes the sum.
 WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2 + 1
 
 
@@ -56,7 +56,7 @@ class FollowedMesh:
 
 
 def wrapped(data: Any) -> Any:
-    """Return a data set of VTK as PyVista's."""
+    """Return a data set of VTK as PyVista's; one of PyVista unchanged."""
     import pyvista as pv
 
     return data if isinstance(data, pv.DataSet | pv.MultiBlock) else pv.wrap(data)
@@ -71,7 +71,10 @@ def followed_data_set() -> FollowedMesh:
 
 
 def crossings(tree: BVH, start: Any, end: Any) -> tuple[AllHits, NDArray[np.int64]]:
-    """Return the hits of a segment in order, each crossing once, and the cells that are hit."""
+    """Return the hits of the segment from start to end, sorted by t, and the cell of each.
+
+    A crossing at an edge or vertex that faces share is one hit; t is a share of the segment.
+    """
     begin = np.asarray(start, np.float64)
     hits = tree.all_hits(begin, np.asarray(end, np.float64) - begin, t_max=1.0, edges="once")
     return hits, np.asarray(tree.face_of(hits.prim_id), np.int64)
@@ -82,7 +85,8 @@ def checksum(array: NDArray[Any]) -> tuple[Any, ...]:
     octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     words = octets[: octets.size // 8 * 8].view(np.uint64)
     full = words.size // len(WEIGHTS) * len(WEIGHTS)
-    # Weighted sums of rows modulo 2**64, which depend on the order of the words.
+    # Weighted sums of rows modulo 2**64, which depend on the order of items. What fills no row of
+    # weights is returned as it is.
     sums = np.einsum("ij,j->i", words[:full].reshape(-1, len(WEIGHTS)), WEIGHTS)
     return array.shape, array.dtype.str, sums.tobytes(), octets[8 * full :].tobytes()
 
@@ -92,6 +96,7 @@ def _sums_of(data: Any) -> tuple[Any, Any]:
     import pyvista as pv
 
     if isinstance(data, pv.MultiBlock):
+        # All in the second stamp: any change of a block builds a new tree.
         return None, [None if block is None else _sums_of(block) for block in data]
     # Classes that store points or cells explicitly.
     listed, grids = pv.PolyData | pv.UnstructuredGrid, pv.StructuredGrid | pv.ExplicitStructuredGrid

@@ -48,7 +48,11 @@ class Clash:
 
 @dataclass(frozen=True)
 class RayHit:
-    """An element that a ray hits; `normal` is that of the face, both distances are the same."""
+    """A face of an element that a ray hits, with its position and normal.
+
+    Both distances are the same, `style_index` is -1, and `dot_product` that of the normal with the
+    ray's unit direction.
+    """
 
     distance: float
     style_index: int
@@ -91,6 +95,7 @@ class tree:
         import ifcopenshell.geom as geom
 
         library: Any = geom
+        # By one thread.
         self.add_iterator(library.iterator(settings or library.settings(), file, 1))
 
     def add_iterator(self, iterator: Any) -> None:
@@ -117,7 +122,10 @@ class tree:
         self, set_a: Iterable[Any], set_b: Iterable[Any], tolerance: float = 0.002,
         check_all: bool = True,
     ) -> tuple[Clash, ...]:  # fmt: skip
-        """Return the pairs of solids that are in each other by more than a tolerance."""
+        """Return the pairs of solids that are in each other by more than a tolerance.
+
+        They are protrusions or piercings. `check_all` has no effect: each pair is checked.
+        """
         result = []
         for a, b in self._pairs(set_a, set_b, 0.0):
             if self._relation(a, b) in ("disjoint", "touching"):
@@ -126,6 +134,7 @@ class tree:
             ends: Any = deep.point, deep.point + deep.depth * np.asarray(deep.direction)
             depth = float(deep.length if deep.pierces else deep.depth)
             if depth > tolerance:
+                # First the one that is in the other; the type is 0, or 1 for a piercing.
                 pair = (a, b) if deep.own else (b, a)
                 result.append(self._clash(int(deep.pierces), *pair, depth, *ends))
         return tuple(result)
@@ -149,7 +158,10 @@ class tree:
         self, set_a: Iterable[Any], set_b: Iterable[Any], clearance: float = 0.05,
         check_all: bool = False,
     ) -> tuple[Clash, ...]:  # fmt: skip
-        """Return the pairs of elements whose surfaces are nearer than a clearance."""
+        """Return the pairs of elements whose surfaces are nearer than a clearance, or touch.
+
+        `check_all` has no effect: each pair is checked.
+        """
         result = []
         for a, b in self._pairs(set_a, set_b, clearance):
             near = self._solids[a].distance_to(self._solids[b])
@@ -180,7 +192,10 @@ class tree:
         self, value: Sequence[Sequence[float]], completely_within: bool = False,
         extend: float = 0.0,
     ) -> list[Any]:  # fmt: skip
-        """Return the elements whose boxes meet a box, or are within it."""
+        """Return the elements whose boxes meet the box (lower, upper), grown by `extend`.
+
+        With `completely_within`, those whose boxes are within it.
+        """
         low, high = np.asarray(value, np.float64)
         low, high = low - max(extend, 0.0), high + max(extend, 0.0)
         boxes = self._boxes()
@@ -219,7 +234,7 @@ class tree:
         return self._numbers[guid]
 
     def _relation(self, a: int, b: int) -> str:
-        """Return how two solids are related; "disjoint" where a mesh is not closed."""
+        """Return the `BVH.relation` of two solids; "disjoint" where a mesh is not closed."""
         both = self._closed[a] and self._closed[b]
         return self._solids[a].relation(self._solids[b]) if both else "disjoint"
 

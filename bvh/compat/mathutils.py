@@ -51,7 +51,7 @@ class BVHTree:
         cls, vertices: Iterable[Any], polygons: Sequence[Sequence[int]],
         all_triangles: bool = False, epsilon: float = 0.0,
     ) -> Self:  # fmt: skip
-        """Build a tree over polygons; `epsilon` has no effect, as hits are exact."""
+        """Build a tree over polygons; `epsilon` and `all_triangles` have no effect."""
         faces = [list(polygon) for polygon in polygons]
         points = np.array([tuple(v) for v in vertices], np.float64).reshape(-1, 3)
         return cls(
@@ -63,7 +63,10 @@ class BVHTree:
         cls, object: Any, depsgraph: Any, deform: bool = True, render: bool = False,
         cage: bool = False, epsilon: float = 0.0,
     ) -> Self:  # fmt: skip
-        """Build a tree over a mesh object of ``bpy``, in object coordinates."""
+        """Build a tree over a mesh object of ``bpy``, in object coordinates.
+
+        With `deform` after its modifiers; `render`, `cage` and `epsilon` have no effect.
+        """
         source = object.evaluated_get(depsgraph) if deform else object
         mesh = source.to_mesh()
         try:
@@ -96,6 +99,7 @@ class BVHTree:
 
     def find_nearest_range(self, origin: Any, distance: float = 1.84467e19) -> list[Found]:
         """Return results of `find_nearest` for all polygons within a distance."""
+        # The radius of a sphere must be finite, unlike a distance.
         at, tree = np.array(tuple(origin), np.float64), self.tree
         ids = np.asarray(tree.overlap_sphere(at, min(distance, 1e300)).prim_id)
         if not len(ids):
@@ -115,6 +119,6 @@ class BVHTree:
         return sorted(set(zip(*faces, strict=True)))
 
     def _found(self, at: Any, prim: Any, distance: Any) -> Found:
-        """Return the result for a point on a triangle, `prim`, of a polygon."""
+        """Return (location, normal, polygon, distance) for a point `at` on the triangle `prim`."""
         normal = normals_of(self.tree.vertices[self.tree.faces[prim]])
         return _vector(at), _vector(normal), int(self.tree.face_of(prim)), float(distance)

@@ -1,7 +1,7 @@
 """Rays of MuJoCo's models: `scene(model)` follows `MjData`, for `mj_ray` and `mj_multiRay`.
 
 Boxes, meshes, height fields, spheres and capsules are exact; cylinders and ellipsoids are inscribed
-meshes, off by less than a ten thousandth of their size; planes are tested separately.
+meshes, off by less than three ten-thousandths of their radii; planes are tested separately.
 """
 
 from typing import Any, NamedTuple, Self
@@ -22,7 +22,7 @@ Reals = NDArray[np.float64]
 PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
 # Number of groups of geoms.
 GROUPS = 6
-# Segments of a circle, and subdivisions of an icosahedron.
+# Segments of a cylinder's circles, and subdivisions of an icosahedron, for ellipsoids.
 ROUND, FINE = 256, 5
 
 
@@ -177,8 +177,9 @@ class ModelScene:
         self, number: int, place: tuple[Reals, Reals], origins: Reals, directions: Reals,
         limit: Reals, t: Reals, geom: NDArray[np.int32], normal: Reals,
     ) -> None:  # fmt: skip
-        """Write the hits of the plane `number` that are nearer than those so far; its back is open.
+        """Write the hits of the plane `number` that are nearer than those so far.
 
+        Rays from behind miss it. Results so far are `t`, `geom` and `normal`, changed in place.
         `place` is its position and rotation, `limit` the largest t of each ray.
         """
         center, turn = place
@@ -187,6 +188,7 @@ class ModelScene:
             change = directions @ turn[:, 2]
             far = (center @ turn[:, 2] - origins @ turn[:, 2]) / change
             near = np.flatnonzero((change < 0.0) & (far >= 0.0) & (far < t) & (far <= limit))
+        # Half extents along x and y; 0 for an infinite one.
         size = self._model.geom_size[number, :2]
         if (size > 0.0).any():
             at = origins[near] + far[near, None] * directions[near] - center
@@ -240,7 +242,7 @@ def mj_multiRay(
 
 
 def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
-    """Return the tree of a geom in its frame."""
+    """Return the tree of geom `number`, of a kind and with MuJoCo's `size`, in its frame."""
     if kind == BOX:
         return BVH.from_mesh(trimesh.creation.box(2.0 * size))
     if kind == MESH:
@@ -274,7 +276,8 @@ def _heights(model: Any, field: int) -> BVH:
     x, y = np.linspace(-wide, wide, columns), np.linspace(-long, long, rows)
     top = BVH.from_heightfield(z, x, y)
     corner = np.arange(rows * columns).reshape(rows, columns)
-    # Grid points around the border, and those below them at the bottom, as indices.
+    # Grid points around the border, counterclockwise from above, and those below them at the
+    # bottom, as indices.
     edge = np.concatenate([corner[0], corner[1:, -1], corner[-1, -2::-1], corner[-2:0:-1, 0]])
     below = top.vertices[edge] * [1.0, 1.0, 0.0] - [0.0, 0.0, base]
     low = rows * columns + np.arange(len(edge))
@@ -282,6 +285,7 @@ def _heights(model: Any, field: int) -> BVH:
     sides = np.concatenate(
         [np.stack([edge, low, next_low], 1), np.stack([edge, next_low, next_edge], 1)]
     )
+    # The four corners of the bottom, as places in `edge`.
     ends = low[[0, columns - 1, columns + rows - 2, 2 * columns + rows - 3]]
     floor = ends[[[0, 2, 1], [0, 3, 2]]]
     return BVH.from_triangles(

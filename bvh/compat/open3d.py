@@ -262,7 +262,7 @@ class RaycastingScene:
     def _measure(
         self, query: Callable[..., ArrayLike], points: Given, nthreads: int, nsamples: int = 1
     ) -> Any:
-        """Return the number that a method of BVH gives for each point."""
+        """Return the number that a method of BVH gives for each point; checks `nsamples`."""
         count = one_index("nsamples", nsamples)
         if count < 1 or count % 2 == 0:
             raise ValueError(f"nsamples must be odd and at least 1, got {count}")

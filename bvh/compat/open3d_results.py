@@ -83,11 +83,11 @@ class InputRows:
         return parts.reshape(2, *(self.shape or (1,)), 3)
 
     def shaped(self, array: NDArray[Any]) -> Answer:
-        """Return a result for each row (n, ...) in the leading shape."""
+        """Return results (n, ...), one for each row, in the leading shape of the input."""
         return self.give(array.reshape(self.shape + array.shape[1:]))
 
     def reals(self, array: ArrayLike) -> Answer:
-        """Return a real number for each row in the leading shape and in the type of the input."""
+        """Return n real numbers, one for each row, in the leading shape and type of the input."""
         return self.shaped(narrowed(np.asarray(array).reshape(-1), self.dtype))
 
     def give(self, array: NDArray[Any]) -> Answer:

@@ -78,7 +78,7 @@ class Accessor:
 
     @staticmethod
     def _written(points: Any, name: str, query: Any, options: dict[str, Any]) -> Any:
-        """Return a query's answer for points, or a data set with the answer for its points."""
+        """Return a query's answer for points; or a data set, with that for its points as `name`."""
         if not isinstance(points, pv.DataSet):
             return query(points, **options)
         points.point_data[name] = query(np.asarray(points.points, np.float64), **options)
@@ -97,7 +97,10 @@ class Accessor:
         self, origins: ArrayLike, directions: ArrayLike, first_point: bool = False,
         retry: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
-        """As `pyvista.PolyData.multi_ray_trace`: points, rays and cells, ordered by ray and t."""
+        """As `pyvista.PolyData.multi_ray_trace`: points, rays and cells, ordered by ray and t.
+
+        `retry` has no effect.
+        """
         tree = self.tree
         if first_point:
             hits: Any = tree.closest_hit(origins, directions)

@@ -67,7 +67,7 @@ METHODS = (
 Method = Callable[..., object]
 
 _lock = threading.RLock()
-# Attributes of trimesh that were replaced: owner, name, old value.
+# Attributes of trimesh that were replaced: owner, name, old value; None if it had none of its own.
 _patches: list[tuple[object, str, object]] = []
 # Classes of trimesh, and their replacements.
 _replacements: dict[type, type[RayMeshIntersector]] = {}

@@ -169,6 +169,7 @@ def contains(
     if rule == "winding":
         # The normals of an open mesh may point either way.
         return np.asarray(np.abs(tree.winding_number(points, ACCURACY)) > 0.5)
+    # Without a mask (None).
     warn_if_open(tree, None, "contains", GUESS)
     result = np.zeros(len(points), np.bool_)
     lower, upper = tree.bounds
@@ -231,6 +232,7 @@ def _nearest_facing(
         away = (points[:, None] - near.position) / near.distance[..., None]
         normals = normals_of(tree.vertices[tree.faces[near.prim_id]])
         cosine = np.einsum("nki,nki->nk", normals, away)
+    # Below all cosines, so that no other face is chosen.
     cosine = np.where(equal & np.isfinite(cosine), cosine, -2.0)
     # Coplanar faces differ by rounding only; the first of them is the lowest.
     best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)

@@ -54,7 +54,7 @@ class RayMeshIntersector:
     (array([0]), array([False, False]))
     """
 
-    # A ray through an edge has one hit there, even without locations.
+    # Whether a ray through an edge has one hit there, even without locations.
     _one_hit_a_point = False
 
     def __init__(
@@ -101,6 +101,7 @@ class RayMeshIntersector:
         accurate to some units in the last place of the face's coordinates, however far away the
         origin is; the face is the lowest of those at that point.
         """
+        # With locations (True).
         face, ray, *points = self._hits(ray_origins, ray_directions, True, multiple_hits, max_hits)
         return points[0], ray, face
 

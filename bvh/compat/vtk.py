@@ -112,7 +112,10 @@ class OBBTree(CellLocator):
 
 
 def _write_crossings(tree: BVH, start: Any, end: Any, points: Any, cells: Any) -> bool | None:
-    """Write the crossings of a segment; return whether the first is from the front, if any."""
+    """Write the crossings of a segment to vtkPoints and vtkIdList, each of which may be None.
+
+    Return whether the first one is from the front; None if there is none.
+    """
     hits, faces = crossings(tree, start, end)
     if points is not None:
         points.Reset()

@@ -24,7 +24,7 @@ from bvh.runtime.arguments import ALL_BITS, Cull, EdgeRule, cull_code, thread_co
 wp.set_module_options(OPTIONS)
 
 Answer = TypeVar("Answer")
-# Arguments: their columns on a device, and types there. Points are origins of rays.
+# Arguments of queries: the field of `DeviceRays`, and its type. Points are origins of rays.
 RAYS = {
     "origins": ("origins", wp.vec3d), "directions": ("directions", wp.vec3d),
     "t_min": ("t_min", wp.float64), "t_max": ("t_max", wp.float64), "mask": ("mask", wp.int32),
@@ -79,7 +79,7 @@ class RayCall(Call):
         counts = np.ravel(on_host(self.counts()))
         counts = counts if self.limit is None else np.minimum(counts, self.limit)
         offsets = np.r_[0, np.cumsum(counts)]
-        # The call is made once more.
+        # The counts have added their undecided rays, and left `count` as that of their last chunk.
         self.owner.undecided, self.count = 0, len(counts)
         columns = self.columns(self.names, lambda part: self._lists(part, offsets), offsets)
         shared = wp.array(offsets, dtype=wp.int64, device=self.device)
@@ -115,7 +115,7 @@ class RayCall(Call):
         return result
 
     def _by_cpu(self, goal: int, undecided: NDArray[np.int32]) -> dict[str, Any]:
-        """Return the columns of some rays, by the CPU."""
+        """Return the columns of the undecided rays, as the CPU answers them."""
         names = ("origins", "directions", "t_min", "t_max")
         rays: dict[str, Any] = {name: self.selected(name, undecided) for name in names}
         rays["origins"] = np.broadcast_to(rays["origins"], (len(undecided), 3))
@@ -133,6 +133,7 @@ class RayCall(Call):
         return {name: getattr(hits, name) for name in self.names}
 
 
+# Components of directions next to an axis: along it, and along the next two.
 AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
 
 
@@ -141,7 +142,7 @@ def point_out(
     lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
     directions: wp.array(dtype=wp.vec3d),
 ):  # fmt: skip
-    """Find the directions, of six close to the axes, that leave the box of a mesh soonest."""
+    """Write for each point the direction, of six close to the axes, that leaves the box soonest."""
     i = wp.tid()
     to_lower, to_upper = points[i] - lower, upper - points[i]
     best, axis, sign = wp.float64(INF), int(0), wp.float64(-1.0)
@@ -160,7 +161,10 @@ def point_out(
 def note_inside(
     turn: int, found: Columns, directions: wp.array(dtype=wp.vec3d), inside: wp.array(dtype=wp.bool)
 ):  # fmt: skip
-    """Write which points are inside by parity or, after that, on a face; turn their directions."""
+    """Write at turn 0 which points are inside, by parity; later add those on a face, `truth`.
+
+    Later turns also permute the components of directions for the next turn.
+    """
     i = wp.tid()
     if turn == 0:
         inside[i] = found.counts[i] % wp.int64(2) == wp.int64(1)
@@ -208,7 +212,7 @@ class PointCall(Call):
         return self.columns(DISTANCES, lambda _: self._signed())["distance"]
 
     def _signed(self) -> Any:
-        """Return a struct with a column of signed distances."""
+        """Return a `Columns` with signed distances, negative inside."""
         result, within = self._nearest(DISTANCES), self._inside(surface=False)
         self.launch(negate_inside, result.distance, within.truth)
         return result
@@ -218,7 +222,7 @@ class PointCall(Call):
         return np.broadcast_to(self.selected("origins", undecided), (len(undecided), 3))
 
     def _nearest(self, kinds: Kinds) -> Any:
-        """Return a struct with columns `kinds` of closest points."""
+        """Return a `Columns` with the columns `kinds` of closest points."""
         result, query = self.empty(kinds, self.count), RayQuery()
         query.goal = marks.NEAREST
         undecided = self.trace(result, self.rays, query)
@@ -232,12 +236,12 @@ class PointCall(Call):
         return result
 
     def _inside(self, surface: bool) -> Any:
-        """Return a struct with a column: points inside or, with `surface`, on the surface."""
+        """Return a `Columns` with `truth`: whether points are inside or, with `surface`, on it."""
         result, rays, query = self.empty(TRUTH, self.count), DeviceRays(), RayQuery()
         undecided, turns = np.empty(0, np.int32), Columns()
         turns.counts = wp.empty(self.count, dtype=wp.int64, device=self.device)
         turns.truth = wp.empty(self.count, dtype=wp.bool, device=self.device)
-        # The box of the mesh in the world, by which kernels choose directions of rays.
+        # The box of the mesh in the world, from local coordinates.
         tree = self.target.top
         box = np.array([tree.lower, tree.upper]) * 2.0**-tree.exponent + tree.centre
         corners = (wp.vec3d(*row) for row in box)

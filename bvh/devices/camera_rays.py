@@ -19,7 +19,7 @@ def _fill(
     width: int, ratio: wp.float64, centre: wp.vec2d, step_x: wp.vec3d, step_y: wp.vec3d,
     start: wp.vec3d, rays: wp.array2d(dtype=wp.vec3d),
 ):  # fmt: skip
-    """Compute the directions, or origins if rays are parallel, as `Camera.ray` does."""
+    """Write rays[row, column]: directions, or origins of parallel rays, as `Camera.ray` does."""
     j, i = wp.tid()
     right = (wp.float64(i) + HALF) / ratio - centre[0]
     down = (wp.float64(j) + HALF) / ratio - centre[1]
@@ -27,7 +27,10 @@ def _fill(
 
 
 def camera_rays(camera: Any, device: Any) -> tuple[Any, Any]:
-    """Return (origins, directions) of a camera's rays on a device; one array has a single item."""
+    """Return (origins, directions) of a camera's rays on a device, (height, width) vectors.
+
+    What all rays share has one item: the origin, or the direction of an orthographic camera.
+    """
     there = device_of(device)
     shape = camera.height, camera.width
     moved = wp.empty(shape, dtype=wp.vec3d, device=there)

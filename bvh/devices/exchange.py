@@ -25,7 +25,7 @@ def is_on_device(value: object) -> bool:
 
 
 def library_of(*values: object) -> Any:
-    """Return the first argument whose library answers are in; None for numpy's."""
+    """Return the first argument that is not numpy's, as answers are in its library; else None."""
     return next((value for value in values if is_on_device(value)), None)
 
 
@@ -48,14 +48,15 @@ def stream_of(like: Any, device: Any) -> Iterator[None]:
 
 @functools.cache
 def numpy_type(dtype: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return the type of numpy, and the shape of an item, of a type of Warp: a number or vector."""
+    """Return (scalar type of numpy, shape of an item) of a type of Warp: () for numbers."""
     scalar = getattr(dtype, "_wp_scalar_type_", dtype)
     return wp.dtype_to_numpy(scalar), tuple(getattr(dtype, "_shape_", ()))
 
 
 def read(name: str, value: Any, device: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return (array, leading shape) of an argument: on a device, flat, of a type of Warp.
+    """Return (array, leading shape) of an argument; the array is Warp's, on `device` and flat.
 
+    Its items are of Warp's type `dtype`. Memory is shared where type and layout allow it.
     A TypeError or ValueError names an argument of the wrong kind or shape.
     """
     kind, item = numpy_type(dtype)
@@ -86,7 +87,7 @@ def read(name: str, value: Any, device: Any, dtype: Any) -> tuple[Any, tuple[int
 
 @functools.lru_cache(maxsize=64)
 def one_number(value: float, dtype: Any, device: str) -> Any:
-    """Return an array of one number, which kernels only read: most calls have the same."""
+    """Return an array of one number; it is cached, as most calls have the same, so only read it."""
     return wp.array([value], dtype=dtype, device=device)
 
 
@@ -118,10 +119,11 @@ def _leading(name: str, shape: tuple[int, ...], item: tuple[int, ...]) -> tuple[
 
 
 def given(array: Any, shape: tuple[int, ...], like: Any) -> Any:
-    """Return an answer, a flat array of Warp, in a leading shape and in the library of an argument.
+    """Return an answer, a flat array of Warp, with a leading shape, in the library of `like`.
 
-    Vectors become rows in other libraries than Warp.
+    Vectors become rows in other libraries than Warp. None is numpy, where shape () gives a number.
     """
+    # Warp has no arrays without axes.
     if isinstance(like, wp.array):
         return array.reshape(shape or (1,))
     _, item = numpy_type(array.dtype)

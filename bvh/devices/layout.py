@@ -33,8 +33,8 @@ STACK = 96
 class Part:
     """A tree among those of a target: its root, its frame, and where its faces begin.
 
-    Local coordinates are (x - centre) * 2**exponent, at most `bound`; in them is the box lower to
-    upper. `farthest` is the largest coordinate in the world.
+    Local coordinates are (x - centre) * 2**exponent, at most `bound` in size. `lower` and `upper`
+    are the corners of its box in them; `farthest` is the largest coordinate in the world.
     """
 
     centre: wp.vec3d
@@ -59,10 +59,13 @@ class Target:
     a map, and a tree over their boxes, the top, whose triangles are leaves.
     """
 
-    boxes: wp.array2d(dtype=wp.vec4)  # (nodes, 3)
-    children: wp.array(dtype=wp.vec4i)  # code, count, code, count
-    # (n, 3): v0 and tolerance; e1 and size; e2, and 1, or 2 if the triangle is in several leaves,
-    # negative for the last of a leaf.
+    # (nodes, 3), by axis: lower and upper of the left child, lower and upper of the right one.
+    boxes: wp.array2d(dtype=wp.vec4)
+    # (index, count) of the left child, then of the right one: a node and 0, or the first triangle
+    # of a leaf and the number of its triangles.
+    children: wp.array(dtype=wp.vec4i)
+    # (n, 3): (v0, tolerance); (v1 - v0, size); (v2 - v0, mark), with the mark 1, or 2 if the
+    # triangle is in several leaves, negative for the last of a leaf.
     triangles: wp.array2d(dtype=wp.vec4)
     ids: wp.array(dtype=wp.int32)  # the face of each triangle, or the leaf in the top
     # Groups of each triangle, all bits without groups; of leaves in the top, 0 for a node's last.
@@ -95,13 +98,14 @@ def columns_of(
 ) -> tuple[Any, dict[str, NDArray[Any]]]:
     """Return (part, columns) of a tree over triangles, or of that over the leaves of a scene.
 
-    `before` are the numbers of rows of a target before those of the tree, by column.
+    `columns` has the tree's rows of the arrays of a `Target`, by name; `before` has the number of
+    rows in each of these arrays that belong to trees before it.
     """
     rows, primitives = arrays.nodes.ids, arrays.primitives
     bits = arrays.face_bits if len(arrays.face_bits) else np.full(rows.shape, -1, np.int32)
     lost = (rows < 0).all(axis=1)
     if isinstance(primitives, Triangles) and lost.any():
-        # A leaf without triangles has one that no ray has a bit for.
+        # A leaf needs a triangle: one without any has face 0, with no bits, so that no ray hits it.
         rows, bits = rows.copy(), np.where(lost[:, None], 0, bits)
         rows[lost, 0] = 0
     used = rows >= 0
@@ -116,7 +120,7 @@ def columns_of(
     columns: dict[str, NDArray[Any]] = {
         "boxes": boxes, "children": children, "ids": rows[used], "bits": bits[used],
     }  # fmt: skip
-    # The last primitive of each leaf.
+    # The last primitive of each leaf, from the pairs (first, count) of children and of the root.
     pairs = np.concatenate([children.reshape(-1, 2), root[None]])
     last = pairs[pairs[:, 1] > 0].sum(axis=1) - 1 - first
     if isinstance(primitives, Triangles):
@@ -125,12 +129,16 @@ def columns_of(
         columns["triangles"], columns["vertices"] = triangles, primitives.points
         columns["faces"] = primitives.faces + before["vertices"]
     else:
+        # Marks of the top have no column of their own.
         columns["bits"][last] = 0
     return part, columns
 
 
 def target_on(trees: Sequence[TreeArrays], device: Any) -> Any:
-    """Return trees on a device, of which the last is the top, without leaves."""
+    """Return a `Target` with trees on a device, of which the last is the top, or the only one.
+
+    Arrays of a scene's leaves are still empty (see `place_leaves`).
+    """
     rows = {
         name: [np.empty((0, *shape), numpy_type(dtype)[0])]
         for name, (dtype, shape) in COLUMNS.items()
@@ -151,7 +159,7 @@ def target_on(trees: Sequence[TreeArrays], device: Any) -> Any:
 
 
 def scene_on(view: SceneView, device: Any) -> Any:
-    """Return a scene of trees over triangles on a device."""
+    """Return the `Target` of a scene of trees over triangles on a device."""
     target = target_on([*view.trees, view.tlas.arrays], device)
     target.is_scene = 1
     place_leaves(target, view, device)
@@ -159,7 +167,10 @@ def scene_on(view: SceneView, device: Any) -> Any:
 
 
 def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
-    """Write the top of a scene and its leaves as they are now; return False if they do not fit."""
+    """Write the top of a scene and its leaves as they are now.
+
+    Return False, with nothing written, if the new top has other numbers of nodes or leaves.
+    """
     # The top is the last tree in all arrays. A binary tree over boxes has one node less than boxes,
     # whatever its shape, so usually the new top fits.
     nodes, count = int(target.top.nodes), len(view.tlas.arrays.nodes.ids)
@@ -179,7 +190,8 @@ def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
 
 
 def place_leaves(target: Any, view: SceneView, device: Any) -> None:
-    """Write the leaves of a scene, as they are now."""
+    """Write the arrays of a scene's leaves as they are now, from `part_of` to `owners`."""
+    # A leaf without a box has NaN there.
     with np.errstate(invalid="ignore"):
         reach = np.abs(view.tlas.boxes.reshape(-1, 2, 3)).max(axis=1)
     for name, array, dtype in (

@@ -26,9 +26,10 @@ from bvh.tree.primitives import Triangles
 
 wp.set_module_options(OPTIONS)
 
-# Triangles of a leaf, at most; faces that a thread measures.
+# Triangles of a leaf, at most; faces that a thread of `measure` takes.
 LEAF, STRIDE = 4, 64
-# Codes, below 2**60, come before what is no triangle; differences of codes before those of rows.
+# The code of what is no triangle, sorted behind all others, which are below 2**60. Gaps of codes,
+# from 2**32 on, are above those of rows (see `_gap`).
 NO_CODE, ABOVE_ROWS = i8(2**62), i8(2**32)
 # What rounding to float32 may lose of a plane, and more; and of sizes (see `triangle_groups`).
 OUTWARD, LEAST_OUTWARD = f8(2.0**-22), f8(2.0**-100)
@@ -61,7 +62,10 @@ def measure(
     target: Target, in_leaf: wp.array(dtype=wp.int32), box: wp.array2d(dtype=wp.float64),
     counts: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Find the box of all faces in leaves; count these, and valid ones that are in no leaf."""
+    """Find the box of all valid faces in leaves, (2, 3): lower and upper.
+
+    `counts` are the number of these faces, and of valid faces that are in no leaf.
+    """
     lower, upper = wp.vec3d(INF), wp.vec3d(-INF)
     count, others = int(0), int(0)
     for k in range(STRIDE):
@@ -82,7 +86,10 @@ def measure(
 
 @wp.kernel
 def write_codes(target: Target, members: wp.array(dtype=wp.int32), codes: wp.array(dtype=wp.int64)):
-    """Write the ids of faces and their Morton codes, which interleave bits of their middles."""
+    """Write ids and Morton codes of `members`, the faces in leaves; both are sorted by code later.
+
+    A code interleaves the bits of the grid cell of the middle of a face's box, 20 for each axis.
+    """
     i = wp.tid()
     target.ids[i] = members[i]
     valid, low, high = _box_of(target, members[i])
@@ -98,16 +105,16 @@ def write_codes(target: Target, members: wp.array(dtype=wp.int32), codes: wp.arr
 
 @wp.func
 def _row(v: wp.vec3d, w: wp.float32):
-    """Return a row of `Target.triangles`."""
+    """Return (v, w) in float32, one of the three vectors of a triangle in `Target.triangles`."""
     return wp.vec4(f4(v[0]), f4(v[1]), f4(v[2]), w)
 
 
 @wp.kernel
 def write_triangles(target: Target, face_bits: wp.array(dtype=wp.int32), fresh: int):
-    """Write triangles for the filter, and their bits.
+    """Write triangles for the float32 filter (see `tree.triangle_groups`), and their bits.
 
-    Marks of the last triangles of leaves stay after a refit, with `fresh` 0; for a rebuild of
-    `fresh` triangles all are as in one leaf.
+    Marks (see `Target.triangles`) stay in a refit, with `fresh` 0. A rebuild has `fresh` triangles
+    in leaves and marks the last of these; `join` marks the last ones of its leaves.
     """
     j = wp.tid()
     prim, tree, mark = target.ids[j], target.top, target.triangles[j, 2][3]
@@ -135,7 +142,10 @@ def write_triangles(target: Target, face_bits: wp.array(dtype=wp.int32), fresh: 
 
 @wp.func
 def _gap(codes: wp.array(dtype=wp.int64), i: int):
-    """Return by how much the codes of two neighbours differ, or their rows for equal codes."""
+    """Return the gap of rows i and i + 1, larger the higher the first bit in which codes differ.
+
+    Equal codes are told apart by the bits of their rows; such gaps are smaller than all others.
+    """
     different = codes[i] ^ codes[i + 1]
     return wp.where(different != i8(0), different + ABOVE_ROWS, i8(i ^ (i + 1)))
 
@@ -145,9 +155,14 @@ def join(
     target: Target, count: int, codes: wp.array(dtype=wp.int64), met: wp.array(dtype=wp.int32),
     root_and_depth: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Join rows into nodes, upward, and write the root; node k divides rows after row k."""
+    """Join rows, sorted by code, into nodes, upward; write the root. Node k divides after row k.
+
+    A thread starts at a row. A range left..right joins its neighbour across the smaller gap. `met`
+    has the other end of the child that came first to a node, NO_NODE before; that thread stops.
+    """
     left, right, node = wp.tid(), wp.tid(), int(0)
     while right - left < count - 1:
+        # The range is the left child (side 0) of the node after it, or the right one of one before.
         side, parent = int(0), int(right)
         if right == count - 1 or (left > 0 and _gap(codes, left - 1) < _gap(codes, right)):
             side, parent = 1, left - 1
@@ -161,7 +176,7 @@ def join(
         left, right = wp.where(side == 0, left, other), wp.where(side == 0, other, right)
         node = parent
         if right - left < LEAF:
-            # Its triangles are in one leaf.
+            # Its triangles are in one leaf, a child of a node above: this node is not used.
             target.children[node] = wp.vec4i(NO_NODE, 0, NO_NODE, 0)
         else:
             # The last triangles of leaves.
@@ -174,7 +189,7 @@ def join(
 
 @wp.kernel
 def write_parents(target: Target, parents: wp.array(dtype=wp.int32)):
-    """Write the parent of each node, and on which of its sides it is."""
+    """Write 2 * parent + side for each node but the root: side 0 is the left child, 1 the right."""
     node, side = wp.tid()
     children = target.children[node]
     if children[2 * side] >= 0 and children[2 * side + 1] == 0:
@@ -187,7 +202,12 @@ def fit(
     levels: wp.array(dtype=wp.int32), boxes: wp.array3d(dtype=wp.float32),
     root_and_depth: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Write the boxes of leaves, upward those of nodes, and the depth of the tree."""
+    """Write the boxes of leaves, upward those of nodes, and the depth of the tree.
+
+    A thread starts at side 0 or 1 of each node, if that is a leaf, and goes on upward from a node
+    only if it comes second there, by `met`, so that both boxes are known. `levels` is the height
+    of each node so far; `boxes` are `Target.boxes` as (nodes, 3, 4) numbers.
+    """
     node, side = wp.tid()
     first, count = target.children[node][2 * side], target.children[node][2 * side + 1]
     if count == 0:
@@ -227,7 +247,7 @@ def fit(
 
 @wp.kernel
 def write_areas(target: Target, areas: wp.array(dtype=wp.float64)):
-    """Write half the surface of each child's box, times the triangles in a leaf, or 1."""
+    """Write half the area of each child's box, times the number of triangles of a leaf or 1."""
     node, side = wp.tid()
     k, children = 2 * side, target.children[node]
     x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
@@ -240,12 +260,12 @@ class Members(NamedTuple):
     """The faces in the leaves of a tree, and the bits of all faces, as arrays on a device."""
 
     ids: Any
-    in_leaf: Any  # 1 for those, 0 for others
+    in_leaf: Any  # for all faces: 1 if in a leaf, else 0
     face_bits: Any  # of each face, or one item for all
 
     @classmethod
     def of(cls, target: Any, face_bits: NDArray[np.uint32] | None) -> Members:
-        """Return those of a tree on a device."""
+        """Return those of a tree on a device; `face_bits` (n,) are groups, None for all bits."""
         in_leaf = np.zeros(len(target.faces), np.int32)
         in_leaf[target.ids.numpy()] = 1
         bits = np.array([ALL_BITS], np.uint32) if face_bits is None else face_bits
@@ -273,9 +293,10 @@ def _copied(kind: Any, record: Any) -> Any:
 
 
 def moved(old: Any, members: Members, vertices: Any, anew: bool) -> tuple[Any, int] | None:
-    """Return (target, count of faces) of a tree with other vertices, refitted or built anew.
+    """Return (target, count) of a tree with other vertices, refitted or, with `anew`, rebuilt.
 
-    The old one is not changed. None if a valid face is in no leaf.
+    `count` is the number of valid faces in leaves. The old target is not changed. None if a valid
+    face is in no leaf, so that the tree must be built on the CPU.
     """
     device, rows = vertices.device, len(members.ids if anew else old.ids)
     target, top = _copied(Target, old), _copied(Part, old.top)
@@ -306,7 +327,7 @@ def moved(old: Any, members: Members, vertices: Any, anew: bool) -> tuple[Any, i
     target.bits = full(0, rows)
     target.triangles = wp.empty((rows, 3), dtype=wp.vec4, device=device)
     if anew:
-        # The sort needs as much room again.
+        # The sort needs as much room again, in the second halves.
         codes = wp.empty(2 * rows, dtype=wp.int64, device=device)
         target.ids = full(0, 2 * rows)
         launch(write_codes, rows, members.ids, codes)

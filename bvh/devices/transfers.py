@@ -30,7 +30,7 @@ from bvh.runtime.arguments import ALL_BITS, bit_masks
 # Rays or points at a time; threads that copy; how many buffers are kept for further calls.
 CHUNK, THREADS, KEPT = 2**20, 8, 96
 
-# Columns of answers, and their types.
+# Columns of answers, by name, and their types of Warp; copies that threads are making.
 Kinds = dict[str, Any]
 Copies = list[Future[None]]
 
@@ -38,7 +38,10 @@ Copies = list[Future[None]]
 def _start_copies(
     pool: ThreadPoolExecutor | None, copies: Iterable[tuple[NDArray[Any], NDArray[Any]]]
 ) -> Copies:
-    """Copy arrays, pairs (target, source): in threads, to be waited for, or at once without."""
+    """Copy arrays, pairs (target, source): in threads of a pool, which `_finish` waits for.
+
+    Without a pool they are copied at once, and nothing is returned to wait for.
+    """
     if pool is not None:
         return [pool.submit(np.copyto, *pair) for pair in copies]
     for pair in copies:
@@ -72,7 +75,10 @@ class Buffers:
             self.kept.clear()
 
     def get(self, name: str, turn: int, dtype: Any, count: int) -> Buffer:
-        """Return a buffer; those of two turns are different ones."""
+        """Return a buffer of `count` items; turn, 0 or 1, alternates from chunk to chunk.
+
+        So a chunk can be copied while the one before is still in use.
+        """
         key = name, turn, count
         if key not in self.kept:
             here = there = wp.empty(count, dtype=dtype, device=self.device)
@@ -83,7 +89,7 @@ class Buffers:
         return buffer
 
     def struct(self, kind: Any, arrays: dict[str, Any]) -> Any:
-        """Return a struct with some arrays, the same for the same ones."""
+        """Return a struct of type `kind` with these fields, the same one for the same arrays."""
         key = kind, *map(id, arrays.values())
         if key not in self.kept:
             self.kept[key] = kind()
@@ -102,17 +108,20 @@ class Call:
         self, owner: Any, arguments: dict[str, tuple[str, Any]], values: tuple[Any, ...],
         batch: Callable[..., tuple[Iterable[NDArray[Any]], tuple[int, ...]]],
     ) -> None:  # fmt: skip
-        """Read the values of arguments, of which each has a column of `DeviceRays`, and its type.
+        """Read the values of arguments; `arguments` has (field of `DeviceRays`, type) by name.
 
-        `batch` returns the rows of numpy's arrays, and their leading shape.
+        For values of numpy, `batch` returns their rows, an array for each argument, and their
+        leading shape.
         """
         # Answers are in the library of `like`, None for numpy.
         self.owner, self.device, self.like = owner, owner.device, library_of(*values)
-        # All kernels of the call, and the CPU, query this state, even if the tree changes.
+        # All kernels of the call, and the CPU, query this state, even if the tree changes. The turn
+        # of the chunk's buffers is 0 or 1.
         self.target, self.turn, owner.undecided = owner._state(), 0, 0
         # The rays on the device: all, or of numpy's arrays the chunk that is answered.
         self.rays: Any = None
-        # Columns of numpy, and numbers on the device that all rays share.
+        # Of numpy's arrays, by field of `DeviceRays`: (rows, type); and arrays of one number on the
+        # device, for arguments that all rays share.
         self.rows_of: dict[str, tuple[NDArray[Any], Any]] = {}
         self.shared: dict[str, Any] = {}
         if self.like is None:
@@ -144,8 +153,8 @@ class Call:
     ) -> dict[str, Any]:
         """Return columns of answers, in the library of the arguments; numbers for one ray of numpy.
 
-        `answer` returns a struct of columns for a range of rays. Ray i has one row in them or, with
-        `offsets`, the rows offsets[i] to offsets[i + 1].
+        `answer` returns a `Columns` for a range of rays. Ray i has one row in them or, with
+        `offsets`, the rows from offsets[i] up to offsets[i + 1].
         """
         shape = self.shape if offsets is None else (int(offsets[-1]),)
         if self.like is not None:
@@ -191,7 +200,7 @@ class Call:
     def _fill(
         self, pool: ThreadPoolExecutor | None, part: slice, turn: int
     ) -> tuple[dict[str, Buffer], Copies]:
-        """Begin to copy a range of rays; return the buffers, and the copies that go on."""
+        """Begin to copy a range of rays; return (buffers by field, copies still going on)."""
         copies, buffers = [], {}
         for name, (rows, kind) in self.rows_of.items():
             some = rows[part] if len(rows) > 1 else rows
@@ -200,12 +209,12 @@ class Call:
         return buffers, _start_copies(pool, copies)
 
     def _buffers(self, kinds: Kinds, count: int) -> dict[str, Buffer]:
-        """Return the buffers of columns of answers."""
+        """Return the buffers of columns of answers, of the present turn."""
         get = self.owner.buffers.get
         return {name: get(f"column {name}", self.turn, kinds[name], count) for name in kinds}
 
     def empty(self, kinds: Kinds, count: int) -> Any:
-        """Return a struct of columns for `count` answers, whose memory calls of numpy share."""
+        """Return a `Columns` for `count` answers; of calls of numpy its arrays are kept buffers."""
         if self.like is None:
             buffers = self._buffers(kinds, count)
             columns = {name: buffer.there for name, buffer in buffers.items()}
@@ -240,7 +249,10 @@ class Call:
         self, result: Any, undecided: NDArray[np.int32], answers: Callable[[], dict[str, Any]],
         rows: NDArray[Any],
     ) -> None:  # fmt: skip
-        """Write the CPU's answers for undecided rays, by column, into rows of the result."""
+        """Write the CPU's answers for undecided rays, by column, into `rows` of the result.
+
+        `answers` is called only if there are any, and computes them.
+        """
         self.owner.undecided += len(undecided)
         if len(rows):
             where = wp.array(rows, dtype=wp.int32, device=self.device)
@@ -252,7 +264,10 @@ class Call:
 
 
 def _common_shape(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the leading shape of arguments; arrays of one item are for all."""
+    """Return the common leading shape of arguments, by name; those of one item are for all.
+
+    A ValueError names an argument of another shape.
+    """
     several = {name: shape for name, shape in shapes.items() if np.prod(shape) != 1}
     common = max(several.values() or shapes.values(), key=len)
     for name, shape in several.items():

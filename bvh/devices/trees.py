@@ -32,9 +32,11 @@ class DeviceObject:
     """Base class of trees and scenes on a device: ray queries."""
 
     is_scene = False
-    # The source of hits (see `queries.answers.locations`).
+    # Return the source of hits: (primitives or scene, its count of moves, rays), by which results
+    # compute positions and normals (see `queries.answers.locations`).
     _hit_source: Callable[[], Any]
-    # The struct on the device, to which changes are sent; and its content on the CPU.
+    # Return the `Target` on the device, to which changes are sent before; and the tree or scene of
+    # the same state on the CPU.
     _state: Callable[[], Any]
     _on_cpu: Callable[[], Any]
     # The tree or scene on the CPU, which answers rays and points that the device does not decide.
@@ -145,7 +147,7 @@ class DeviceBVH(DeviceObject):
     def __init__(self, tree: BVH, device: Any) -> None:
         if not hasattr(tree, "faces"):
             raise TypeError(f"to needs a BVH over triangles, not over {tree.kind}")
-        # The tree; what of it is on the device, and its struct there; whether that has been moved.
+        # The caller's tree; a copy of it as it was sent; whether vertices on the device are newer.
         self._tree, self._copy, self._is_ahead = tree, copy(tree), False
         self._target: Any = None
         super().__init__(device)
@@ -158,7 +160,7 @@ class DeviceBVH(DeviceObject):
         return self._tree
 
     def _state(self) -> Any:
-        """Return the struct; send the tree if it was refitted."""
+        """Return the `Target`; send the tree first if it was refitted on the CPU."""
         if self._target is None or self._tree.arrays is not self._copy.arrays:
             self._copy, self._is_ahead = copy(self._tree), False
             self._target = target_on([ray_target(self._copy).masked()], self.device)
@@ -169,6 +171,7 @@ class DeviceBVH(DeviceObject):
 
     def _on_cpu(self) -> BVH:
         """Return the tree as it was sent, refitted if the device has moved it since."""
+        # The caller's tree is refitted, too, unless it has been refitted by other means.
         if self._is_ahead:
             self._is_ahead, vertices = False, self._target.vertices.numpy()
             if self._tree.arrays is self._copy.arrays:
@@ -190,6 +193,7 @@ class DeviceBVH(DeviceObject):
     def _hit_source(self) -> Any:
         if self._is_ahead:
             return MovedTriangles(self._tree.faces, self._target.vertices), 0, None
+        # No scene, and no rays, which hits on triangles do not need.
         return source_of(self._copy.arrays, None, None)
 
     def __repr__(self) -> str:
@@ -246,6 +250,7 @@ class DeviceBVH(DeviceObject):
         3.0
         """
         self._state()
+        # Built anew (True).
         if self._move(vertices, True):
             self._cost = 0.0
         else:
@@ -335,7 +340,7 @@ class DeviceScene(DeviceObject):
         return f"DeviceScene({len(self.host)} instances, on {self.device})"
 
     def _state(self) -> Any:
-        """Return the struct; send trees that are new, or leaves that have changed."""
+        """Return the `Target`; send new trees, or leaves that have changed, first."""
         view = self.host.view()
         now = view.moves, view.masks.tobytes()
         if view is self._view and now == self._copy:

@@ -130,6 +130,7 @@ def chunk_results(
     Each is the tuple of the columns `kinds` of the chunk's result or, where `kinds` is None, the
     result itself. `target` computes to a `Handle`.
     """
+    # Names of the last axes of each argument, those of one query, which chunks do not split.
     core_axes = {
         name: [f"{name} {k}" for k in range(len(verb.arrays.get(name, ())))] for name in arrays
     }
@@ -160,7 +161,8 @@ def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options
 
 def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> LazyColumns:
     """Return the columns `kinds` as Dask arrays by name, from `results` (see `chunk_results`)."""
-    # `getitem` takes a column out, and adds the axes of one query: k answers, three coordinates.
+    # `getitem` takes column `number` (index None: a constant) out of a chunk's tuple, and adds
+    # the axes of one query: k answers, three coordinates.
     import dask.array as da
 
     leading, sizes = _leading(results.ndim), {"k": options.get("k", 0), "i": 3}

@@ -137,7 +137,7 @@ def _writable_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def temporary_folder(process: int) -> Path:
-    """Make a folder that is removed when the process ends."""
+    """Return a folder of a process, by its id, that is made once and removed when it ends."""
     folder = Path(tempfile.mkdtemp(prefix="bvh-parts-"))
 
     def remove() -> None:

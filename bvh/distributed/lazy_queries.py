@@ -116,6 +116,7 @@ def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Op
     `arrays` and `options` are its checked arguments.
     """
     if verb.merge is Merge.LISTS:
+        # Results themselves (None), not columns of them.
         key = chunk_tasks.delayed_target(target)
         return LazyLists(chunk_results(key, verb, arrays, options, None).to_delayed())
     if isinstance(target, Parts) and verb.merge is None:
@@ -156,7 +157,10 @@ def _columns(
 
 
 def _sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> Array:
-    """Return `contains` or `signed_distance`, by crossings or winding numbers of all parts."""
+    """Return the result of `contains` or `signed_distance` for all parts.
+
+    Points are inside by parity of crossings or, with the method "winding", by winding numbers.
+    """
     import dask.array as da
 
     rest = {name: given for name, given in options.items() if name != "method"}

@@ -294,7 +294,8 @@ class NewPartFolder:
             with open(tree_path, "xb") as file:
                 write_pieces(file, pieces)
 
-        # The digest is computed while the file is written, which waits for the disk.
+        # The digest is computed while the file is written, which waits for the disk: two calls on
+        # two threads, and a flag that ends both.
         digest = partial(content_digest, pieces)
         tree_digest, _ = watch((digest, write), 2, np.zeros(1, np.int32))
         np.save(stream, ids)

@@ -250,7 +250,10 @@ def _checked(target: Searchable, verb: str, options: Options) -> tuple[Verb, Opt
 
 
 def _blocks_of(*, maker: partial[RayBlocks], block_info: Any = None) -> RayBlocks:
-    """Return the `RayBlocks` of a chunk, whose place `map_blocks` passes as `block_info`."""
+    """Return the `RayBlocks` of a chunk, whose place `map_blocks` passes as `block_info`.
+
+    Its entry None is about the output: "array-location" has (start, stop) for each axis.
+    """
     return maker(tuple(slice(*ends) for ends in block_info[None]["array-location"]))
 
 

@@ -138,6 +138,7 @@ def digest_of(array: NDArray[Any], threads: int) -> bytes:
         for i in range(begin, end):
             sums[i] = zlib.crc32(data[i * PIECE : (i + 1) * PIECE].data)
 
+    # A thread takes four pieces at a time.
     share(len(sums), 4, work, threads)
     return blake2b(sums.tobytes(), digest_size=DIGEST_SIZE).digest()
 

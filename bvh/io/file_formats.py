@@ -167,6 +167,8 @@ def unpacked(data: bytes, size: int) -> TreeHeader:
     triangles = KINDS[kind] == "triangles"
     if triangles:
         _refuse_older(version, OLDEST, "tree")
+    # Trees of triangles have six arrays (see `entries_of`), others five; those of ids and bits of
+    # faces are optional.
     has_face_bits = triangles and has_bits == 1
     has_face_ids = triangles and entries == 7 + has_face_bits
     expected = 5 + triangles + has_face_ids + has_face_bits
@@ -187,7 +189,7 @@ def unpacked(data: bytes, size: int) -> TreeHeader:
 
 
 def _refuse_older(version: int, oldest: int, made: str) -> None:
-    """Raise for a version before the oldest that is read; `made` is what the file holds."""
+    """Raise for a version before the oldest that is read; `made` is "tree" or "scene"."""
     if version < oldest:
         raise ValueError(
             f"has format version {version}, of bvh 0.2.0 or before, which this version does not "

@@ -102,6 +102,7 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
         with open(name, "rb") as file:
             if file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC):
                 raise ValueError(f"{name} is a saved tree or scene: bvh.load opens it")
+    # Triangles alone (True).
     read = read_file(name, "a mesh", True, threads)
     check_has_faces(read, name)
     check_flattened(read, name)
@@ -173,7 +174,10 @@ def _read_one(
 def _read_archive(
     files: dict[str, bytes], allowance: Allowance, triangles_only: bool, threads: int | None
 ) -> object:
-    """Return the meshes in an archive as one scene; those that cannot be read are left out."""
+    """Return the meshes in an archive as one scene or, with `triangles_only`, one `Surface`.
+
+    Those that cannot be read are left out, with a warning.
+    """
     import trimesh
 
     meshes: list[Any] = []

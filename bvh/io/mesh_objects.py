@@ -269,7 +269,7 @@ def _outside(
 
 
 def _keys(rows: Ints) -> Ints:
-    """Return a key (WIDEST,) for each facet: its vertices in order, each once, after -1."""
+    """Return a key (WIDEST,) for each facet: its vertices sorted, each once; -1 fills the front."""
     keys = np.full((len(rows), WIDEST), -1, np.int64)
     keys[:, : rows.shape[1]] = np.sort(rows, axis=1)
     # Two corners of a hexahedron may be the same vertex, so that a facet is a triangle.

@@ -18,9 +18,9 @@ MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pai
 
 
 class Surface(NamedTuple):
-    """Triangles: vertices (n, 3), faces (m, 3), and ids (m,) of the source's faces they are of.
+    """Triangles: vertices (n, 3), faces (m, 3), and for each the id of its face in the source.
 
-    The ids are None if they are 0, 1, 2, ... Arrays are of any types until a tree checks them.
+    The ids (m,) are None if they are 0, 1, 2, ... Arrays are of any types until a tree checks them.
     """
 
     vertices: Any
@@ -106,6 +106,7 @@ def _flatten(scene: Any) -> Surface:
             place = np.asarray(matrix, np.float64)[:3]
             finite = np.isfinite(place).all()
             step = -1 if finite and mirrored(place[None])[0] else 1
+            # Under a transform that is not finite, vertices are NaN: trees ignore their faces.
             points = np.array(mesh.vertices, np.float64)
             points = moved(points, place) if finite else np.full_like(points, np.nan)
             surfaces.append(Surface(points, np.asarray(mesh.faces)[:, ::step]))
@@ -138,7 +139,10 @@ def face_groups(groups: ArrayLike, count: int) -> NDArray[np.uint32]:
 
 
 def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike | None:
-    """Return the group bits of triangles from those of the source's faces; None or one stays."""
+    """Return the group bits of triangles from those of the source's faces.
+
+    None, and one number for all, are returned as they are.
+    """
     if groups is None or surface.face_ids is None:
         return groups
     bits = bit_masks("groups", groups)

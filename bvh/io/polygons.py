@@ -104,6 +104,7 @@ def _area_sign(plane):
     a = _at(plane, len(plane) - 1)
     for k in range(len(plane)):
         b = _at(plane, k)
+        # Cross products of neighbours; products have four factors, of which two are 1 here.
         add_product(total, 1.0, a[0], b[1], 1.0, 1.0)
         add_product(total, -1.0, b[0], a[1], 1.0, 1.0)
         a = b
@@ -256,6 +257,7 @@ def _clip_ears(plane, corners, links, checked, faces, row):
             checked[p], checked[q] = 0, 0
             left -= 1
             if leniency > 0:
+                # From here on corners are tested strictly again.
                 checked[:count] = 0
             # A polygon that needed this many tests crosses itself, and strictness does not help.
             seen, leniency = 0, 0 if tests < 16 * count else 2
@@ -369,6 +371,7 @@ def _distinct(corners: Corners, offsets: Offsets) -> tuple[Corners, Offsets]:
         return corners, offsets
     following = np.roll(corners, -1)
     filled = offsets[1:] > offsets[:-1]
+    # The first corner of a polygon follows its last one.
     following[offsets[1:][filled] - 1] = corners[offsets[:-1][filled]]
     distinct = corners != following
     if distinct.all():

@@ -194,6 +194,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     (blocks, rows), groups, primitives, frame, _ = arrays
     valid, extent = check_primitives(primitives, threads)
     corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
+    # Its first rows and the bounds, (2, 3) each, that follow from the primitives.
     expected = local_frame(*corners)
     if not np.array_equal(expected[1], bounds, equal_nan=True):
         raise ValueError("its bounds are not those of its primitives")
@@ -217,6 +218,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
             _check_groups(arrays, begin, end)
 
     share(len(rows), GROUP_CHUNK, work, threads)
+    # Those in leaves are marked by 2.
     if (valid == 1).any():
         raise ValueError(f"primitive {int((valid == 1).argmax())} is in no leaf")
 

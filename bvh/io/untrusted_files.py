@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 LIMIT = "BVH_MAX_UNPACKED"
+# The limit by default, and the most that BVH_MAX_UNPACKED may say.
 USUAL, MOST = 1 << 30, 1 << 60
 # Bytes of arrays for a byte of a file, as bytes become doubles.
 SHARE = 8

@@ -34,7 +34,10 @@ def camera_of(
     up: str | None = None, fov: float | None = None, ortho: float | None = None,
     size: str | None = None,
 ) -> Camera:  # fmt: skip
-    """Return the camera of options, by default one that sees all, with `axis` up."""
+    """Return the camera of the options, by default one that sees all.
+
+    `axis` is up unless `up` says otherwise.
+    """
     if ortho is not None and fov is not None:
         raise ValueError("--ortho has no --fov: its rays are parallel")
     if eye is None and target is not None:

@@ -272,7 +272,7 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
 
 
 def _surface_figures(trees: list[BVH]) -> dict[str, Any]:
-    """Return whether all meshes are closed, their open edges, and if faces are wound alike."""
+    """Return the figures closed, open_edges and oriented of all trees; none without trees."""
     if not trees:
         return {}
     count = sum(0 if tree.is_closed else len(tree.open_edges()) for tree in trees)
@@ -296,7 +296,10 @@ def _parts_figures(parts: Parts, details: bool) -> Figures:
 
 
 def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
-    """Print a list of instances or sources, at most LISTED; `number` is the key of their number."""
+    """Print a table of instances or sources, at most LISTED.
+
+    `title` heads the first column, and `number` is the key of its values.
+    """
     if not listed:
         return
     console.out.print()

@@ -50,7 +50,7 @@ def print_json(value: object) -> None:
 
 
 def one_line(text: str | None) -> str:
-    """Return text without control characters; a dash for None."""
+    """Return text with a replacement for each character that is not printable; "-" for None."""
     shown = "-" if text is None else text
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
 

@@ -1,4 +1,4 @@
-"""`bvh render`, `view` and `lab`: pictures, and pages in the browser."""
+"""`bvh render`, `view`, `demo` and `lab`: pictures, and pages in the browser."""
 
 import webbrowser
 from contextlib import suppress

@@ -12,6 +12,7 @@ from bvh.apps.viewer.readouts import table
 MARKS = {SAME: "\N{CHECK MARK}", ROUNDED: "\N{ALMOST EQUAL TO}", WRONG: "\N{MULTIPLICATION SIGN}"}
 # The chart shows t = 0 if it is within this many lengths of the box.
 START_WITHIN = 60.0
+# Ends of the chart are clamped to this, close to the largest double.
 LARGEST = 1.7e308
 
 STYLE = f"<style>{files(__package__).joinpath('answers.css').read_text('utf-8')}</style>"
@@ -75,7 +76,10 @@ def chart(state: LabState) -> str:
 
 
 def scale_of(state: LabState, index: int) -> tuple[float, float]:
-    """Return the range of t to show: around a box's latest entry and earliest exit."""
+    """Return the range (low, high) of t to show, around a box's latest entry and earliest exit.
+
+    It includes t = 0 if that is not far away.
+    """
     crossed = [slab for slab in slabs(state, index) if slab.kind == "crossed"]
     if not crossed:
         return -1.0, 1.0
@@ -113,12 +117,12 @@ def naive_answers(state: LabState) -> str:
 
 
 def _which(state: LabState, index: int | None) -> str:
-    """Return the number of a box if there are two."""
+    """Return ", box 1" or ", box 2" for the box `index` if there are two; else ""."""
     return f", box {index + 1}" if index is not None and state.second else ""
 
 
 def _miss(state: LabState) -> str:
-    """Return why the ray misses the first box."""
+    """Return in words why the ray misses the first box."""
     ranges = slabs(state)
     outside = [slab for slab in ranges if slab.kind == "outside"]
     crossed = [slab for slab in ranges if slab.kind == "crossed"]
@@ -146,7 +150,10 @@ def _plane(state: LabState, index: int, axis: int, entering: bool) -> str:
 
 
 def _bar(name: str, near: float, far: float, scale: tuple[float, float], text: str) -> str:
-    """Return a row of the chart: a name, its ends or a text, and a bar with a mark at t = 0."""
+    """Return a row of the chart: a name, and a bar from near to far with a mark at t = 0.
+
+    `scale` is the range of t of the chart; `text`, if not empty, replaces the numbers.
+    """
     left, right, start = (percent(t, scale) for t in (near, far, 0.0))
     width = max(right - left, 0.5) if near <= far else 0.0
     mark = 0.25 if scale[0] <= 0.0 <= scale[1] else 0.0

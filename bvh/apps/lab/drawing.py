@@ -50,7 +50,7 @@ def framed(state: LabState) -> PageFrame:
 
 @np.errstate(all="ignore")
 def drawn(frame: PageFrame, points: Any) -> Array:
-    """Return where points are drawn, moved to the border of the page if they are beyond it."""
+    """Return page coordinates of points in the world, clamped to REACH along each axis."""
     return np.clip(np.nan_to_num(frame.to_page(points)), -REACH, REACH)
 
 
@@ -111,6 +111,7 @@ class LabDrawing:
     def _draw_ray(self, state: LabState, frame: PageFrame, closest: int | None) -> None:
         """Draw the parts of the ray, that in the closest box in gold, and its points."""
         t_min, t_max = state.t_range
+        # For a miss all of the ray is "ahead".
         near = far = t_max
         if closest is not None:
             _, near, far = interval(state, closest)
@@ -167,7 +168,7 @@ class LabDrawing:
 
 
 def _part(state: LabState, frame: PageFrame, t0: float, t1: float) -> Array | None:
-    """Return where the ray is drawn from t0 to t1, the visible part, shape (2, 3), or None."""
+    """Return the ends on the page, (2, 3), of what is visible of the ray from t0 to t1, or None."""
     lower, upper = frame.to_world([[-REACH] * 3, [REACH] * 3])
     hit, *ends = ray_box(state.origin, state.direction, lower, upper, t0, t1)
     if not hit:

@@ -46,7 +46,7 @@ def divide(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 def reciprocal(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Multiply by 1 / d, and choose near and far by d >= 0."""
+    """Multiply by 1 / d, and choose near and far of each slab by d >= 0; stop at a miss."""
     t_near, t_far = -math.inf, math.inf
     for axis in range(3):
         inverse = 1.0 / d[axis]

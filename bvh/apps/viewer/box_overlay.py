@@ -81,7 +81,10 @@ class BoxOverlay:
         return (OFF, TREE, TOP) if len(self._session.scene.leaves) > 1 else (OFF, TREE)
 
     def _chosen(self, leaf: int) -> BoxLevels | None:
-        """Return the levels of the chosen tree, for TREE that of a leaf; None for no boxes."""
+        """Return the levels of the chosen tree; None if OFF, or if the scene is empty.
+
+        For TREE it is the tree of leaf number `leaf`.
+        """
         scene = self._session.scene
         if self._of.value == OFF or len(scene.leaves) == 0:
             return None

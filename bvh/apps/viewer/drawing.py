@@ -223,7 +223,7 @@ def _drawn_mesh(
 
 
 def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Placing]:
-    """Return which leaves a page can place, and where.
+    """Return which leaves (n,) a page can place, and a `Placing` with a row for each leaf.
 
     A page can rotate and scale along axes, not shear. Positions are those of a mesh that is centred
     and scaled to size one, so that float32 is precise.
@@ -357,7 +357,10 @@ def face_outlines(tree: BVH, ids: NDArray[np.integer]) -> Floats:
 
 
 def _colours(leaves: Leaves) -> NDArray[np.uint8]:
-    """Return the colour of each leaf: clay, or that of its tree, with another tone by instance."""
+    """Return a colour for each leaf, (n, 3): PALETTE[0] for all if they are of one instance.
+
+    Otherwise it is that of its tree, in a tone of its instance.
+    """
     if len(np.unique(leaves.instance_id)) < 2:
         return np.repeat(PALETTE[:1], len(leaves), axis=0)
     tones = 0.9 + 0.16 * (GOLDEN * leaves.instance_id % 1.0)

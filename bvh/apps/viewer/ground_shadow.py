@@ -71,7 +71,7 @@ def ground_shadow(scene: Scene, up: Floats, without: Collection[int] = ()) -> Gr
     cells = cells_of(np.arange(SIDE), np.arange(SIDE)).ravel()
     light, _ = ground.light(scene, points, np.broadcast_to(-up, points.shape), cells)
     missing = _blurred((1.0 - light).reshape(SIDE, SIDE))
-    # The borders are free of shadow, so that no edge of the image can be seen.
+    # The shadow fades over a twelfth of the image, so that no edge of the image can be seen.
     fade = np.clip(np.minimum(steps, 1.0 - steps) * 12.0, 0.0, 1.0)
     pixels = np.zeros((SIDE, SIDE, 4), np.uint8)
     pixels[..., 3] = np.round(255.0 * DARKEST * missing * fade * fade[:, None])

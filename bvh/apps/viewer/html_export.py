@@ -118,7 +118,10 @@ def _shown(
 
 
 def _view_of(camera: Camera, frame: PageFrame) -> tuple[Floats, Floats]:
-    """Return the eye of a world camera in page coordinates, and a point near the origin ahead."""
+    """Return (eye, target) of a world camera in page coordinates.
+
+    The target is as far ahead of the eye as the page's origin is from it.
+    """
     eye = frame.to_page(camera.eye)
     return eye, eye + camera.forward * float(np.linalg.norm(eye))
 
@@ -132,6 +135,7 @@ def _stepping_back(scene: Scene, camera: Camera, frame: PageFrame) -> str:
     # The width, in heights, that the scene needs.
     width = float(np.abs(x - 0.5 * camera.width).max()) / half if (depth > 0.0).all() else 1.0
     eye, target = _view_of(camera, frame)
+    # With some room, and at most four times as far on a square page.
     return NARROW.format(eye.tolist(), target.tolist(), min(1.05 * width, 4.0))
 
 

@@ -264,6 +264,7 @@ class Session:
         trees = self.scene.leaves.trees
         if all(tree.kind not in THIN for tree in trees) or any(map(is_round, trees)):
             return 0.0
+        # From pixels of the page to those of the camera, at the same angle.
         page = self.camera()
         return SNAP * page.half_height / page.height * camera.height / camera.half_height
 

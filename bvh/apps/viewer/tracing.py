@@ -71,7 +71,7 @@ class Tracer:
         self.shade: Shade | None = None
         # The share of FINEST of the next picture, 0 for a coarse one; whether the page is closed.
         self._fine, self._closed = 0.0, False
-        # Number of changes that make a picture in progress outdated.
+        # Counts changes of view or scene: a picture in progress is outdated if it has grown.
         self._moves = 0
         # Of the last picture; it sizes the next coarse one.
         self._seconds_per_pixel = 1e-6

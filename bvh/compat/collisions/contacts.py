@@ -28,7 +28,8 @@ ROUND = "spheres", "capsules"
 CHUNK, NEAR = 1 << 14, 2.0**-44
 # By what share of coordinates the crossing of an axis and a face may be off.
 CROSSING = 2.0**-36
-# Parts into which an axis is cut at first, the most that are cut again, and how often.
+# In `_least_distance`: parts into which an axis is cut at first, the most that are halved at once,
+# and how often.
 PARTS, MOST, HALVINGS = 64, 4096, 40
 
 
@@ -129,7 +130,7 @@ def common_points(first: Reals, second: Reals) -> Reals:
 
 
 def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
-    """Return the results of `common_points`, and for which pairs they are on both triangles."""
+    """Return the results of `common_points`, and whether each is on both triangles, (m,)."""
     points = common_points(first, second)
     around = first - points[:, None], second - points[:, None]
     size = sum(np.abs(triangles).max(axis=(1, 2)) for triangles in around)
@@ -141,7 +142,7 @@ def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
 
 
 def _common(a: Reals, b: Reals) -> Reals:
-    """Return `common_points` of at most CHUNK pairs."""
+    """Return `common_points` of at most CHUNK pairs of triangles (m, 3, 3)."""
     size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
     # In units of their size, so that nothing overflows.
     unit = np.where(size > 0.0, size, 1.0)[:, None, None]
@@ -149,6 +150,7 @@ def _common(a: Reals, b: Reals) -> Reals:
     a, b = (a - origin) / unit, (b - origin) / unit
     edges = [(t[:, i - 1], t[:, i]) for t in (a, b) for i in range(3)]
     with np.errstate(all="ignore"):
+        # The first three edges are those of a. Degenerate cases give NaN, which becomes 0.
         corners = [_crossing(*edge, b if k < 3 else a) for k, edge in enumerate(edges)]
         corners += [_between(*edge, *other) for edge in edges[:3] for other in edges[3:]]
         corners += [t[:, i] for t in (a, b) for i in range(3)]
@@ -181,10 +183,10 @@ def _along(p: Reals, q: Reals, share: Reals) -> Reals:
 def contact_places(
     view: SceneView, content: SceneView, pairs: ScenePairs
 ) -> tuple[Reals, Reals, Reals, NDArray[np.bool_]]:
-    """Return points (m, 3), normals (m, 3) and depths (m,) of pairs of primitives that touch.
+    """Return (points (m, 3), normals (m, 3), depths (m,), rounds (m,)) of touching primitives.
 
     The first of each pair belongs to a leaf of `view`, the second to one of `content`. Depths are
-    NaN where one is a face. The last array says which pairs are not of two faces.
+    NaN where one is a face; `rounds` is whether one is a sphere or a capsule.
     """
     first, second = pairs.leaf.T
     rounds = view.round_trees[view.tree_of[first]] | content.round_trees[content.tree_of[second]]
@@ -215,10 +217,10 @@ def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
 def _round_places(
     view: SceneView, content: SceneView, pairs: ScenePairs
 ) -> tuple[Reals, Reals, Reals]:
-    """Return points (m, 3), normals (m, 3) and depths (m,) of pairs that touch.
+    """Return points (m, 3), normals (m, 3) and depths (m,) of touching pairs with a round shape.
 
-    The normal of a shape points to the other part. Depths are the sum of the radii less the
-    distance of the axes; NaN beside a face.
+    Normals are those of the first of each pair; that of a shape points to the other part. Depths
+    are the sum of the radii less the distance of the axes; NaN if one is a face.
     """
     rounds = RoundInstances(view, content)
     points, normals = np.empty((2, len(pairs), 3))
@@ -247,8 +249,9 @@ def _round_places(
 def depth_in_mesh(
     tree: BVH, transform: Reals, shapes: BVH, placed: Reals, prims: Iterable[int]
 ) -> float:
-    """Return the depth in a closed mesh of the deepest of the shapes `prims`, both transformed.
+    """Return the depth, in the closed mesh of `tree`, of the deepest of the `shapes` in `prims`.
 
+    The mesh is moved by `transform`, the shapes by `placed`, both (4, 4).
     This is its radius less the least signed distance of its axis from the mesh, negative if the
     shape is outside. Of a capsule, the result may be too small by 2**-13 of the axis's length.
     """
@@ -273,7 +276,7 @@ def depth_of_meshes(placed: Iterable[tuple[BVH, Reals]]) -> float:
 def point_inside(solid: Instance, other: Instance, connected: bool) -> Reals | None:
     """Return a point of an instance that is inside a solid one, in the world; None if none is.
 
-    Their surfaces do not touch, so that one point decides if the other mesh is connected.
+    Their surfaces do not touch, so that one point decides if the other mesh is `connected`.
     """
     if other.child.kind in ROUND:
         # The lowest points of shapes, which are on their surfaces.

@@ -31,6 +31,7 @@ from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.table import Instance
 
+# Pairs of instances that a search leaves out: none.
 NO_PAIRS = np.empty(0, np.int64)
 # A mesh, or a part of it, inside a solid one: ids of the pair, and a vertex that is inside.
 Inside = tuple[int, int, Reals]
@@ -203,7 +204,10 @@ class CollisionManager:
         return result
 
     def _views(self, other: CollisionManager) -> tuple[SceneView, SceneView]:
-        """Return the views of both scenes: the same one for the same manager."""
+        """Return the views of both scenes: the same object if `other` is this manager.
+
+        Searches then compare its meshes with each other, each pair once.
+        """
         view = self._scene.view()
         return view, view if other is self else other._scene.view()
 
@@ -221,6 +225,7 @@ class CollisionManager:
         """
         (view, content), threads = self._views(other), thread_count(None)
         any_one = not (named or detailed)
+        # Without a report of progress.
         touching = find_touching(view, content, NO_PAIRS, threads, None, any_one)
         inside = [] if any_one and len(touching) else self._inside(other, touching, any_one)
         pairs = [*map(tuple, touching.tolist()), *(one[:2] for one in inside)]
@@ -240,6 +245,8 @@ class CollisionManager:
             """Return which leaves to compare: in one manager each pair once, none with itself."""
             return first < second if content is view else np.ones(len(first), np.bool_)
 
+        # No further transform, no progress, and not its rule for a scene itself (False), by which
+        # shared edges are no contacts.
         pairs = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
         points, normals, depths, rounds = contact_places(view, content, pairs)
         # Functions that measure depths, shared by the contacts of two meshes.
@@ -290,6 +297,7 @@ class CollisionManager:
         if not (self._solid or other._solid):
             return []
         view, content = self._views(other)
+        # Instances whose boxes meet: at a distance of 0.
         pairs = candidates(view, content, NO_PAIRS, 0.0, thread_count(None)).owners
         left_out, result = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
@@ -324,6 +332,7 @@ class CollisionManager:
         if len(result) == 0:
             return np.inf, (None, None), None
         if result.distance[0] > 0.0:
+            # No surfaces touch, but a mesh may be inside a solid one; the first that is will do.
             for first, second, point in self._inside(other, np.empty((0, 2), np.int32), True):
                 names, points = self._names_of(other, first, second), np.stack([point, point])
                 return 0.0, names, DistanceData(names, (-1, -1), points, 0.0)
@@ -368,7 +377,10 @@ def _one(mesh: trimesh.Trimesh, transform: ArrayLike | None) -> CollisionManager
 
 
 def _managed(manager: CollisionManager) -> CollisionManager:
-    """Return a copy of a manager: compared with the original, all pairs count."""
+    """Return a copy of a manager, with a scene of its own.
+
+    So a manager that is compared with itself has all pairs, also those of a mesh with itself.
+    """
     if not isinstance(manager, CollisionManager):
         raise TypeError(f"other_manager must be a CollisionManager, got {type(manager).__name__}")
     result = copy.copy(manager)
@@ -382,6 +394,6 @@ def _alphabetical(names: Names) -> Names:
 
 
 def _chosen(answer: object, names: object, data: object, named: bool, detailed: bool) -> Any:
-    """Return an answer, with names if `named` and data if `detailed`."""
+    """Return `answer` alone, or a tuple with names if `named` and data if `detailed`."""
     more = [part for part, included in ((names, named), (data, detailed)) if included]
     return (answer, *more) if more else answer

@@ -31,7 +31,10 @@ SIZE_LEAST, SIZE_MOST = f8(2.0**-700), f8(2.0**700)
 
 @wp.func
 def is_contracted(x: wp.vec2d):
-    """Return whether a module fuses products and sums, by a number and its rounded square."""
+    """Return whether the calling module fuses products and sums, for x = (y, fl(y * y)).
+
+    A fused operation gives the rounding error of y * y instead of 0.
+    """
     return x[0] * x[0] - x[1] != ZERO
 
 
@@ -161,13 +164,13 @@ def difference(a: wp.vec3d, b: wp.vec3d, k: int):
 
 @wp.func
 def _across(a: wp.vec2d, b: wp.vec2d):
-    """Return the sum of the products of high with low parts."""
+    """Return the cross terms of a * b: the products of high with low parts."""
     return a[0] * b[1] + a[1] * b[0]
 
 
 @wp.func
 def difference_of_products(a: wp.vec2d, b: wp.vec2d, c: wp.vec2d, d: wp.vec2d):
-    """Return (a * b - c * d, size) of double-doubles; the size is |a b| + |c d|."""
+    """Return (a * b - c * d, size) of double-doubles; the size is |a b| + |c d|, of high parts."""
     m, e = two_product(a[0], b[0])
     n, f = two_product(c[0], d[0])
     s, g = two_sum(m, -n)
@@ -202,7 +205,10 @@ def sized_dot(n: dd3, sizes: wp.vec3d, a: dd3):
 
 @wp.func
 def round_quotient(n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64):
-    """Return (decided, n / d) of two double-doubles, rounded correctly if decided."""
+    """Return (decided, n / d) of two double-doubles, rounded correctly if decided.
+
+    Errors of n and d are at most DD_ERROR times `n_size` and `d_size`.
+    """
     # Decided if the quotient, changed by its largest error, rounds to the same double.
     inverse = ONE / d[0]
     q = n[0] * inverse

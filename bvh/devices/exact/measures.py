@@ -101,13 +101,14 @@ def _time(x: Volumes, o: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
 def _by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, volumes: int):
     """Return (is_front, decided, (t, u, v)) of a hit, by exact volumes: two for t, four for all.
 
-    What is decided of t, u and v has its bit.
+    `decided` has bit 1, 2 or 4 if t, u or v is decided.
     """
     front, decided, found = bool(False), int(0), wp.vec3d()
     total_sure, total = bool(False), wp.vec2d()
     unit, shift = triangles.unit_of(d)
-    # Of the normal with d and with v0 - o; of d x (v0 - o) with v0 - v2 and with v1 - v0. A loop,
-    # as compilers take long for a volume.
+    # Volumes: 0 and 1, the normal with d and with v0 - o; 2 and 3, d x (v0 - o) with v0 - v2 and
+    # with v1 - v0. Divided by volume 0, the others are t, u and v. A loop, as compilers take long
+    # for each call.
     for which in range(volumes):
         normal, of_u = which < 2, which == 2
         a = floats.difference(wp.where(normal, v1, v0), wp.where(normal, v0, o), 0)
@@ -134,7 +135,11 @@ def _by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
 
 
 def _measures(near: bool, sums: bool, weights: bool) -> Any:
-    """Return a function that measures hits: by double-doubles and, for the rest, by more means."""
+    """Return a function that measures hits by double-doubles.
+
+    What these leave open it finds by a point nearby, with `near`, or by exact sums, with `sums`.
+    Without `weights` it finds t alone.
+    """
 
     @wp.func
     def measures(x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
@@ -148,6 +153,7 @@ def _measures(near: bool, sums: bool, weights: bool) -> Any:
                 t_sure, t = _time(x, o, v0, v1, v2)
             if weights:
                 if x.in_range and is_sided(x):
+                    # Approximate t, before its scale, and weights.
                     tau = x.along[0] / x.total[0]
                     first, second = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
                     if not u_sure:
@@ -167,6 +173,7 @@ def _measures(near: bool, sums: bool, weights: bool) -> Any:
     return measures
 
 
+# By (near, sums, weights): functions for t alone, and for t, u and v.
 close_distance, close_measures = (_measures(False, False, weights) for weights in (False, True))
 near_distance, near_measures = (_measures(True, False, weights) for weights in (False, True))
 exact_distance, exact_measures = (_measures(False, True, weights) for weights in (False, True))

@@ -42,6 +42,7 @@ def _root_of(x: wp.vec2d):
     r = wp.sqrt(x[0])
     if r == ZERO:
         return r
+    # A step of Newton's, by the difference of x and r * r.
     p, e = floats.two_product(r, r)
     return r + (((x[0] - p) - e) + x[1]) / (TWO * r)
 
@@ -73,6 +74,7 @@ def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     cross, shifts = dd3(), wp.vec3i()
     sure, axes, most = bool(True), int(3), int(LOWEST)
     for axis in range(axes):
+        # The volume with an axis is that component, cut (True) as on CPUs.
         along = dd3()
         along[axis, 0] = ONE
         fits, value, e = exact_sum(v, w, along, True)
@@ -133,11 +135,14 @@ def _chosen(i: int, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d):
 
 
 def _nearest_on(by_sums: bool) -> Any:
-    """Return the function of a point and a triangle that uses exact sums, or leaves them open."""
+    """Return the function that finds the point of a triangle nearest to a point.
+
+    Without `by_sums` it leaves open (`sure` False) what only exact sums decide.
+    """
 
     @wp.func
     def _to_edge(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
-        """Return the distance to an edge; `u` is the weight of b at the nearest point."""
+        """Return the distance to the edge a b; `u` is the weight of b at the nearest point."""
         nearest = NearestPoint()
         nearest.sure = True
         pa, i = _off(p, a)
@@ -261,12 +266,12 @@ def _nearest_on(by_sums: bool) -> Any:
         best, sides = NearestPoint(), int(3)
         best.distance = f8(wp.inf)
         best.sure = True
-        # One call for all edges, as each is a copy of all that it does.
+        # A loop with one call, as each call in the code is a copy of the function.
         for j in range(sides):
             if (edges >> j) % 2 == 1:
                 other = _to_edge(p, _chosen(j, v0, v1, v2), _chosen((j + 1) % 3, v0, v1, v2))
                 sure, t = best.sure and other.sure, other.u
-                # The first of edges that are as near.
+                # Compared at the exponent of `best`; of edges equally near the first is taken.
                 shift = other.exponent - best.exponent
                 if floats.scale_by(other.distance, shift) < best.distance:
                     best = other
@@ -280,7 +285,10 @@ def _nearest_on(by_sums: bool) -> Any:
 
     @wp.func
     def nearest_on_triangle(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-        """Return the nearest point (1-u-v) v0 + u v1 + v v2, its distance as a double."""
+        """Return the nearest point (1-u-v) v0 + u v1 + v v2; its distance is not scaled.
+
+        It is not `sure` where the CPU has to decide.
+        """
         nearest = NearestPoint()
         a, b, c = p - v0, p - v1, p - v2
         size = wp.max(floats.largest(a), wp.max(floats.largest(b), floats.largest(c)))

@@ -25,7 +25,8 @@ WEIGHT_SHARE, WEIGHT_FLOOR = f8(2.0**54 * 2.0**-100), f8(2.0**-700)
 def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
     """Return (d_scaled, floor, e, k) for the filters, as `geometry.triangles.scaled_ray` does.
 
-    The floor is inf if the ray is too large or too small for filters.
+    Filters decide nothing below the floor, which is derived there; it is inf if the ray is too
+    large or too small for them.
     """
     e = floats.exponent(wp.max(floats.largest(o), reach))
     k = wp.min(floats.exponent(floats.largest(d)), 1022)
@@ -55,6 +56,7 @@ def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     sure, side, axes = bool(True), int(0), int(3)
     for axis in range(axes):
         if sure and side == 0:
+            # The volume with an axis is that component of the cross product.
             along = dd3()
             along[axis, 0] = ONE
             decided, value, _ = exact_sum(unit, floats.difference(b, a, 0), along, False)
@@ -64,7 +66,10 @@ def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
 
 
 def _triangle_side(by_sums: bool) -> Any:
-    """Return a function of rays and triangles; with `by_sums` it knows the edge rule, too."""
+    """Return the function that finds on which side a ray hits a triangle.
+
+    Only with `by_sums` it goes on to exact sums, and knows the edge rule.
+    """
 
     @wp.func
     def edge_side(
@@ -94,6 +99,7 @@ def _triangle_side(by_sums: bool) -> Any:
     ):  # fmt: skip
         """Return (decided, side): 0 for a miss, -1 for a hit from the front, 1 from behind.
 
+        `d_scaled` and `floor` are those of `scaled_ray`.
         With `once`, a face hit at an edge or a vertex counts if the edge rule says that it is
         crossed.
         """
@@ -198,6 +204,7 @@ def is_sided(x: Volumes):
 @wp.func
 def weights_of(x: Volumes):
     """Return (decided, u, decided, v) of a hit, by double-doubles, as `geometry` rounds them."""
+    # Where no volume is small by cancellation: quotients of the high parts, as on CPUs.
     u = x.of_u[0] / x.total[0]
     v = x.of_v[0] / x.total[0]
     sure = x.in_range and (

@@ -17,26 +17,27 @@ from bvh.devices.stages.points import closest_function, nearest_function
 from bvh.devices.stages.search import search_function, search_kernel
 from bvh.devices.stages.work import Work
 
+# Stages (kernel, queue), of which each kernel reads a queue, or all rays for ALL_RAYS.
 Kernels = tuple[tuple[Any, int], ...]
 # Candidates stored for a ray, and in a second search for the few rays that have more; rays with
 # still more are left to the CPU. The arrays of a chunk of CHUNK rays take 4 *
 # (CAPACITY + QUEUES + 2) bytes a ray, in a scene and for nearest points 4 * CAPACITY more.
 CAPACITY, LARGE_CAPACITY, CHUNK = 16, 1024, 2**22
-# Threads of a stage that reads a queue, of each multiprocessor; and of a block.
+# Threads of a stage that reads a queue, for each multiprocessor; threads of a block.
 THREADS, BLOCK = 1024, 128
-# Stacks of the search: the smaller one serves nearly all trees, and takes less local memory. Of a
-# node that is left for later an entry lies on the stack for each level; of a leaf's tree one more,
-# and one for the leaves beside it; and one below all.
+# Stacks of the search: the smaller one serves nearly all trees, and takes less local memory. They
+# need an entry for each level, the node left for later; MORE covers the mark below a leaf's tree,
+# the leaves beside it, and the bottom of the stack.
 SMALL_STACK, LARGE_STACK, MORE = 32, 2 * STACK + 4, 4
-# On a CPU sums are at once, as compilers take longer than they do; whether all stages run there,
-# too, as tests need it.
+# On Warp's CPU device exact sums directly follow the search, as compiling the other stages takes
+# longer than they save; True, in tests, runs all stages there, too.
 EVERY_STAGE = False
-# Queues that are left in the end: those with too many triangles are searched again.
+# Queues whose rays are open in the end; crowded ones are searched again, with more room.
 FINAL = marks.CROWDED, marks.UNDECIDED
 
 
 class Plan(NamedTuple):
-    """The kernels of a query: of the search; of the others, each with its queue."""
+    """The kernels of a query: the search, and the stages after it, each with its queue."""
 
     search: Any
     doubles: Kernels  # on a GPU, before those of sums
@@ -45,7 +46,10 @@ class Plan(NamedTuple):
 
 @functools.cache
 def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
-    """Return the kernels of a query; a function, as what nobody calls needs no code."""
+    """Return the kernels of a query mode `goal`, made at their first use.
+
+    `size` is that of the search's stack; with `every`, stages of double-doubles come before sums.
+    """
     if goal == marks.NEAREST:
         close, exact = map(closest_function, (close_on_triangle, nearest_on_triangle))
         search = search_kernel(nearest_function(min(size, STACK)))
@@ -54,19 +58,20 @@ def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
         first = stage_of(close, 168, marks.DECIDE, marks.DECIDE_BY_SUMS)
         return Plan(search, (first,), (stage_of(exact, 255, marks.DECIDE_BY_SUMS),))
     every_hit = goal in (marks.COUNT, marks.LIST)
+    # Without double-doubles sums follow the search, by the general kernels whatever the goal.
     general, sums = in_scene or every_hit, by_sums(marks.DECIDE, marks.ALL_RAYS, True)
     doubles: Kernels = ()
     if every:
         doubles = by_doubles(general, goal == marks.LIST)
         sums = by_sums(marks.DECIDE_BY_SUMS, marks.MEASURE_BY_SUMS, general)
     if goal == marks.COUNT:
-        # Nothing is measured.
+        # Counts need no t, u and v, so the stages that measure are left out.
         doubles, sums = doubles[:2], sums[:1]
     return Plan(search_kernel(search_function(size, in_scene, every_hit)), doubles, sums)
 
 
 class Stages:
-    """The stages of queries on a device, and their memory."""
+    """The stages of queries on a device, and their memory: `room` candidates for each ray."""
 
     def __init__(self, device: Any, room: int = CAPACITY) -> None:
         self.device, self.room, self.chunk = device, room, CHUNK * CAPACITY // room
@@ -93,7 +98,11 @@ class Stages:
     def _run_plan(
         self, plan: Plan, given: tuple[Any, ...], count: int, rows: Any
     ) -> NDArray[np.int32]:
-        """Run all stages for all rays, or for some `rows`; return which of them are left."""
+        """Run all stages for the first `count` rays, or for the rays in `rows`, a chunk at a time.
+
+        `given` is (target, rays, query, columns). Return the undecided ones, as places: indices of
+        rays, or of `rows`.
+        """
         work, (target, rays, query, columns) = self.work, given
         left: dict[int, list[Any]] = {queue: [np.empty(0, np.int32)] for queue in FINAL}
         self._reserve(min(count, self.chunk), bool(target.is_scene), query.goal == marks.NEAREST)
@@ -134,13 +143,13 @@ class Stages:
                 self.sizes[name] = count
 
     def _run(self, stages: Kernels, arguments: tuple[Any, ...]) -> None:
-        """Launch kernels that read queues; on a CPU, where looking costs nothing, if these are."""
+        """Launch stages; on a CPU, where counters are read for free, not those of empty queues."""
         for kernel, queue in stages:
             if self.device.is_cuda or queue == marks.ALL_RAYS or self._counts()[queue]:
                 self._launch(kernel, self.work.threads, arguments)
 
     def _launch(self, kernel: Any, threads: int, arguments: tuple[Any, ...]) -> None:
-        """Launch a kernel; it is recorded at the first time."""
+        """Launch a kernel by its recorded command, which the first launch makes."""
         command = self.commands.get(kernel)
         if command is None:
             command = self.commands[kernel] = wp.launch(
@@ -153,7 +162,7 @@ class Stages:
         command.launch()
 
     def _counts(self) -> list[int]:
-        """Return the counters, when all stages have run."""
+        """Return the lengths of the queues, once all launched stages have run."""
         if self.device.is_cuda:
             wp.copy(self.seen, self.work.counters)
             wp.synchronize_stream(wp.get_stream(self.device))

@@ -28,7 +28,7 @@ I1 = i8(1)
 def _comes_before(
     t: wp.float64, leaf: wp.int32, prim: wp.int32, t2: wp.float64, leaf2: wp.int32, prim2: wp.int32
 ):  # fmt: skip
-    """Return whether one hit comes before another, by (t, leaf, prim_id)."""
+    """Return whether hit (t, leaf, prim) comes before (t2, leaf2, prim2), in this order."""
     return t < t2 or (t == t2 and (leaf < leaf2 or (leaf == leaf2 and prim < prim2)))
 
 
@@ -36,7 +36,7 @@ def _comes_before(
 def _insert(
     columns: Columns, i: int, filled: int, t: wp.float64, leaf: wp.int32, prim: wp.int32
 ):  # fmt: skip
-    """Insert a hit of ray i into its sorted list; if that is full, the last drops out."""
+    """Insert a hit into the sorted list of ray i, of `filled` hits; if full, it drops the last."""
     first, end = columns.offsets[i], columns.offsets[i + 1]
     k = first + wp.int64(filled)
     if k >= end:
@@ -62,7 +62,7 @@ def _insert(
 def _write(
     target: Target, columns: Columns, row: wp.int64, leaf: int, prim: int, x: measures.Measures
 ):  # fmt: skip
-    """Write a hit, or the miss of a ray: prim_id and leaf -1."""
+    """Write a hit into a row of the columns; or a miss, prim and leaf -1: t inf, u and v NaN."""
     missed = prim < 0
     columns.t[row] = wp.where(missed, INF, x.t)
     columns.u[row] = wp.where(missed, nan(), x.u)
@@ -87,11 +87,14 @@ def _leaf_of(target: Target, work: Work, j: int, place: int):
 
 @wp.func
 def _is_first(target: Target, work: Work, j: int, place: int):
-    """Return whether no candidate before j is the same triangle, from another leaf of its tree."""
+    """Return whether candidate j of a ray is the first of its triangle and its scene leaf.
+
+    A triangle that a builder has split is found in several leaves of its tree.
+    """
     fresh, item = bool(True), work.candidates[j, place] & marks.INDEX
     prim, leaf, before = target.ids[item], _leaf_of(target, work, j, place), int(0)
     if wp.abs(target.triangles[item, 2][3]) > ONE4:
-        # In several leaves of its tree.
+        # Only a triangle in several leaves of its tree, by its mark, can be listed twice.
         before = j
     for k in range(before):
         same = target.ids[work.candidates[k, place] & marks.INDEX] == prim
@@ -100,13 +103,19 @@ def _is_first(target: Target, work: Work, j: int, place: int):
 
 
 def decide_function(side_of: Any, distance_of: Any, general: bool) -> Any:
-    """Return a function that decides rays, by functions of one kind for sides and distances."""
+    """Return a function that decides which candidates a ray hits.
+
+    `side_of` gives the side of a triangle (see `triangles`), `distance_of` t (see `measures`).
+    """
 
     @wp.func
     def decide(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Find the closest or any hit of a ray, count or list its hits; return whether it did."""
+        """Find the closest or any hit of a ray, count or list its hits; return whether decided.
+
+        The closest or any one, an index or MISSED, goes into `work.outcome`.
+        """
         i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
         scaled, floor, e, k = triangles.scaled_ray(o, d, target.top.farthest)
@@ -115,6 +124,7 @@ def decide_function(side_of: Any, distance_of: Any, general: bool) -> Any:
         best, best_prim, best_leaf, best_t = int(-1), int(-1), int(-1), ONE * INF
         count = int(0)
         for j in range(work.candidate_count[place]):
+            # Whether the candidate has to be tested: not if one is found already and any will do.
             counts = query.goal != marks.ANY or best < 0
             if general:
                 if query.goal == marks.COUNT or query.goal == marks.LIST:
@@ -166,13 +176,19 @@ def decide_function(side_of: Any, distance_of: Any, general: bool) -> Any:
 
 
 def measure_function(measures_of: Any, general: bool, of_lists: bool) -> Any:
-    """Return the function that measures closest hits and, `of_lists`, all hits of lists."""
+    """Return the function that writes t, u and v of closest hits and, `of_lists`, of listed hits.
+
+    `measures_of` is one of `measures`.
+    """
 
     @wp.func
     def measure(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Write t, u, v of the hits of a ray, or its miss; return whether all are decided."""
+        """Write hits of a ray, its miss, or whether it hits; return whether all are decided.
+
+        An outcome LISTED is left alone: the ray is in a queue, and is measured later.
+        """
         i, outcome, decided = row_at(work, place), work.outcome[place], bool(True)
         if query.goal == marks.ANY and outcome != marks.LISTED:
             columns.truth[i] = outcome != marks.MISSED
@@ -216,8 +232,9 @@ def stage_of(
     function: Any, registers: int, queue: int, following: int = marks.UNDECIDED,
     measured: int = marks.ALL_RAYS,
 ) -> tuple[Any, int]:  # fmt: skip
-    """Return the kernel that calls a function for the rays in a queue, and the queue.
+    """Return (kernel, queue): the kernel calls a function for the rays in the queue.
 
+    A thread may use that number of `registers`.
     Rays for which it returns False go into `following`, others into `measured`. ALL_RAYS is no
     queue: as `queue` it stands for all rays of the work, as `measured` for none.
     """
@@ -248,7 +265,7 @@ def stage_of(
 # Registers are as many as leave no spills, or less where more threads gain more.
 @functools.cache
 def by_doubles(general: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
-    """Return the stages of double-doubles."""
+    """Return the stages (kernel, queue) of double-doubles: two that decide, two that measure."""
     close = decide_function(triangles.close_side, measures.close_distance, general)
     near = decide_function(triangles.close_side, measures.near_distance, general)
     kinds = measures.close_measures, measures.near_measures
@@ -263,10 +280,11 @@ def by_doubles(general: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
 
 @functools.cache
 def by_sums(decided: int, measured: int, general: bool) -> tuple[tuple[Any, int], ...]:
-    """Return the stages of exact sums, of the queues `decided` and `measured`."""
+    """Return two stages of exact sums: one decides rays in `decided`, one measures `measured`."""
     decide = decide_function(triangles.triangle_side, measures.exact_distance, general)
     measure = measure_function(measures.exact_measures, general, general)
-    # Rays of a queue go into that of what is measured; otherwise all are still to be.
+    # Rays that have been decided go on into the queue `measured`. If that is ALL_RAYS, no stage has
+    # measured before, and the second one measures all rays.
     return (
         stage_of(decide, 255, decided, marks.UNDECIDED, measured),
         stage_of(measure, 255, measured),

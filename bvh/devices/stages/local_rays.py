@@ -20,6 +20,8 @@ from bvh.tree.triangle_groups import UNIT
 # States of a local ray: it misses the box of the tree, meets it, or is left to the CPU.
 MISSES, MEETS, OTHER = 0, 1, 2
 
+# The limits and margins that `ray_setup` explains; `*_SHARE`, `T_ULP` and `SLACK_ENTRY` cover the
+# rounding of one or a few operations.
 FAR_ORIGIN = f8(ray_setup.NEAR_ORIGIN)
 STEEPEST, LEAST_SLOPE = f8(ray_setup.STEEPEST), f8(1.0 / ray_setup.STEEPEST)
 MARGIN = f8(ray_setup.MARGIN)
@@ -59,7 +61,10 @@ class LocalRay:
 
 @wp.func
 def _local_bound(t: wp.float64, shift: int, sign: wp.float64):
-    """Return t, moved in the direction `sign` by what rounding may hide, as a local parameter."""
+    """Return t * 2**shift, moved in the direction `sign` by what rounding of t may hide.
+
+    It is infinite for the largest double and beyond.
+    """
     if t >= LARGEST or t <= -LARGEST:
         return wp.where(t > ZERO, INF, -INF)
     return floats.scale_by(t + sign * (wp.abs(t) * T_ULP + SMALLEST), shift)
@@ -69,7 +74,7 @@ def _local_bound(t: wp.float64, shift: int, sign: wp.float64):
 def local_ray(
     tree: Part, o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64, error: wp.float64
 ):  # fmt: skip
-    """Return a ray in the local frame, and whether it meets the box of a tree.
+    """Return a `LocalRay`, whose state says whether it meets the box of a tree.
 
     The ray may be off by `error` anywhere in the box: all margins are those of a larger tree, whose
     rounding is as much.
@@ -82,6 +87,7 @@ def local_ray(
     s = floats.power_of_two(tree.exponent)
     p = (o - tree.centre) * s
     distance = floats.largest(p)
+    # Powers of two of other exponents could over- or underflow.
     usual = wp.abs(k) < 900 and wp.abs(shift) < 900
     if tree.depth >= STACK or not (usual and distance <= FAR_ORIGIN):
         return ray
@@ -126,13 +132,13 @@ def local_ray(
 
 @wp.func
 def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
-    """Return whether a ray is finite, with a direction that is not 0 and a range."""
+    """Return whether a ray is finite, its direction is not 0, and its range is not empty."""
     return wp.isfinite(o) and wp.isfinite(d) and floats.largest(d) > ZERO and t_min <= t_max
 
 
 @wp.func
 def sure_range(ray: LocalRay, t_min: wp.float64, t_max: wp.float64):
-    """Return the range of local parameters whose t, rounded, is surely in range."""
+    """Return (first, last) of the local parameters whose t, rounded, is surely in t_min..t_max."""
     # The reverse of `_local_bound` and `slack`: moved inward by as much.
     first, last = f4(-wp.inf), f4(wp.inf)
     if t_min > -LARGEST:

@@ -1,19 +1,21 @@
 """Numbers with names: query modes, what is known of rays, and their queues."""
 
-# Query modes: of rays; of points.
+# Query modes: for rays, the closest hit, any hit, the number of hits, a list of hits; for points.
 CLOSEST, ANY, COUNT, LIST = 0, 1, 2, 3
 NEAREST = 4
 
-# A bit of triangles that are surely hit within the range of their ray.
+# A candidate is the index of a triangle, with the bit SURELY if it is surely hit in range.
 SURELY, INDEX = 1 << 30, (1 << 30) - 1
-# What is known of a ray: it misses; is in a queue; hits some triangle; else the index of the one.
+# Outcome of a ray: a miss; candidates listed, not decided; a hit whose triangle is not needed, or a
+# list of hits. From 0 on it is the index of the triangle that is hit.
 MISSED, LISTED, FOUND = -1, -2, -3
-# Queues of rays: to decide, by three means; to measure, by two more; with too many triangles; for
-# the CPU.
+# Queues of rays: to decide, by double-doubles, by a point nearby, by exact sums; to measure, by the
+# latter two; with too many candidates; for the CPU.
 DECIDE, DECIDE_NEAR, DECIDE_BY_SUMS = 0, 1, 2
 MEASURE_NEAR, MEASURE_BY_SUMS = 3, 4
 CROWDED, UNDECIDED = 5, 6
+# How many queues; no queue but all rays of the work (see `decide.stage_of`); a ray that is done.
 QUEUES, ALL_RAYS, NO_QUEUE = 7, 7, -1
 
-# The bottom of a stack of nodes; other codes below 0 are triangles.
+# The bottom of a stack of nodes. Codes from 0 on are nodes, others below 0 are ~(first triangle).
 DONE = -(2**31)

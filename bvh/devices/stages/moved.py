@@ -27,7 +27,7 @@ DET_SHARE = f8(2.0**-48)
 def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
     """Return (origin, direction, error) of a ray in the coordinates of a leaf's tree.
 
-    In the box of the tree, no point of the ray is off by more than `error`.
+    In the box of the tree, no point of the ray is off by more than `error` (see the module).
     """
     extent, error = TWO * wp.abs(o) + target.reach[leaf], wp.float64(0.0)
     origin, direction = wp.vec3d(), wp.vec3d()

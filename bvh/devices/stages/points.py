@@ -21,8 +21,11 @@ from bvh.traversal.points import point_bounds
 # Points farther away, by the size of the tree, are left to the CPU: bounds would discard little.
 FAR = f8(2.0**12)
 BOX_ERROR, LEAF_ERROR = f8(point_bounds.BOX_ERROR), f8(point_bounds.LEAF_ERROR)
+# TINY is added against underflow; the largest bounds of distances and of squares fit into float32.
 UP, TINY, MOST_BOUND, MOST_SQUARE = f8(point_bounds.UP), f8(1e-30), f8(1e15), f8(1e30)
+# What the rounding of a distance may hide, as a factor and at least.
 DISTANCE_UP, DISTANCE_TINY = f8(1.0 + 2.0**-49), f8(1e-323)
+# A shorter gradient gives no lower bound.
 LENGTH_LEAST = f4(1e-15)
 
 
@@ -35,9 +38,9 @@ def _clamped(x: wp.float32, most: wp.float32):
 
 @wp.func
 def _triangle_bounds(target: Target, i: int, p: wp.vec3):
-    """Return (lower, upper, more): bounds of the distance to a triangle, without errors.
+    """Return (lower, upper, more): bounds of the distance from p to triangle i, in the local frame.
 
-    With `more` others of its leaf follow.
+    Rounding errors are not included; `more` tells that other triangles of its leaf follow.
     """
     x, y, z = target.triangles[i, 0], target.triangles[i, 1], target.triangles[i, 2]
     a = p - wp.vec3(x[0], x[1], x[2])
@@ -47,7 +50,8 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
     d1, d2 = wp.dot(e1, a), wp.dot(e2, a)
     d3, d4, d5, d6 = d1 - l11, d2 - l12, d1 - l12, d2 - l22
     va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
-    # The weights s of e1 and t of e2 are those of the nearest point, but for rounding.
+    # The weights s of e1 and t of e2 are those of the nearest point, but for rounding, by
+    # the region of p (Ericson 2005, "Real-Time Collision Detection", section 5.1.5).
     s, t, inside = f4(0.0), f4(0.0), bool(False)
     if d1 <= ZERO4 and d2 <= ZERO4:
         s = f4(0.0)
@@ -92,14 +96,17 @@ def _square_bound(best: wp.float32, box_error: wp.float64):
 
 @wp.func
 def _square(lower: wp.vec3, upper: wp.vec3, p: wp.vec3):
-    """Return the squared distance to a box."""
+    """Return the squared distance from p to a box."""
     off = wp.max(wp.max(lower - p, p - upper), wp.vec3())
     return wp.dot(off, off)
 
 
 @wp.func
 def _drop_beyond(work: Work, place: int, count: int, error: wp.float32, bound: wp.float32):
-    """Drop a point's candidates beyond a bound; return how many are left."""
+    """Drop a point's candidates whose lower bound, less `error`, is above `bound`.
+
+    Return how many of the `count` are left.
+    """
     rest = int(0)
     for j in range(count):
         low = work.lows[j, place]
@@ -115,7 +122,10 @@ def _write(
     target: Target, columns: Columns, i: int, prim: int, d: wp.float64, u: wp.float64,
     v: wp.float64,
 ):  # fmt: skip
-    """Write the closest point (1-u-v) v0 + u v1 + v v2, each operation rounded; or none."""
+    """Write the closest point (1-u-v) v0 + u v1 + v v2, each operation rounded.
+
+    None is prim -1, with d inf, and u and v NaN, which `position` takes as well.
+    """
     columns.distance[i] = d
     if columns.prim_id.shape[0] > 0:
         columns.prim_id[i] = prim
@@ -136,7 +146,7 @@ def _point_of(rays: DeviceRays, i: int):
 
 @functools.cache
 def nearest_function(size: int) -> Any:
-    """Return the search of trees whose nodes fit on a stack of some size."""
+    """Return the function that searches a tree for one point, with a stack of `size` entries."""
     stack_type = wp.types.vector(length=size, dtype=wp.int32)
     squares_type = wp.types.vector(length=size, dtype=wp.float32)
 
@@ -163,6 +173,7 @@ def nearest_function(size: int) -> Any:
         local_limit = (limit * DISTANCE_UP + DISTANCE_TINY) * scale
         bound = f4(wp.min(local_limit * UP + TINY, MOST_BOUND))
         square = _square_bound(bound, box_error)
+        # Children left for later, and the squared distances to their boxes.
         stack, squares, top, count = stack_type(), squares_type(), int(0), int(0)
         # A node, or ~(first triangle) of a leaf.
         code = wp.where(tree.count > 0, ~tree.root, tree.root)
@@ -184,6 +195,7 @@ def nearest_function(size: int) -> Any:
                 code = wp.where(swap, right, left)
                 if not wp.min(first, second) <= square:
                     code = int(marks.DONE)
+            # Triangles of a leaf, up to that which is marked as its last.
             more, j = code != marks.DONE, ~code
             while more:
                 low, high, follows = _triangle_bounds(target, j, local32)
@@ -202,6 +214,7 @@ def nearest_function(size: int) -> Any:
                         count += 1
                 j += 1
             code = int(marks.DONE)
+            # The bound may be lower by now than when a child was put onto the stack.
             while top > 0 and code == marks.DONE:
                 top -= 1
                 if squares[top] <= square:
@@ -215,7 +228,10 @@ def nearest_function(size: int) -> Any:
 
 @functools.cache
 def closest_function(nearest_on: Any) -> Any:
-    """Return the function that measures the candidates of points."""
+    """Return the function that measures a point's candidates by `nearest_on`.
+
+    That is `close_on_triangle` or `nearest_on_triangle` (see `point_triangle`).
+    """
 
     @wp.func
     def decide(

@@ -23,9 +23,10 @@ from bvh.devices.stages import local_rays, marks
 from bvh.devices.stages.moved import handedness, moved_ray
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work, put, ray_of, row_at
 
-# The bottom of the part of a leaf's tree on a stack.
+# A stack entry below the nodes of a leaf's tree: that tree is done. As DONE + 1 it is less than all
+# codes of nodes and triangles.
 LEAVE = 1 - 2**31
-# What is searched in place of a leaf.
+# Values of `leaf` while no leaf's tree is searched: in the top of a scene; in a single tree.
 IN_TOP, IN_TREE = -1, -2
 # A bound above all parameters of boxes.
 NOT_MET = f4(3.0e38)
@@ -56,7 +57,7 @@ _SLAB = """
 
 @wp.func_native(_LOAD.format(kind="float"))
 def _load(rows: wp.array2d(dtype=wp.vec4), i: int) -> wp.vec4:
-    """Return a vector, counted through both axes."""
+    """Return vector i, counted through both axes of `rows`."""
 
 
 @wp.func
@@ -88,7 +89,10 @@ def _part_of(target: Target, leaf: wp.int32):
 def _frame_of(
     target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d, query: RayQuery, end_t: wp.float64
 ):  # fmt: skip
-    """Return a ray, up to t = `end_t`, in the frame of the tree of a leaf."""
+    """Return the `LocalRay` of a world ray o, d, up to t = `end_t`, in the tree of a leaf.
+
+    A leaf below 0 is the top, or the only tree.
+    """
     origin, direction, error = o, d, wp.float64(0.0)
     if leaf >= 0:
         origin, direction, error = moved_ray(target, leaf, o, d)
@@ -102,7 +106,10 @@ def _frame_of(
 def _entry(
     low: wp.vec3, high: wp.vec3, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3, reach: wp.vec2
 ):  # fmt: skip
-    """Return where a ray enters the box low..high, NOT_MET if it does not within `reach`."""
+    """Return tau where a ray enters the box low..high, NOT_MET if it does not within `reach`.
+
+    `inverse`, `lower` and `upper` are those of `LocalRay`; `reach` is the first and the last tau.
+    """
     a, b = slab(low[0], inverse[0], lower[0]), slab(high[0], inverse[0], upper[0])
     c, d = slab(low[1], inverse[1], lower[1]), slab(high[1], inverse[1], upper[1])
     e, f = slab(low[2], inverse[2], lower[2]), slab(high[2], inverse[2], upper[2])
@@ -113,8 +120,9 @@ def _entry(
 
 @functools.cache
 def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
-    """Return the search of trees, or of scenes and trees, whose nodes fit on a stack of some size.
+    """Return the function that searches a tree, or `with_scenes` also a scene, for one ray.
 
+    Its stack has `size` entries.
     Candidates are the triangles that a ray may hit first; for `every_hit`, all whose hits are not
     sure, or all that are to be listed.
     """
@@ -124,7 +132,10 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
     def search(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """List the candidates of a ray, and what is known of it; return its next queue."""
+        """Search for the ray at a place of `work`; return its next queue, or NO_QUEUE.
+
+        Writes its candidates and outcome there, or with COUNT the number of its sure hits.
+        """
         i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
         work.outcome[place] = marks.MISSED
@@ -169,7 +180,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
             lower, upper = ray.lower, ray.upper
             low, end, edge, t_error = ray.low, wp.float32(ray.end), ray.edge, ray.t_error
             slack, mask = f4(ray.slack), q.mask
-            # A bound of the earliest hit of a candidate, in a tree; whether sides are swapped.
+            # A lower bound of tau of all candidates, in a single tree; 1, -1 or 0 of `handedness`.
             earliest, handed = f4(wp.inf), int(1)
             if with_scenes:
                 if query.cull != 0 and leaf >= 0:
@@ -198,7 +209,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
                 j = ~code
                 if with_scenes:
                     if leaf == IN_TOP:
-                        # The others of some leaves wait.
+                        # Of several scene leaves in a leaf of the top, the others wait.
                         if target.bits[j] != 0:
                             stack[top] = ~(j + 1)
                             top += 1
@@ -216,6 +227,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
                 more = bool(True)
                 while more:
                     x, y, z = load_three(target.triangles, j)
+                    # The mark is negative for the last of the leaf.
                     more = z[3] > ZERO4
                     e1, e2 = wp.vec3(y[0], y[1], y[2]), wp.vec3(z[0], z[1], z[2])
                     n = wp.cross(e1, e2)
@@ -224,6 +236,8 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
                     den = wp.dot(toward, n)
                     u, v = wp.dot(r, e2), -wp.dot(r, e1)
                     w = (den - u) - v
+                    # The weights u, v and w, times den, have one sign where the triangle is hit; t,
+                    # below, is along / size. Margins bound their errors.
                     margin = edge * x[3]
                     least, largest = wp.min(u, wp.min(v, w)), wp.max(u, wp.max(v, w))
                     if not (least < -margin and largest > margin):
@@ -312,7 +326,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
 
 @functools.cache
 def search_kernel(search: Any) -> Any:
-    """Return the kernel that searches for each ray or point, and puts it into its next queue."""
+    """Return the kernel that runs `search` for each ray or point, and puts it into its queue."""
 
     @wp.kernel(module="unique", module_options=OPTIONS, grid_stride=False, cuda_max_registers=64)
     def search_rays(

@@ -10,14 +10,17 @@ class RayQuery:
     t_min: wp.float64
     t_max: wp.float64
     mask: wp.int32  # bits, as of groups and of leaves
-    cull: wp.int32  # the side that is ignored, 0 for none
-    goal: wp.int32
+    cull: wp.int32  # the side that is ignored: -1 front, 1 back, 0 none
+    goal: wp.int32  # CLOSEST, ANY, COUNT, LIST or NEAREST (see `marks`)
     once: wp.int32  # whether faces that share an edge or vertex are crossed once
 
 
 @wp.struct
 class DeviceRays:
-    """Rays, or points without directions, on a device; arrays of one item are for all."""
+    """Rays on a device; arrays of one item are for all.
+
+    Of points, `origins` are the points, `t_max` the largest distances; directions are not set.
+    """
 
     origins: wp.array(dtype=wp.vec3d)
     directions: wp.array(dtype=wp.vec3d)
@@ -47,20 +50,23 @@ class Columns:
 
 @wp.struct
 class Work:
-    """What stages hand on, of `count` rays from `start` on, each of which has its place."""
+    """What stages hand on, of `count` rays from `start` on.
+
+    The place of a ray, 0 to count - 1, is its index in these arrays (see `row_at`).
+    """
 
     start: wp.int32
     count: wp.int32
     threads: wp.int32  # of stages that read queues
-    rows: wp.array(dtype=wp.int32)  # which rays they are; all without items
-    outcome: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or an index
+    rows: wp.array(dtype=wp.int32)  # indices of the rays that are traced; empty: all of them
+    outcome: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or the index of a triangle
     candidate_count: wp.array(dtype=wp.int32)
     candidates: wp.array2d(dtype=wp.int32)  # (capacity, places): triangles, with SURELY
     # Of a scene, (capacity, places): their leaves; the first one is that of `outcome`, too.
     leaves: wp.array2d(dtype=wp.int32)
     lows: wp.array2d(dtype=wp.float32)  # of points, (capacity, places): lower bounds of distances
-    queues: wp.array2d(dtype=wp.int32)  # (QUEUES, places)
-    counters: wp.array(dtype=wp.int32)
+    queues: wp.array2d(dtype=wp.int32)  # (QUEUES, places): places of rays
+    counters: wp.array(dtype=wp.int32)  # (QUEUES,): lengths of queues
 
 
 @wp.func
@@ -71,7 +77,7 @@ def put(work: Work, queue: int, place: int):
 
 @wp.func
 def row_at(work: Work, place: int):
-    """Return which ray is at a place."""
+    """Return the index of the ray at a place, which is its row in arguments and answers."""
     i = work.start + place
     if work.rows.shape[0] > 0:
         i = work.rows[i]

@@ -69,17 +69,19 @@ class PartRays(NamedTuple):
     opened: OpenParts
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the code of a side to cull."""
+        """Return the side to cull as a number (see `cull_code`)."""
         return arguments.cull_code(cull)
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
         """Raise a ValueError: a filter would be called with ids in parts, not in the mesh."""
         refuse(function)
+        # `refuse` has raised.
         raise AssertionError
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
         """Return the closest hit of each ray; raise a ValueError for `counters`."""
         refuse(counters=counters)
+        # Without counters (False).
         hits: Hits = self._answer(BVH.closest_hit, RaySearch.closest_hits, batch, options, False)
         return hits
 
@@ -140,6 +142,7 @@ class PartRays(NamedTuple):
         hits = verb.record(**columns)
         # A row for each hit, except for lists, which are flat.
         part_of = part_of if lists else part_of[..., None]
+        # For positions and normals: the parts, no count of moves, and the part of each hit.
         vars(hits)["_source"] = HitParts(self.opened), 0, (part_of,)
         return hits
 
@@ -220,7 +223,10 @@ class PartPoints(NamedTuple):
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
-        """Return the winding number of each of the points (n, 3)."""
+        """Return the winding number of each of the points (n, 3); accuracy inf is exact.
+
+        With a finite one, as of `BVH.winding_number`, many open edges are summed by a series.
+        """
         loops = self._boundary()
         if accuracy < np.inf and loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
@@ -335,7 +341,7 @@ def declared(query: Callable[..., object]) -> Verb:
 
 
 def _bits_of(mask: int) -> int | None:
-    """Return a mask, an int32, as queries take it."""
+    """Return a mask, an int32, as queries take it: 32 unsigned bits, or None for all."""
     return None if mask == -1 else mask & ALL_BITS
 
 

@@ -131,9 +131,10 @@ def _corners_of(mesh: FileMesh, faces: Ints, polygons: Ints) -> Ints:
 
 
 def _mesh_of_part(mesh: FileMesh, part: Part, triangles: _PartTriangles) -> Any:
-    """Return a part as a mesh of trimesh: with its vertices in order; the only part with all.
+    """Return a part as a mesh of trimesh, with the vertices that it uses, in order.
 
-    Vertices with several texture coordinates or normals are repeated behind the others.
+    The only part of a file has all vertices, also those that no triangle uses. Vertices with
+    several texture coordinates or normals are repeated behind the others.
     """
     trimesh: Any = importlib.import_module("trimesh")
     if len(mesh.parts) == 1:

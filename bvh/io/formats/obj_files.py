@@ -85,7 +85,10 @@ class _BadLine(ValueError):
 
 
 def _blanked(text: bytes, pattern: bytes) -> bytes:
-    """Replace what matches a pattern in lines of numbers by as many bytes of white space."""
+    """Replace what matches a pattern in lines of numbers by as many bytes of white space.
+
+    So places in the text, by which errors find the numbers of lines, stay.
+    """
     if re.search(pattern, text) is None:
         return text
     blanked = bytearray(text)
@@ -99,7 +102,7 @@ def _blanked(text: bytes, pattern: bytes) -> bytes:
 
 
 def _read_piece(lines: Lines, state: _State) -> None:
-    """Read the lines of a piece of a file, behind what has been read before."""
+    """Add the lines of the next piece of a file to `state`."""
     # Comments and smoothing groups, often numerous, are removed before the loop over other lines.
     is_known = lines.start_with(b"s") | (lines.data[lines.begins] == ord("#"))
     # How many vertices and so on there are up to each line.
@@ -122,6 +125,7 @@ def _read_piece(lines: Lines, state: _State) -> None:
             state.names.append((int(faces[line]), word, name))
         elif word in OTHERS:
             state.others.add(_decoded(word))
+        # A warning names five of them at most.
         elif word not in IGNORED and len(state.unknown) < 5:
             state.unknown.add(text_lines.shown(word))
     if is_face.any():
@@ -138,7 +142,10 @@ def _decoded(name: bytes) -> str:
 
 
 def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State) -> None:
-    """Read the lines of a mask, of vertices and their colours, normals or texture coordinates."""
+    """Add the lines of a mask to `state`, all with the keyword `word`: v, vn or vt.
+
+    Lines of vertices with six numbers or more have a colour: the fourth to sixth.
+    """
     counts, before = lines.counts[mask] - 1, state.counts[word]
     least, most = WIDTHS[word]
     bad = np.flatnonzero((counts < least) | (counts > most))
@@ -164,9 +171,9 @@ def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State
 def _numbers(
     word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
 ) -> NDArray[Any]:
-    """Return the `count` numbers in a text of lines that begin with a word, which is cut off.
+    """Return the `count` numbers in a text of lines, whose first word, `word`, is blanked out.
 
-    `before` is how many such lines come before the text; for an error.
+    `before` is the number of such lines before the text, for an error.
     """
     if word == b"f":
         text = text.replace(b"/", b" ")
@@ -212,7 +219,7 @@ def _read_faces(
 def _slots(
     text: bytes, total: int, line_of: NDArray[np.int64], before: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the numbers (n, 3) of corners such as 1/2/3 and 1//3, and which are there.
+    """Return the numbers (n, 3) of corners such as 1/2/3 and 1//3, and a mask of those given.
 
     `line_of` is the line of each of the `total` corners; `before` counts earlier lines of faces.
     """

@@ -34,7 +34,10 @@ class Lines(NamedTuple):
     counts: Ints
 
     def start_with(self, word: bytes, any_case: bool = False) -> NDArray[np.bool_]:
-        """Return which lines have this first word, which is in lower case."""
+        """Return which lines have this first word; with `any_case` also in capitals.
+
+        The word is then given in lower case.
+        """
         # The bit by which upper and lower case differ in ASCII.
         bit = 32 if any_case else 0
         matches = np.asarray((self.data[self.begins] | bit) == word[0])
@@ -118,7 +121,10 @@ def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
 
 
 def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, bytes]:
-    """Return the first line with words that are no numbers, and its row among lines with words."""
+    """Return (row, line) of the first line with words that are no numbers.
+
+    The row counts lines with words. A ValueError if all lines are numbers on their own.
+    """
     filled = (line for line in text.split(b"\n") if max(line, default=0) > 32)
     for row, line in enumerate(filled):
         if numbers(line, kind, len(line.split())) is None:
@@ -131,8 +137,8 @@ def line_number(
 ) -> int:
     """Return the number, from 1, of line `row` among the lines whose first word matches `word`.
 
-    By default any word matches. Lines are counted in `original`, a text of the same length, if
-    lines are joined in `data`.
+    `word` is a regular expression, by default for any word. Lines are counted in `original`, a text
+    of the same length, if lines are joined in `data`.
     """
     lines = re.finditer(rb"^[\0-\x09\x0b-\x20]*(?:%b)" % word, data, re.MULTILINE)
     for k, line in enumerate(lines):

@@ -79,7 +79,7 @@ class Accessors:
         self._buffers: dict[int, bytes | memoryview] = {}
 
     def _buffer(self, number: int) -> bytes | memoryview:
-        """Return the bytes of a buffer, at least as many as the file says."""
+        """Return the bytes of a buffer; raise if they are fewer than its byteLength."""
         if number not in self._buffers:
             buffer = item(self.content, "buffers", number)
             uri, size = buffer.get("uri"), natural(buffer, "byteLength")
@@ -157,7 +157,7 @@ class Accessors:
         else:
             values = np.zeros((count, lanes), TYPES[kind])
         if sparse is not None:
-            # Elements that replace others: their rows, and their components.
+            # Elements that replace others: their rows, and their components, both packed (True).
             few, where = natural(sparse, "count"), sparse["indices"]
             if where["componentType"] not in UNSIGNED:
                 raise ValueError(f"{name} has sparse indices that are not unsigned integers")

@@ -148,6 +148,7 @@ def _check_arrays(content: Json, allowance: Allowance) -> None:
     counts = []
     for accessor in content.get("accessors", []):
         natural(accessor, "byteOffset", 0)
+        # Unknown types, which are refused later, count as the largest.
         counts.append(LANES.get(accessor["type"], 16) * natural(accessor, "count"))
         size = counts[-1] * int(TYPES.get(accessor["componentType"], "<f4")[-1])
         allowance.take(size, f"accessor {len(counts) - 1}")
@@ -189,7 +190,10 @@ def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
 
 
 def numbered(names: list[str | None], given: set[str]) -> list[str | None]:
-    """Return unique names: "a", "a_1", "a_2" for three times "a", none of `given`; None stays."""
+    """Return unique names: "a", "a_1", "a_2" for three times "a"; None stays.
+
+    Such new names are none of `given`.
+    """
     used: set[str | None] = set()
     numbers: dict[str, itertools.count[int]] = {}
     unique: list[str | None] = []

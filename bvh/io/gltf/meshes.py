@@ -40,6 +40,7 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
         return corners.reshape(-1, 3)
     faces = np.stack([corners[:-2], corners[1:-1], corners[2:]], axis=1)
     if mode == FAN:
+        # The common corner comes last, as in the specification.
         faces[:, 0] = corners[0]
         return faces[:, [1, 2, 0]]
     # Every other triangle of a strip is reversed, so that all have the same winding.
@@ -86,7 +87,10 @@ class Meshes:
         return len(self.accessors) - 1
 
     def _values(self, name: str, number: object, is_target: bool) -> NDArray[Any]:
-        """Return an accessor of an attribute, or of a morph target of one."""
+        """Return the values (n, k) of accessor `number`: attribute `name`, or a morph target of it.
+
+        Positions of morph targets may have no data, which are zeros.
+        """
         if name == "POSITION":
             return self._accessors.positions(number, is_target)
         return self._accessors.floats(number, ATTRIBUTES[name])
@@ -103,7 +107,8 @@ class Meshes:
         key = (name, number, *moved)
         if key not in self._added:
             values = self._values(name, number, False)
-            # Nodes may use the same accessors with different weights: each makes an array.
+            # Nodes may use the same accessors with different weights: each makes an array. Moving
+            # it takes two doubles for each of its numbers.
             self._allowance.take(16 * values.size if moved else 0, "its morph targets")
             for weight, target in moved:
                 step = self._values(name, target, True)
@@ -140,6 +145,7 @@ class Meshes:
             if mode == TRIANGLES and len(corners) % 3:
                 raise ValueError(f"{where} has triangles with {len(corners)} corners together")
             if mode != TRIANGLES:
+                # Nearly a triangle for each corner: three integers of 64 bits in trimesh.
                 self._allowance.take(24 * len(corners), "its strips and fans")
             self._added[key] = self._add(
                 faces_of(corners, mode) if len(corners) > 2 else corners[:0]
@@ -180,7 +186,7 @@ class Meshes:
         return added if self.meshes[added]["primitives"] else None
 
     def nodes(self) -> list[Json]:
-        """Return the nodes; instances of a node are nodes below it."""
+        """Return the nodes as numbered in the file, then instances, as nodes below their own."""
         given = self._content.get("nodes", [])
         plain_nodes: list[Json] = []
         more: list[Json] = []

@@ -97,7 +97,10 @@ class Marks:
     def lines(
         self, name: str, points: Floats, colour: Colour, thickness: float, eye: Floats | None = None
     ) -> None:
-        """Mark lines, shape (n, 2, 3), a little nearer to the eye, if one is given."""
+        """Mark lines, shape (n, 2, 3), a little nearer to the eye, if one is given.
+
+        Their thickness is in pixels; the eye is in the world.
+        """
         if not len(points):
             return self.clear(name)
         self._shown[name] = self._scene.add_line_segments(
@@ -120,7 +123,10 @@ class Marks:
     def arrow(
         self, name: str, start: Floats, vector: Floats, colour: Colour = BLUE, size: float = 0.0
     ) -> None:
-        """Mark a vector at a point by an arrow, as thick as one of length `size`, or of its own."""
+        """Mark a vector at a point by an arrow; no arrow if its length is 0 or not finite.
+
+        It is as thick as one of length `size`, or of the vector's length for 0.
+        """
         length = float(np.linalg.norm(vector))
         if not (np.isfinite(length) and length > 0.0):
             return self.clear(name)

@@ -29,7 +29,7 @@ class Measuring:
         self._between.on_update(lambda _: self.clear())
 
     def clear(self) -> None:
-        """Begin a new measurement."""
+        """Forget the picks, and remove the last measurement from the page."""
         self._picks = []
         self._text.visible = self._between.value != OFF
         self._text.content = readouts.measured(None)

@@ -125,10 +125,13 @@ def cut_by(
         for k in np.flatnonzero(crossed).tolist():
             cut += 1
             uncut = placed(part, k)
+            # Of one mesh, without instances (None).
             section: Any = sections_by(uncut, part.faces.astype(np.int32), [*normal, -level], None)
             caps.append(filled(section))
             curves.append(section.segments)
             points, faces = clipped(uncut, part.faces, normal, level)
+            # A copy that is cut becomes a mesh of its own, in page coordinates; keys of others have
+            # numbers from -1 up.
             below.append(part._replace(
                 key=(part.key[0], -2 - k), maps=part.maps[k : k + 1].copy(), vertices=points,
                 faces=faces, turns=np.eye(1, 4), places=np.zeros((1, 3)), scales=np.ones((1, 3)),
@@ -171,7 +174,7 @@ def filled(section: Section) -> Floats:
 
 
 def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
-    """Return some of the copies of a mesh."""
+    """Return a mesh with some of its copies, whose indices are `which`."""
     if len(which) == len(part.places):
         return part
     return part._replace(

@@ -52,6 +52,7 @@ class Views:
             side = np.cross(self._up, np.eye(3)[np.abs(self._up).argmin()])
             ahead = np.cross(self._up, side / np.linalg.norm(side))
             now = session.camera()
+            # From the top a little tilted, as a view must not be along the up direction.
             along = {
                 "Front": ahead, "Top": -self._up + 1e-3 * ahead, "Iso": oblique(self._up),
             }.get(name, now.forward)  # fmt: skip
