@@ -74,6 +74,20 @@ def test_instances_are_capped_each() -> None:
     assert whole.parts is drawing.parts and not len(whole.caps) and not len(whole.curves)
 
 
+def test_each_cut_copy_is_drawn() -> None:
+    """Placed and sheared copies of one mesh have keys of their own; meshes without faces none."""
+    scene, maps = bvh.Scene(), np.tile(np.eye(4), (5, 1, 1))
+    maps[:, 0, 3] = np.arange(5) * 9.0
+    maps[2:4, 0, 1] = 0.5
+    scene.add_many(trimesh.creation.box([2, 2, 2]), maps)
+    scene.add(bvh.BVH.from_triangles(np.full((3, 3), np.nan), [[0, 1, 2]], warn=False))
+    frame = PageFrame.around(scene.bounds)
+    parts = drawing_of(scene, frame).parts
+    drawn = cut_by((np.array([0.0, 0.0, 1.0]), 0.5), parts, frame).parts
+    assert len(drawn) == len({part.key for part in drawn}) == 5
+    assert not {part.key for part in parts} & {part.key for part in drawn}
+
+
 def test_narrow_pages_begin_farther_away(tmp_path: Path) -> None:
     """A wide scene needs more than the height of a page; what a page draws is told in words."""
     path, widths = tmp_path / "page.html", []

@@ -111,6 +111,8 @@ def cut_by(
     below: list[DrawnMesh] = []
     cut = 0
     for part in parts:
+        if len(part.faces) == 0:
+            continue
         # The heights of box corners decide: a copy is cut even if only its box is crossed.
         used = part.vertices[part.faces].reshape(-1, 3)
         box = part._replace(vertices=corners_of(np.stack([used.min(0), used.max(0)])[None])[0])
@@ -119,7 +121,7 @@ def cut_by(
         crossed = ~inside & (heights.min(axis=1) < 0.0)
         # Parts with a material, or too many copies, are drawn without being cut.
         if part.glb is not None or cut + crossed.sum() > MAX_CUT:
-            inside, crossed = inside | crossed, crossed & False
+            inside, crossed = inside | crossed, np.zeros_like(crossed)
         if inside.any():
             below.append(of_copies(part, np.flatnonzero(inside)))
         for k in np.flatnonzero(crossed).tolist():
@@ -130,10 +132,11 @@ def cut_by(
             caps.append(filled(section))
             curves.append(section.segments)
             points, faces = clipped(uncut, part.faces, normal, level)
-            # A copy that is cut becomes a mesh of its own, in page coordinates; keys of others have
-            # numbers from -1 up.
+            # A copy that is cut becomes a mesh of its own, in page coordinates. Keys of others have
+            # numbers from -1 up: below, even ones are of copies, odd ones of sheared meshes.
+            number = -2 - 2 * k if part.key[1] < 0 else -3 - 2 * part.key[1]
             below.append(part._replace(
-                key=(part.key[0], -2 - k), maps=part.maps[k : k + 1].copy(), vertices=points,
+                key=(part.key[0], number), maps=part.maps[k : k + 1].copy(), vertices=points,
                 faces=faces, turns=np.eye(1, 4), places=np.zeros((1, 3)), scales=np.ones((1, 3)),
                 colours=part.colours[k : k + 1],
             ))  # fmt: skip
