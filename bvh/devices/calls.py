@@ -97,7 +97,10 @@ class RayCall(Call):
         return self.columns(kinds, lambda _: self._traced(goal, self.empty(kinds, self.count)))
 
     def _lists(self, part: slice, offsets: NDArray[np.int64]) -> Any:
-        """List the hits of a range of rays; return the columns of the result."""
+        """List the hits of a range of rays; return the columns of the result.
+
+        In the lists of all rays, ray i has the rows from offsets[i] up to offsets[i + 1].
+        """
         begins = offsets[part.start : part.stop + 1] - offsets[part.start]
         # Hits are sorted by their leaves, even if no result has them.
         result = self.empty(self.names | {"leaf": wp.int32}, int(begins[-1]))

@@ -80,6 +80,7 @@ def _add_surface(total, p, a, b, radius):
 def _is_beyond(p, a, b):
     """Return whether the nearest point of an axis is its end a: whether (p-a).(b-a) <= 0."""
     stay_outlined()
+    # v = b - a and m = p - a, each times a power of two, which does not change the sign.
     _, v, m, _, usable, _ = frame_of(p, UNSCALED, a, b, 0.0)
     value = floats.dd_dot(m, v)
     if usable and is_decided(value, dot_size(floats.high(m), floats.high(v))):

@@ -102,7 +102,8 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        # The formulas need directions or points, corners, t or distance, u, v, and hit.
+        # Inputs are those of `apply`; the four skipped ones come back as outputs. The formulas need
+        # directions or points, corners, t or distance, u, v, and hit.
         ctx.rule, *moving, _, _, _, _, hit = inputs
         ctx.moving = len(moving)
         saved = *moving[-2:], *output[:3], hit

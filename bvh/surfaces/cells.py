@@ -253,9 +253,10 @@ def contact_cells(
     first faces, are set in `met`, one array (m,) a surface. The search stops once all kinds are
     found; otherwise only the returned pairs may have further ones.
 
-    Along a segment that two faces share, space is cut into wedges by half-planes of faces. On which
-    side of the other surface each half-plane is, is decided by one face or the two at an edge, as
-    `Joints.outward` says which sides of faces are out of the solid.
+    A `Cell` is a region of space, by whether it is inside each surface. Those at a segment that
+    two faces share are wedges between half-planes of faces: of the two faces or, where the segment
+    is along an edge, of both faces that have it. `Joints.outward` says which side of each is out of
+    its solid, and so which wedges are inside which one.
     """
     undecided = np.zeros(len(pairs), np.bool_)
     found = cells_at_contacts(

@@ -141,9 +141,11 @@ def _root(parents, steps, k):
 def join_points(names, first, changes, parents, steps):
     """Join the points that edges connect, and find how their depths differ.
 
-    The depth of a point is the number of sheets of the other solid around it. `changes` (3 m,) has
-    its change along each edge e with first[e] = e. `parents` (n,) become the roots of the points,
-    and `steps` how much deeper than these they are.
+    The depth of a point is the number of sheets of the other solid around it. `names` (m, 3) are
+    the numbers of the points at the corners of faces. first[e], for edge e = 3 i + k of face i, is
+    the first edge with the same ends, or -1: only edges with first[e] = e are used, and `changes`
+    (3 m,) has the change of the depth along these, from corner k on. `parents` (n,) become the
+    roots of the points, and `steps` how much deeper than these they are.
     """
     for k in range(len(parents)):
         parents[k], steps[k] = k, 0

@@ -231,6 +231,7 @@ class Surface:
         with np.errstate(all="ignore"):
             points, normals = a + u * (b - a) + v * (c - a), np.cross(b - a, c - a)
             size = np.abs(b - a).max(axis=1, keepdims=True)
+            # Rays start a random step above the faces, never so short that rounding undoes it.
             least = np.abs(points).max(initial=0.0) * 2.0**-44
             step = np.maximum(size * rng.uniform(0.0, REACH), least)
             normals = normals / np.abs(normals).max(axis=1, keepdims=True)

@@ -41,6 +41,7 @@ class SceneCopy:
             # The count is read first, so that changes during the update are noticed next time.
             self._seen, deformed, revision = changes.count, changes.trees, self.source.revision
             if revision != self._revision:
+                # Apply the changes; copy anew where that fails, or without a revision.
                 if not (self._revision and self.scene.follow(self.source, self._revision)):
                     self.scene = copy(self.source)
                 for number in self.hidden:

@@ -64,9 +64,10 @@ def _shifted(a: dd3, s: wp.float64, x: dd3, t: wp.float64, y: dd3):
 
 @wp.func
 def _weight(x: Volumes, q: dd3, s: wp.float64, tau: wp.float64):
-    """Return (decided, (r x a) . q / total): v for the edge q = x.p, -u for q = x.q.
+    """Return (decided, (r x a) . q / total) for one of the edges, q: v for x.p, -u for x.q.
 
-    s is the approximate weight along q, u or v, and tau is t before it is scaled by `shift`.
+    s is the approximate weight of the edge q itself, so u for x.p and v for x.q; tau is about
+    (n . a) / (n . r), which is t over 2**shift (see `Volumes`).
     """
     # b = a + s q - tau r is minus the weight sought times the other edge, so it is short where that
     # is about 0; and (r x b) . q is the same volume.

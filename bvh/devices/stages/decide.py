@@ -265,11 +265,16 @@ def stage_of(
 # Registers are as many as leave no spills, or less where more threads gain more.
 @functools.cache
 def by_doubles(general: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
-    """Return the stages (kernel, queue) of double-doubles: two that decide, two that measure."""
+    """Return the stages (kernel, queue) of double-doubles: two that decide, two that measure.
+
+    The second of each two uses a point nearby. `of_lists` ones also measure listed hits.
+    """
     close = decide_function(triangles.close_side, measures.close_distance, general)
     near = decide_function(triangles.close_side, measures.near_distance, general)
     kinds = measures.close_measures, measures.near_measures
     first, second = (measure_function(kind, general, of_lists) for kind in kinds)
+    # For each: the most registers of a thread, the queue of rays that it takes (ALL_RAYS is all of
+    # them, in no queue), and the queue of those that it leaves open.
     return (
         stage_of(close, 168 if general else 128, marks.DECIDE, marks.DECIDE_NEAR),
         stage_of(near, 168, marks.DECIDE_NEAR, marks.DECIDE_BY_SUMS),

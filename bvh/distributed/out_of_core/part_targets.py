@@ -174,6 +174,7 @@ class PartPoints(NamedTuple):
         columns = answers.result(batch.shape)
         part_of = np.asarray(columns.pop("part"), np.int32)[..., None]
         near = ClosestPoints(**columns)
+        # For positions and normals: the parts, no count of moves, and the part of each point.
         vars(near)["_source"] = HitParts(self.rays.opened), 0, (part_of,)
         return near
 

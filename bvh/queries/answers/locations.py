@@ -377,7 +377,8 @@ def shape_normals(
 ) -> Floats:
     """Return the unit normals (n, 3), in the world, of shapes `prim_id` (n,) at `position` (n, 3).
 
-    `transform` is the affine map from the tree to the world, (3, 4) or (n, 3, 4); None for none.
+    `transform` (3, 4) is the affine map from the tree to the world, None for none. Spheres and
+    capsules are moved to the world by it; for boxes, positions are moved back to the tree.
     """
     to_local = np.eye(3, 4)
     if transform is not None:

@@ -246,12 +246,12 @@ def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, th
 
 
 def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
-    """Return the function that traces blocks of an order, on any thread."""
+    """Return the function that traces blocks of an order on any thread; each call makes a goal."""
     measured = UNMEASURED.copy()
 
     def work(order: Order, begin: int, end: int) -> None:
         memory = SHELF.take()
-        # Times of `trials`, copied: threads that write to one cache line wait for each other.
+        # `trials` go on from call to call. A copy, as threads that share a cache line would wait.
         memory.measured[:] = measured
         closest_hits(row, rays, order, memory, goal(), begin, end, out)
         measured[:] = memory.measured

@@ -43,7 +43,11 @@ class StoredHelperCompiler(HelperCompiler):
     """A compiler of helpers that lowers only those that are not stored."""
 
     def compile_extra(self, func: Any) -> compiler.CompileResult:
-        """Return the compiled helper: that of this process, a stored one, or a new one."""
+        """Return the compiled helper: that of this process, a stored one, or a new one.
+
+        A new one is stored if it can be. Where this process has it, its library is used again in a
+        new result, as each dispatcher needs one of its own.
+        """
         state, parts = self.state, _identity(func)
         key = state.key = None if parts is None else _key(parts, state.args, state.flags)
         if key in _compiled:

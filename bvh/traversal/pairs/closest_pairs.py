@@ -347,6 +347,7 @@ def closest_pairs(row, row2, motions, limits, hints, memory_table, end, steps, f
     search, out = memory.search_at(memory_table), memory.found_at(found)
     address, address2 = TriangleRow(simd.address(row, 0)), TriangleRow(simd.address(row2, 0))
     task = task_of(address, address2, search.sides, search.stack, search)
+    # Of each tree, `motions` has one map at most: its row `first`, which is 0.
     state, first = search.state, np.int64(0)
     empty = is_empty(pointer(row)) or is_empty(pointer(row2))
     while peek(state, memory.QUERY) < end:
@@ -365,6 +366,7 @@ def closest_pairs(row, row2, motions, limits, hints, memory_table, end, steps, f
         if peek(state, memory.DECIDED) == 0 or _has_more(state):
             steps = _continue(task, steps)
             if _has_more(state):
+                # Either the steps are used up, or candidates fill their memory.
                 if peek(state, memory.COUNT) < memory.CAPACITY:
                     return LATER
                 measured_pairs.put_corners(task, memory.CAPACITY)

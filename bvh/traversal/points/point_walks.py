@@ -229,7 +229,10 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
-    """Insert the triangles as `_visit_nearest` does, without bounds in float32."""
+    """Do as `_visit_nearest`, without bounds in float32: measure all triangles of the leaf.
+
+    `limits` are returned as given: `walk_float64` has its own.
+    """
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         bits = selected_lanes(space.tree, group, space.mask)

@@ -177,7 +177,8 @@ def _visit_shapes(primitives, task, i, position, code, top, count):
 def _visit_instanced(primitives, task, i, position, code, top, count):
     """Do as `visit` in a scene, at a leaf of the TLAS or of a BLAS.
 
-    BLASes of hidden instances, and those that are surely outside, are not entered.
+    A leaf of the TLAS is one instance. Its BLAS is entered: the root is pushed, and the `Position`
+    returned is there. Not entered are those of hidden instances, and those surely outside.
     """
     if position.base >= 0:
         return position, top, _visit_blas_leaf(task, i, position, code, count)
@@ -188,7 +189,7 @@ def _visit_instanced(primitives, task, i, position, code, top, count):
     rows = approach(task.region, i, primitives, leaf, frame, task.rows)
     if rows == OUTSIDE:
         return position, top, count
-    # The root, whose code is 0; without rows, all of it is surely inside.
+    # The entry of the root, whose code is 0, plus 1 if all of it is surely inside (no rows).
     poke(task.stack, top, np.int64(rows == 0))
     return Position(top, leaf, rows), top + 1, count
 
