@@ -194,7 +194,7 @@ def _surface_of_cells(
             continue
         if kind != "polygon" and kind not in CORNERS | ORDERS:
             warn_caller(
-                f"{len(ids)} cells of the kind {name!r} are left out: only others are known"
+                f"{len(ids)} cells of the kind {name!r} are left out: this kind is not known"
             )
             continue
         rows = np.asarray(cells)

@@ -28,20 +28,25 @@ HEIGHT_ERROR = 8.0 * 2.0**-53
 def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]]:
     """Return the heights of points over a plane, of exact sign, and which are at least 0.
 
-    The plane is (nx, ny, nz, offset), with n . p + offset as the height; NaN if not finite.
+    The plane is (nx, ny, nz, offset), with n . p + offset as the height; NaN of points that are not
+    finite. Heights that might overflow are all divided by the same power of two.
     """
+    finite = np.isfinite(points).all(axis=1)
+    extent = np.abs(points[finite]).max(initial=0.0)
+    exponents = np.frexp([np.abs(plane[:3]).max(), extent, plane[3]])[1]
+    shift = max(int(max(exponents[0] + exponents[1], exponents[2])) - 1000, 0)
     with np.errstate(all="ignore"):
         terms = points * plane[:3]
-        heights = terms.sum(axis=1) + plane[3]
+        heights = np.where(finite, terms.sum(axis=1) + plane[3], np.nan)
         sizes = np.abs(terms).sum(axis=1) + abs(plane[3])
-        unsure = np.abs(heights) <= sizes * HEIGHT_ERROR + 2.0**-1000
-        unsure |= ~np.isfinite(sizes) & np.isfinite(points).all(axis=1)
+        unsure = finite & ((np.abs(heights) <= sizes * HEIGHT_ERROR + 2.0**-1000) | (shift > 0))
     (row,), scale = scaled([plane.tolist()])
     for k in np.flatnonzero(unsure).tolist():
         point = exact_point(points[k].tolist())
         exact = dot(row, point)
         # A quotient that underflows to 0 must keep its sign.
-        heights[k] = exact / (scale * point[3]) or ((exact > 0) - (exact < 0)) * 2.0**-1000
+        height = exact / (scale * point[3] << shift)
+        heights[k] = height or ((exact > 0) - (exact < 0)) * 2.0**-1000
     return heights, heights >= 0.0
 
 
@@ -91,9 +96,11 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     k, j = np.where(descends, j, k), np.where(descends, k, j)
     low, high = heights[face, k], heights[face, j]
     p, q = corners[face, k], corners[face, j]
-    share = low / (low - high)
+    share = (low / (low - high))[:, None]
+    # Halves of the corners differ by a double, whatever these are.
+    points = p + 2.0 * share * (0.5 * q - 0.5 * p)
     # A vertex in the plane is itself the point.
-    points = np.where((high == 0.0)[:, None], q, p + share[:, None] * (q - p))
+    points = np.where((high == 0.0)[:, None], q, points)
     points = np.clip(points, np.minimum(p, q), np.maximum(p, q))
     rows = np.sort(np.stack([names[face, k], names[face, j]], axis=1), axis=1)
     ends = names_of(rows)
