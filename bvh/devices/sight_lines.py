@@ -85,7 +85,10 @@ class SightCall(RayCall):
         return self.columns(TRUTH, lambda _: self._seen())["truth"]
 
     def _seen(self) -> Any:
-        """Return a struct with that column, for the ends in `rays`, which become rays."""
+        """Return a struct with the column `truth`: which pairs of ends see each other.
+
+        Until now `rays` has p as origins and q as directions; now it gets the rays between them.
+        """
         ends, n, there = self.rays, self.count, self.device
         lines, finite = DeviceRays(), wp.empty(n, dtype=wp.bool, device=there)
         lines.origins, lines.mask = ends.origins, ends.mask

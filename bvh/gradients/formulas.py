@@ -247,6 +247,7 @@ def point_rates(lib, points, corners, results, hit, signed):
     # Over the larger of the two lengths, so that nothing is lost where they are subnormal.
     reach = lib.xp.maximum(faces.length, lib.fixed(largest(lib, from_corner))[..., None])
     across = times(w1, faces.edges[0] / reach) + times(w2, faces.edges[1] / reach)
+    # The vector from the closest point to the point, over `reach`.
     offset = from_corner / reach - across
     n = cross(lib, e1, e2)
     area = dot(n, n)
@@ -265,8 +266,9 @@ def point_rates(lib, points, corners, results, hit, signed):
     else:
         away = xp.where((distance == 0.0)[..., None], 0.0, away)
     usable = hit & xp.isfinite(offset).all(-1)
+    # From here on over the face's length, as e1 and e2 are.
     offset, inverse = offset * (reach / faces.length), 1.0 / faces.length[..., 0]
-    # At a vertex it does not matter how far the point is.
+    # At a vertex the closest point cannot move along edges, however far away the point is.
     at_vertex = (xx == 0.0) & (yy == 0.0)
     movable = usable & (at_vertex | xp.isfinite(offset).all(-1))
     for entry in (xx, xy, yy):

@@ -117,7 +117,8 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
     pieces, parents = [np.empty((0, 3))], list[int]()
     for i in np.flatnonzero(crossing).tolist():
         local = (points[faces[i]] - camera.eye) @ camera.gradients.T
-        # In the axes of the camera, (a, b, depth) as of `gradients`; without weights.
+        # In the axes of the camera, (a, b, depth) as of `gradients`; without weights. By `level`,
+        # corners at a cut have its depth exactly.
         polygon = clipped(local, camera.near, camera.far, level=True)[:, :3]
         if camera.perspective:
             # At the eye itself there is no picture.

@@ -142,7 +142,8 @@ class LeafMerger:
         if not (self._mergeable and 0 < count <= MAX_LEAVES) or self._building:
             return None
         self._rays += rays
-        # The seconds that these rays would have saved in a merged tree, against those of its build.
+        # The seconds that these rays would have saved in a merged tree, against those of its build:
+        # `slowness` times the least, first by the number of leaves alone, then also by faces.
         saved = self._rays * RAY_SECONDS
         if saved <= self.slowness * LEAF_SECONDS * count:
             return None

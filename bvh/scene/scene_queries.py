@@ -159,7 +159,8 @@ class SceneQueries(
         """Return for each face, given by leaf and id, whether a mask selects it and its leaf."""
         leaves = self._current_leaves()
         selected = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
-        # Only trees with faces that a mask of all bits does not select store `face_bits` at first.
+        # A mask of all bits, -1, leaves out only faces that have no bit at all: just trees with
+        # such faces have `face_bits` from the start.
         for k, tree in enumerate(leaves.trees):
             if tree._groups is not None and (mask != -1 or len(tree._arrays.face_bits)):
                 of_tree = np.flatnonzero(leaves.tree_of[leaf] == k)

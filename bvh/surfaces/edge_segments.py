@@ -72,13 +72,15 @@ def _segment(a, k, b, first, codes, points):
     p, q, axis = a[k], a[(k + 1) % 3], spread_axis(b)
     c = projected(b, axis)
     x, y, _ = projected((p, q, q), axis)
-    # By edge of b, the sides on which p and q are, 1 if inside; by corner of b, the side of p, q.
+    # `starts` and `stops`: on which side of each edge of b are p and q, 1 if inside. `corners`: on
+    # which side of the line from p to q is each corner of b.
     turn = orient2d(c[0], c[1], c[2])
     (s0, t0, _), (s1, t1, _), (s2, t2, _) = sides_of(c, turn, (x, y, y))
     starts, stops = (s0, s1, s2), (t0, t1, t2)
     corners = orient2d(x, y, c[0]), orient2d(x, y, c[1]), orient2d(x, y, c[2])
+    # The number of ends so far, and the rank (see CUT) of the one before, which orders them.
     count, last = 0, 0
-    # Both ends of the edge.
+    # Both ends of the edge, where they are in b.
     for e in range(2):
         corner = (k + e) % 3
         sides, point = starts if e == 0 else stops, a[corner]
@@ -86,7 +88,9 @@ def _segment(a, k, b, first, codes, points):
             count = _add_end(count, 2 * corner + 1, corner, point, last, codes, points)
             last = 2 * corner + 1
         elif least(sides) >= 0:
-            # Inside b, edge k + 2 of a cuts the start off, edge k + 1 the end.
+            # Here b is the first face of the pair. Inside it, edge k + 2 of a cuts the line off at
+            # the start of edge k, edge k + 1 at its end. On its border, the rank is that of the
+            # corner or edge of b there.
             i = corner_index(point, b)
             edge = 0 if sides[0] == 0 else (1 if sides[1] == 0 else 2)
             rank = 2 * i + 1 if i >= 0 else 2 * ((edge + 1) % 3)
@@ -94,6 +98,7 @@ def _segment(a, k, b, first, codes, points):
             code = i if i >= 0 else SECOND + corner
             count = _add_end(count, rank, code, point, last, codes, points)
             last = rank
+    # Corners of b inside of the edge, and crossings of the edge with edges of b.
     for n in range(3):
         if corners[n] == 0 and _between(p, q, b[n]):
             # Edges n and n + 2 meet there: the first that p or q is outside of cuts it off.

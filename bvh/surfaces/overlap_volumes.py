@@ -204,7 +204,7 @@ class _Moved:
         """Return how many sheets of a solid, after the move, are around a point."""
         surface = self.surfaces[which]
         low, high = surface.bounds
-        # A segment to the outside, as an edge of a face.
+        # A segment from the point to beyond the bounds, as edge 0 of a face.
         reach = np.maximum(high - low, np.abs(high)) + 1e-300
         away = high + reach * [1.0, 0.875, 0.6875], high + reach * [0.5, 1.25, 0.8125]
         faces = kernel_input(np.stack([place, *away])[None])
@@ -240,7 +240,7 @@ class _Moved:
 
     @cached_property
     def _crossing_points(self) -> list[tuple[Reals, Reals]]:
-        """For both sides, crossings as double-doubles: shares of edges (n, 2), points (n, 6)."""
+        """For each side, where in its edges crossings are, 0 to 1, (n, 2), and points (n, 6)."""
         found = []
         for ends, faces in map(self._crossing, range(2)):
             shares, points = np.empty((len(ends), 2)), np.empty((len(ends), 6))
@@ -283,7 +283,7 @@ class _Moved:
         ):
             edges, rows = np.unique(side.edges, return_inverse=True)
             ends = side.depths[own.names[edges // 3, (edges % 3 + 1) % 3]]
-            # Both shares of an edge begin with D, the depth at its end.
+            # `share` and `twice` of an edge (see SHARES) begin with D, the depth at its end.
             table = np.zeros((len(edges), SHARES))
             table[:, ::2] = ends[:, None]
             overlap_terms.add_shares(rows, shares, side.signs, table)
@@ -304,6 +304,7 @@ class _Moved:
         if ROUNDING * sums[SIZE] >= ACCURACY * sums[0]:
             volume, centroid = self._exact_sums()
             return volume, centroid, area
+        # Six times the volume, 24 times the moment, high parts only; lengths are over 2**e.
         volume, moment = sums[0], sums[2:8:2]
         centroid = origin + np.ldexp(moment / (4.0 * volume), e)
         return scaled_back(volume / 6.0, 3 * e), centroid, area

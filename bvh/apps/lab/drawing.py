@@ -143,7 +143,10 @@ class LabDrawing:
             self._label(text, point, ANCHORS[name])
 
     def _draw_crossings(self, state: LabState, frame: PageFrame, index: int, planes: bool) -> None:
-        """Mark the crossings with a box's planes, and draw planes that reach to them."""
+        """Mark the crossings with a box's planes; if `planes`, draw these as rectangles.
+
+        The rectangles of an axis contain the sides of the box and the crossings.
+        """
         box = drawn(frame, state.boxes[index])
         reached: list[list[Array]] = [[*box], [*box], [*box]]
         for axis, entering, t in crossings(state, index):
@@ -157,6 +160,7 @@ class LabDrawing:
             self._marks.ball(name, point, AXIS_COLOURS[axis], radius, **looks)
         for axis, points in enumerate(reached if planes else ()):
             low, high = np.min(points, axis=0) - 0.15, np.max(points, axis=0) + 0.15
+            # The planes at the lower and the upper side, as two boxes without thickness.
             pair = np.array([[low, high], [low, high]])
             pair[:, :, axis] = box[:, axis, None]
             name = f"plane {AXES[axis]}"

@@ -249,6 +249,8 @@ class Session:
         with self.updated_scene():
             ray_camera = self.frame.ray_camera(origin, direction)
             camera, began, pick = self._section.seen(ray_camera), notice.clock(), None
+            # The ray is in the middle of the camera's only pixel. There is no camera if the section
+            # plane hides all of the ray.
             if camera is not None:
                 pick = self.scene.pick(camera, 0.5, 0.5, radius=self._snap(ray_camera))
             seconds = notice.clock() - began

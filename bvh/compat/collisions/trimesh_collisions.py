@@ -249,7 +249,7 @@ class CollisionManager:
         # shared edges are no contacts.
         pairs = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
         points, normals, depths, rounds = contact_places(view, content, pairs)
-        # Functions that measure depths, shared by the contacts of two meshes.
+        # Functions that measure depths: one for two meshes; with a sphere or capsule, by prims.
         shared: dict[Any, Callable[[], float]] = {}
         contacts: list[ContactData] = []
         owners, faces = map(tuple, pairs.instance_id.tolist()), map(tuple, pairs.prim_id.tolist())

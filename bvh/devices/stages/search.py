@@ -332,7 +332,10 @@ def search_kernel(search: Any) -> Any:
     def search_rays(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns
     ):
-        """List the candidates of each ray."""
+        """List the candidates of a ray or point; unless that decides it, put it into a queue.
+
+        `search` returns the queue (see `marks`), which says what is to be done with it next.
+        """
         place = wp.tid()
         queue = search(target, rays, query, work, columns, place)
         if queue != marks.NO_QUEUE:

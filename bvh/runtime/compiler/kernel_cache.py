@@ -221,6 +221,8 @@ class KernelCache:
 
     def _key(self, signature: Any) -> object:
         """Return the key of a compiled function among those of one name and fingerprint."""
+        # Functions of one name, as of a factory, differ in instructions or enclosed values. Of
+        # deferred functions among these, the real ones count.
         function: Any = self._function
         closure = tuple(real_of(cell.cell_contents) for cell in function.__closure__ or ())
         parts = repr(instructions(function.__code__)).encode(), dumps(closure)

@@ -50,6 +50,8 @@ def _ends(group, floats, side, sign):
     """
     v0, e1, e2 = group
     sign32, none = F(sign), splat(F(0.0), WIDTH)
+    # How far the triangles extend from v0 in the direction times `sign`. The shift is that of the
+    # side in the frame of the pair, along the direction.
     wide = greater(greater(towards(floats, e1) * sign32, towards(floats, e2) * sign32), none)
     margin = peek(side, ALONG_SHIFT) + sign * peek(side, ALONG_MARGIN)
     return doubles(towards(floats, v0) + wide * sign32, margin)

@@ -151,8 +151,13 @@ def _visiting(in_leaf: Dispatcher) -> Callable[..., object]:
     """Return `point_walks.visit` for leaves of a TLAS, whose trees `in_leaf` traverses."""
 
     def visit(space, goal, near, limits, scratch, p, code, top):
-        """Traverse the tree of a leaf, by its code, if the leaf passes the mask."""
+        """Traverse the tree of a leaf, by its code, if the leaf passes the mask.
+
+        Arguments and results are those of `point_walks.visit`: x and p are the point in the frame
+        of the TLAS and in the world, and the stack is free from `top` on.
+        """
         tree, mask = space.tree, space.target.mask
+        # The row in a leaf's code has the number of the leaf in the scene.
         leaf = np.int64(peek(tree.ids, ~code >> LEAF_BITS))
         if peek(tree.primitives.masks, leaf) & mask != 0:
             near, goal = in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)

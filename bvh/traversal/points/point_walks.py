@@ -220,6 +220,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
         low, _ = triangle_bounds(space, group)
         error = np.float64(space.error)
         worst = point_bounds.local_distance(near, space.scale) * point_bounds.UP + error
+        # Finite, so that lanes without a triangle, whose bounds are infinite, are left out.
         bits = np.int64(simd.mask_bits(low <= F(min(worst, 1e30) * point_bounds.UP)))
         bits &= selected_lanes(space.tree, group, space.mask)
         if bits != 0:

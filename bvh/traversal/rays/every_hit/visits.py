@@ -226,6 +226,8 @@ def visit_all(tree, rays, block, goal):
     queued = np.int64(0)
     for octant in range(OCTANTS):
         top = np.int64(0)
+        # r is the lane index of the first of WIDTH rays (see `blocks.lane_index`). Bits above the
+        # octant are flags; rays that are not active end at -INF.
         for r in range(0, BLOCK // WIDTH * GROUP, GROUP):
             octants = blocks.octants(lanes, r, WIDTH) & np.int32(OCTANTS - 1)
             active = blocks.ends(lanes, r, WIDTH) > F(-INF)
