@@ -186,10 +186,11 @@ def test_far_from_the_origin() -> None:
     oracle.assert_tiled(points, [0, 1, 2, 3], cut(points, [[0, 1, 2, 3]])[0], 2)
 
 
-def test_many_at_once(rng: Rng) -> None:
+@pytest.mark.parametrize("count", [10_000, pytest.param(40_000, marks=pytest.mark.long)])
+def test_many_at_once(count: int, rng: Rng) -> None:
     """A batch is what each polygon is alone, on any number of threads, in lists or in rows."""
     points = rng.random((400, 3))
-    polygons = [rng.integers(0, 400, rng.integers(0, 9)).tolist() for _ in range(10_000)]
+    polygons = [rng.integers(0, 400, rng.integers(0, 9)).tolist() for _ in range(count)]
     faces, owner = cut(points, polygons, 1)
     assert all(map(np.array_equal, cut(points, polygons, 3), (faces, owner)))
     for k in rng.integers(0, len(polygons), 200).tolist():

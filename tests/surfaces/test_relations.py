@@ -201,9 +201,10 @@ def check_walls(rng: np.random.Generator, count: int) -> None:
         assert two.relation(one) == BACK.get(wanted, wanted)
 
 
-def test_walls_without_thickness(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("count", [30, pytest.param(60, marks=pytest.mark.long)])
+def test_walls_without_thickness(count: int, rng: np.random.Generator) -> None:
     """A face and its reverse, and parts that are there twice, bound nothing; also as fins."""
-    check_walls(rng, 30)
+    check_walls(rng, count)
     fin = np.array([[1.0, 0, 0], [1, 1, 0], [2, 0.5, 0.5]])
     cube = box([0] * 3, [1] * 3)
     with_fin = joined((fin, np.array([[0, 1, 2], [0, 2, 1]])), (cube.vertices, cube.faces))

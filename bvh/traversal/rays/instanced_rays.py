@@ -199,7 +199,7 @@ def _leave_blas(block, memory, slot, r):
 def _load_tlas_numbers(tree, block, memory, slot, r):
     """Write to a slot the numbers of the ray at r for nodes of the TLAS, but its end."""
     slots.load_planes(memory, slot, block, r)
-    slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
+    slots.set_octant(memory, slot, blocks.octant(block.lanes, r))
     slots.set_nodes(memory, slot, address(tree.blocks, np.int64(0)))
 
 

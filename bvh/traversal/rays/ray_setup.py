@@ -51,7 +51,6 @@ FAR_STEP = 16.0  # rays from beyond this times the tree's bound are clipped in t
 UP = 1.0 + 2.0**-20  # this factor covers the rounding of a bound to float32
 F = np.float32
 ALL = (1 << WIDTH) - 1
-DISABLED = 8  # bit of the row OCTANT: the float32 tests are disabled for this ray
 
 
 @inlined
@@ -219,7 +218,6 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         zero, inverse, margin = disabled_axes(q)
         axes = zero, q, inverse, margin
         _write_ray(block, r, axes, disabled_limits(bound), 0.0, 0.0, float(shift))
-        blocks.set_octant(block.lanes, r, blocks.octant(block.lanes, r) | DISABLED)
         return True
     # Move the origin to where the ray enters the box, at `entry` and, from far away, a `rest`.
     rest = 0.0

@@ -19,7 +19,7 @@ from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, candidates, ray_numbers, slots
-from bvh.traversal.rays.blocks import OCTANTS, batch_index
+from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.instanced_rays import load_ray_of_scene, next_entry_in_scene
 from bvh.traversal.rays.leaf_hits import AllGoal
@@ -98,7 +98,7 @@ def count_tests(goal, tree, block, memory, slot, tested):
 def _load_ray_of_tree(tree, block, memory, slot, r):
     """Give a slot to the ray at r of a block, without a hit so far, at the root."""
     candidates.load_closest(block, memory, slot, r, slots.NO_PRIM)
-    slots.set_octant(memory, slot, blocks.octant(block.lanes, r) & (OCTANTS - 1))
+    slots.set_octant(memory, slot, blocks.octant(block.lanes, r))
 
 
 load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)

@@ -275,7 +275,7 @@ def _form_groups(block, memory, active, count):
     groups = np.int64(0)
     for j in range(count):
         r = simd.peek(active, j)
-        octant = blocks.octant(block.lanes, r) & (OCTANTS - 1)
+        octant = blocks.octant(block.lanes, r)
         group = open_group(memory, octant)
         joined = size(memory, group)
         if joined == GROUP_RAYS:

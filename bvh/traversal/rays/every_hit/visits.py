@@ -226,10 +226,10 @@ def visit_all(tree, rays, block, goal):
     queued = np.int64(0)
     for octant in range(OCTANTS):
         top = np.int64(0)
-        # r is the lane index of the first of WIDTH rays (see `blocks.lane_index`). Bits above the
-        # octant are flags; rays that are not active end at -INF.
+        # r is the lane index of the first of WIDTH rays (see `blocks.lane_index`). Rays that are
+        # not active end at -INF.
         for r in range(0, BLOCK // WIDTH * GROUP, GROUP):
-            octants = blocks.octants(lanes, r, WIDTH) & np.int32(OCTANTS - 1)
+            octants = blocks.octants(lanes, r, WIDTH)
             active = blocks.ends(lanes, r, WIDTH) > F(-INF)
             bits = np.int64(simd.mask_bits((octants == np.int32(octant)) & active))
             # Begin at the root, whose code is 0. A ray's lane index is r plus its lane: those of
