@@ -135,7 +135,11 @@ def given(array: Any, shape: tuple[int, ...], like: Any) -> Any:
         array = seen_as(array, wp.float64, int(np.prod(shape)))
     if _torch(like) is not None:
         return wp.to_torch(array, requires_grad=False).reshape(shape)
-    namespace = like.__array_namespace__()
+    if hasattr(like, "__array_namespace__"):
+        namespace = like.__array_namespace__()
+    else:
+        # CuPy has that method since version 14; its module has the functions anyway.
+        namespace = sys.modules[type(like).__module__.partition(".")[0]]
     return namespace.reshape(namespace.from_dlpack(array), shape)
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import warp as wp
 
 from bvh.devices.calls import TRUTH, RayCall
-from bvh.devices.exact.floats import INF, ONE, OPTIONS, SMALLEST, TWO
+from bvh.devices.exact.floats import INF, ONE, OPTIONS, SMALLEST, TWO, largest
 from bvh.devices.stages import marks
 from bvh.devices.stages.work import DeviceRays, row_of
 from bvh.queries.methods.sight_queries import checked_margin
@@ -18,12 +18,6 @@ from bvh.traversal.rays import sight_lines
 wp.set_module_options(OPTIONS)
 
 HALF, BELOW_ONE = wp.float64(0.5), wp.float64(sight_lines.BELOW_ONE)
-
-
-@wp.func
-def _largest(v: wp.vec3d):
-    """Return the largest size of the components of a vector."""
-    return wp.max(wp.max(wp.abs(v[0]), wp.abs(v[1])), wp.abs(v[2]))
 
 
 @wp.kernel
@@ -38,9 +32,9 @@ def _write_lines(
     i = wp.tid()
     a, b = lines.origins[row_of(i, lines.origins.shape[0])], q[row_of(i, q.shape[0])]
     d, end = b - a, ONE
-    if _largest(d) == INF:
+    if largest(d) == INF:
         d, end = HALF * b - HALF * a, TWO
-    size, reach = _largest(d), wp.max(_largest(a), _largest(b))
+    size, reach = largest(d), wp.max(largest(a), largest(b))
     u, v, w = d[0] / size, d[1] / size, d[2] / size
     gap = margin * reach / (size * wp.sqrt(u * u + v * v + w * w))
     finite[i] = wp.isfinite(a) and wp.isfinite(b)

@@ -141,7 +141,8 @@ def wide_levels(view: Lanes) -> NDArray[np.int64]:
 def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
     """Return the expected number of nodes and rows of primitives that a random ray visits.
 
-    The ray meets the root's box, so it meets a child's with the ratio of their surfaces.
+    The ray meets the root's box, and that of another node or leaf with a probability that is the
+    ratio of their surfaces.
     `refit.cost_of` returns the same, faster, after it is compiled.
     """
     if len(view.codes) == 0:

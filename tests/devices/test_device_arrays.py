@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import trimesh
 import warp as wp
 
 import bvh
-from bvh.devices import transfers
+from bvh.devices import exchange, transfers
 from bvh.devices.exchange import read
 from tests.cases.libraries import NAMES, Arrays, library, plain
 from tests.oracles.devices import DEVICE, assert_same
@@ -59,6 +60,16 @@ def test_libraries(name: str) -> None:
         inside = there.contains(make(0.3 * d))
         assert isinstance(inside, arrays.kind)
         assert_same(in_numpy(inside), TREE.contains(0.3 * d))
+
+
+def test_libraries_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of CuPy before version 14: functions are those of the module of their class."""
+    module: Any = ModuleType("oldlibrary")
+    module.from_dlpack, module.reshape = np.from_dlpack, np.reshape
+    monkeypatch.setitem(sys.modules, "oldlibrary", module)
+    like = type("ndarray", (), {"__module__": "oldlibrary.core"})()
+    answer = wp.array([1.0, 2.0, 3.0, 4.0], dtype=wp.float64, device="cpu")
+    assert exchange.given(answer, (2, 2), like).tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
 @pytest.mark.parametrize("camera", [

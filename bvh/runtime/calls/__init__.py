@@ -5,8 +5,8 @@ of arguments (`invocation.py`). The first that recognises its structure writes t
 (`words.py`) and calls the kernel by its address. For a new structure, the address comes from the
 library of the package (`linked.py`), or else from Numba, compiled or loaded (`compiler/`).
 Single rays and points are too fast for that: `traversal.rays.one_ray` has built-in functions that read
-the ray themselves (`python_calls.py`), and queries of hits and of points prepare all words but the
-ray's or point's (`prepared_calls.py`).
+the ray themselves (`python_calls.py`). Lists of hits and closest points have all words prepared: a call
+writes only the numbers of its ray or point (`prepared_calls.py`).
 
 Each file imports only from those above it.
 
