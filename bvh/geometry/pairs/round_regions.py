@@ -7,6 +7,7 @@ a sum of planes of the region with positive factors. A polytope within a shape h
 here, and is UNSURE.
 """
 
+from bvh.geometry import point_triangle
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.floats import INF, dot_size, largest, row_of
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, moved_along, scaled
@@ -269,9 +270,7 @@ def _nearly_holds(planes, span, box, x):
 @kernel
 def _foot_on_axis(x, p, v):
     """Return the point of an axis p, p + v that is nearest to x."""
-    square = dot(v, v)
-    t = min(max(dot(minus(x, p), v) / square, 0.0), 1.0) if square > 0.0 else 0.0
-    return moved_along(p, v, t)
+    return moved_along(p, v, point_triangle.along(dot(minus(x, p), v), dot(v, v)))
 
 
 @inlined
@@ -338,7 +337,7 @@ def _by_corners(p, q, radius, planes, span):
             w, along = minus(a, x), dot(v, u) / square
             y = _combined(v, 1.0, u, -along, u, 0.0)
             z = _combined(w, 1.0, u, -dot(w, u) / square, u, 0.0)
-            t = min(max(-dot(z, y) / dot(y, y), 0.0), 1.0) if dot(y, y) > 0.0 else 0.0
+            t = point_triangle.along(-dot(z, y), dot(y, y))
             x = _combined(x, 1.0, u, dot(w, u) / square + t * along, u, 0.0)
             near, least = _better(planes, span, box, a, v, x, near, least)
             for k in range(j):

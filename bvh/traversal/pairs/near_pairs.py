@@ -73,7 +73,10 @@ _signed_square = inlined(lambda gap, inverse: gap * abs(gap) * inverse)
 
 @inlined
 def quotient(gap, square):
-    """Return gap**2 / square; 0 if the gap is negative, or the square tiny, of a direction."""
+    """Return gap**2 / square, in lanes; 0 if the gap is negative or the square is tiny.
+
+    The gap is along a direction, times its length, of which `square` is the square.
+    """
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return simd.select(square > F(1e-30), gap * gap / square, F(0.0))
 

@@ -11,7 +11,7 @@ Each file imports only from those above it.
 | `sight_lines.py` | Lines of sight: rays between pairs of points that leave out both ends, HALF side by side |
 | `ray_setup.py` | Ray setup: rays in the local frame of a tree, clipped to its box, written to a ray block |
 | `windows.py` | Windows: runs of rays that are traced in an order of their own |
-| `instance_setup.py` | Setup of rays at an instance: into the frame of its BLAS, clipped, to float32 with margins |
+| `instance_setup.py` | Setup of rays at an instance: bounds of the errors of their transform, and float32 limits |
 | `leaf_hits.py` | Goals of several hits of a ray: all of them, or the first ones that a filter accepts |
 | `hit_details.py` | Hit details: t, weights and side of the primitive that a ray hits, correctly rounded |
 | `near_candidates.py` | Near candidates: those of a triangle group, tested again from a nearer point of the ray |

@@ -281,7 +281,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
             return
 
 
-def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group, candidates):
+def accept_closest_of_group(goal, tree, context_ref, memory, slot, group, candidates):
     """Do as `accept_candidates` for the closest hit, or any hit."""
     bits = candidates.bits
     slots.set_intervals(memory, 0, (candidates.first, candidates.last))
@@ -341,11 +341,11 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filte
     bits = filtered.bits & selected_lanes(_faces_of(tree, memory, slot), group, mask)
     if bits != 0:
         candidates = _candidates_of(ray, filtered, bits)
-        accept_candidates(goal, tree, block, context_ref, memory, slot, group, candidates)
+        accept_candidates(goal, tree, context_ref, memory, slot, group, candidates)
 
 
 @by_type(inline=True)
-def accept_candidates(goal, tree, block, context_ref, memory, slot, group, candidates):
+def accept_candidates(goal, tree, context_ref, memory, slot, group, candidates):
     """Apply the goal to `Candidates` of a triangle group: decide them, and record their hits."""
     return ACCEPTS[goal.instance_class][0]
 

@@ -1,11 +1,11 @@
-"""Setup of rays at an instance: into the frame of its BLAS, clipped, to float32 with margins.
+"""Setup of rays at an instance: bounds of the errors of their transform, and float32 limits.
 
 The local transform x'' = A x' + b maps the frame of the TLAS to that of the BLAS (see `instanced`).
 Directions are scaled by powers of two there, so t'' = t' * 2**k. The rest is as in
 `ray_setup.set_up_ray`, with one more error: *delta*, the distance that a primitive, in its float32
-rows, may be away from its exact position relative to the ray. Functions take one ray
-(`instanced_rays`, which has its axes side by side) or several side by side (`moved_rays`).
-The transform of an instance begins at index `at` of `transforms`.
+rows, may be away from its exact position relative to the ray. `instanced_rays` transforms and clips
+one ray, its axes side by side, and `moved_rays` several rays side by side; functions here take
+either. The transform of an instance begins at index `at` of `transforms`.
 
 With a the largest row sum of abs(A) and B the bound of the tree's frame, delta is the sum of
 

@@ -176,7 +176,7 @@ def collect_hit(goal, context_ref, memory, slot, prim):
         append_hit(goal, r, prim, weight)
 
 
-def collect_group(goal, tree, block, context_ref, memory, slot, group, candidates):
+def collect_group(goal, tree, context_ref, memory, slot, group, candidates):
     """Append the hits of a slot's ray with the `Candidates` of a triangle group to an `AllGoal`.
 
     Those that are not certain are tested exactly.
@@ -245,7 +245,7 @@ def has_filter(accept):
     return lambda accept: accept != 0
 
 
-def rank_group(goal, tree, block, context_ref, memory, slot, group, candidates):
+def rank_group(goal, tree, context_ref, memory, slot, group, candidates):
     """Do as `rank_hit` for the `Candidates` of a triangle group, each tested exactly."""
     bits = candidates.bits
     while bits != 0:

@@ -1,9 +1,9 @@
 """Moved rays: rays of a block in the BLAS of an instance, their setup and return.
 
-The rays that enter an instance are set up side by side in a ray block of their own, by
-`instance_setup`. Its doubles mean the same as in a tree: with tau' = t * 2**shift - entry in the
-TLAS and tau = tau' * 2**k - entry' in the BLAS, tau = t * 2**(shift + k) - (entry * 2**k + entry'),
-a sum in two parts.
+The rays that enter an instance are set up side by side in a ray block of their own, with the
+bounds of `instance_setup`. Its doubles mean the same as in a tree: with tau' = t * 2**shift - entry
+in the TLAS and tau = tau' * 2**k - entry' in the BLAS,
+tau = t * 2**(shift + k) - (entry * 2**k + entry'), a sum in two parts.
 
 A ray *fails* if it cannot be set up so: it is then traced singly, from the start.
 """

@@ -29,6 +29,7 @@ import numpy as np
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.floats import INF, LARGEST, SMALLEST
+from bvh.geometry.arithmetic.vectors import moved_along
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.simd import WIDTH
@@ -222,7 +223,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     # Move the origin to where the ray enters the box, at `entry` and, from far away, a `rest`.
     rest = 0.0
     if away <= NEAR_ORIGIN:
-        p = p[0] + entry * x, p[1] + entry * y, p[2] + entry * z
+        p = moved_along(p, q, entry)
     else:
         p, low = advance(p, low, entry, q)
         # The rest of the way is short, but perhaps longer than the box.
@@ -279,8 +280,6 @@ _doubled = inlined(
         simd.convert(simd.part(v, HALF, HALF), 0.0),
     )
 )
-# The points p + t q of rays, vectors for each axis.
-_along_ray = inlined(lambda p, q, t: (p[0] + t * q[0], p[1] + t * q[1], p[2] + t * q[2]))
 
 
 @inlined
@@ -327,7 +326,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
     start, leave = start - entry, leave - entry
     sure_start, sure_stop = sure_start - entry, sure_stop - entry
     ea, eb = _doubled(entry)
-    pa, pb = _along_ray(pa, qa, ea), _along_ray(pb, qb, eb)
+    pa, pb = moved_along(pa, qa, ea), moved_along(pb, qb, eb)
     p = _axes_narrowed(pa, pb)
     # From far away, clip once more, from the entry, where rounding is less.
     if simd.mask_bits(away > F(FAR_STEP * bound)) & meets != 0:
@@ -336,7 +335,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
         start, leave = start - more, leave - more
         sure_start, sure_stop = sure_start - more, sure_stop - more
         ma, mb = _doubled(more)
-        p = _axes_narrowed(_along_ray(pa, qa, ma), _along_ray(pb, qb, mb))
+        p = _axes_narrowed(moved_along(pa, qa, ma), moved_along(pb, qb, mb))
         ea, eb = ea + ma, eb + mb
     slack = abs(entry) * F(2.0**-51) + F(17.0 * UNIT * bound)
     wide = slack + F(4.0 * UNIT * bound)  # and two roundings of distances within the box

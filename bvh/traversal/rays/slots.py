@@ -45,20 +45,20 @@ from bvh.traversal.rays.blocks import BLOCK
 from bvh.tree.instanced import by_scene, code_of, is_mirrored, row_of
 from bvh.tree.rows import GROUPS, IDS, NODES
 from bvh.tree.triangle_groups import id_place
-from bvh.tree.wide_nodes import STACK, all_planes, near_planes, octant_shift
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK, all_planes, near_planes, octant_shift
 
 # Rays that are traced in turn, each in a slot.
 SLOTS = 16
 
 # Shared by all slots, in multiples of 16 (a cache line): the intervals of a group's candidates;
 # queues of slots whose next entry is a node, of those where it is a leaf, and of those whose ray is
-# done; results of the filter, up to 8 triangle groups a leaf for each slot. A result is four
-# integers and, from number 16 on, three vectors.
+# done; results of the filter, for each slot as many as a leaf may have triangle groups. A result
+# is four integers and, from number 16 on, three vectors.
 _QUEUE = SLOTS + 16
 _NODES = 2 * WIDTH + -2 * WIDTH % 16
 FILTERED = _NODES + 3 * _QUEUE
 FILTERED_SIZE = 16 + 4 * WIDTH
-HEADER = FILTERED + 8 * SLOTS * FILTERED_SIZE
+HEADER = FILTERED + MAX_LEAF_ROWS * SLOTS * FILTERED_SIZE
 
 # After the rows and integers of 32 bits: words of 64 bits; then the stack, which a TLAS and a BLAS
 # share: its children, then its entries. A store of WIDTH lanes may write beyond the top of either.

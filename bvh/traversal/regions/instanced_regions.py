@@ -21,6 +21,7 @@ from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, convert, fused, greater, mask_bits, peek, poke, splat
 from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.tree import frame as frames
+from bvh.tree.instanced import MAP_SIZE
 
 F = np.float32
 # Errors of float64, as a share of the terms, and of float32, as a share of the frame's bound.
@@ -50,7 +51,7 @@ def _plane_in_leaf(instanced, leaf, frame, n, w):
 
     x' is that point in the local `frame` of the tree of row `leaf`.
     """
-    maps, at = instanced.maps, 12 * leaf
+    maps, at = instanced.maps, MAP_SIZE * leaf
     s = power_of_two(-np.int64(frames.exponent(frame)))
     c, bound, t = frames.centre(frame), frames.bound(frame) * s, _column(maps, at, 3)
     x, y, z = n[0] * t[0], n[1] * t[1], n[2] * t[2]

@@ -215,9 +215,10 @@ def _numbers_of(region, i):
 @inlined
 def _box_and_box(low, high, lower, upper):
     """Return whether two boxes overlap: APART or MEET."""
-    for axis in range(3):
-        if low[axis] > upper[axis] or high[axis] < lower[axis]:
-            return APART
+    if low[0] > upper[0] or low[1] > upper[1] or low[2] > upper[2]:
+        return APART
+    if high[0] < lower[0] or high[1] < lower[1] or high[2] < lower[2]:
+        return APART
     return MEET
 
 

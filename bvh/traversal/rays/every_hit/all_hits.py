@@ -173,9 +173,9 @@ def _before(t, prims, a, b):
 @kernel
 def _sort(t, prims, order, first, last):
     """Sort the rows order[first:last] by (t, id) of their hits."""
-    # `h` is the row that is inserted among those `gap` apart.
     # Shell's sort with the gaps 1, 4, 13, 40, ...: insertion for a few rows, and never more than
-    # O(n**1.5) steps (Knuth, TAOCP 3, 5.2.1).
+    # O(n**1.5) steps (Knuth, TAOCP 3, 5.2.1). `h` is the row that is inserted among those `gap`
+    # apart.
     gap = np.int64(1)
     while 3 * gap < last - first:
         gap = 3 * gap + 1
