@@ -154,11 +154,12 @@ class ModelScene:
         if lengths:
             with np.errstate(divide="ignore"):
                 limit /= np.linalg.norm(directions, axis=1)
-        # A single ray is faster than a batch of one.
-        rows: Any = 0 if len(directions) == 1 else slice(None)
+        # A single ray, with a float as its limit, is faster than a batch of one.
+        single = len(directions) == 1
+        rows: Any = 0 if single else slice(None)
         hidden = np.flatnonzero(~counts[self.geom_id])
         hits = self.scene.closest_hit(
-            origins[rows], directions[rows], t_max=limit[rows],
+            origins[rows], directions[rows], t_max=limit.item() if single else limit,
             exclude=hidden if len(hidden) else None,
         )  # fmt: skip
         t, hit, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))

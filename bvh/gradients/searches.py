@@ -129,7 +129,9 @@ class WindingSearch:
 
 def check_same(vertices: NDArray[Any], points: NDArray[Any]) -> None:
     """Raise a ValueError if vertices differ from those of the tree, `points`; NaN equals NaN."""
-    if not np.array_equal(np.broadcast_to(points, vertices.shape), vertices, equal_nan=True):
+    same = np.broadcast_to(points, vertices.shape)
+    # First without NaN, in a tenth of the time.
+    if not any(np.array_equal(same, vertices, equal_nan=nan) for nan in (False, True)):
         hint = "call tree.refit with them first"
         raise ValueError(f"vertices must have the values of the tree's: {hint}")
 

@@ -231,7 +231,10 @@ def _made_safe(
             contents = unzipped(file, allowance)
             contents = with_one_model(contents) if ending == ".3mf" else contents
             return stored(contents), ending[1:], named
-    return file, None if data is None else ending[1:], named
+    if data is None:
+        return name, None, named
+    # A new stream: `is_zipfile` has read the other one to its end.
+    return io.BytesIO(data), ending[1:], named
 
 
 def _read_meshio(name: str, ending: str) -> Surface:

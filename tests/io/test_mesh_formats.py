@@ -14,6 +14,8 @@ import trimesh
 
 import bvh
 from bvh.io.formats.threemf_files import with_one_model
+from bvh.io.mesh_files import _made_safe
+from bvh.io.untrusted_files import Allowance
 from tests.cases.written_meshes import DOWN, FACE, GRID, car, names_of, written
 
 # PLY
@@ -298,6 +300,14 @@ def test_collada(tmp_path: Path) -> None:
         pytest.raises((ValueError, ImportError)),
     ):
         bvh.BVH.from_file(path)
+
+
+def test_collada_in_an_archive(tmp_path: Path) -> None:
+    """It is read from its begin, although a check for an archive has read it before."""
+    data = b"<COLLADA/>" * 9
+    path = written(tmp_path / "a.zip", data)
+    stream, form, _ = _made_safe("a.dae", data, None, Allowance(str(path)))
+    assert (stream.read(), form) == (data, "dae")
 
 
 def test_paths_are_no_triangles(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def _drawn_mesh(
 ) -> DrawnMesh:  # fmt: skip
     """Return the mesh of leaves of a tree with these maps, without colours.
 
-    `number` is that in `DrawnMesh.key`; `old` is the mesh before, if only maps have changed.
+    `number` is that in `DrawnMesh.key`; `old` is the mesh drawn before, if its tree is the same.
     """
     attributes, can_be_placed = scene.attributes(tree), number < 0
     triangles = isinstance(tree.arrays.primitives, Triangles)

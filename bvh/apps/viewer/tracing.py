@@ -49,7 +49,10 @@ class Latest:
                 self._working.release()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` until the work in progress is done; return whether it is."""
+        """Wait at most `seconds` until the work in progress is done; return whether it is.
+
+        This is for the end: a call at this moment may be without effect.
+        """
         is_done = self._working.acquire(timeout=seconds)
         if is_done:
             self._working.release()

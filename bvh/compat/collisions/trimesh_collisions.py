@@ -31,12 +31,10 @@ from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.table import Instance
 
-# Pairs of instances that a search leaves out: none.
-NO_PAIRS = np.empty(0, np.int64)
+NO_PAIRS = np.empty(0, np.int64)  # of instances, that a search leaves out
 # A mesh, or a part of it, inside a solid one: ids of the pair, and a vertex that is inside.
 Inside = tuple[int, int, Reals]
-# The name of a mesh that is in no manager.
-EXTERNAL = "__external"
+EXTERNAL = "__external"  # the name of a mesh that is in no manager
 
 
 class CollisionManager:
@@ -171,9 +169,7 @@ class CollisionManager:
         if name is None:
             distance, names, data = self._nearest(self)
         else:
-            others = _managed(self)
-            others._scene.remove(self._id(name))
-            distance, names, data = others._nearest(self._only(name))
+            distance, names, data = self._nearest(self._only(name), self._id(name))
         if data is not None and return_names:
             names = _alphabetical(names)
         return _chosen(distance, names, data, return_names, return_data)
@@ -225,7 +221,6 @@ class CollisionManager:
         """
         (view, content), threads = self._views(other), thread_count(None)
         any_one = not (named or detailed)
-        # Without a report of progress.
         touching = find_touching(view, content, NO_PAIRS, threads, None, any_one)
         inside = [] if any_one and len(touching) else self._inside(other, touching, any_one)
         pairs = [*map(tuple, touching.tolist()), *(one[:2] for one in inside)]
@@ -288,17 +283,18 @@ class CollisionManager:
         return depth
 
     def _inside(
-        self, other: CollisionManager, touching: NDArray[np.int32], any_one: bool
-    ) -> list[Inside]:
+        self, other: CollisionManager, touching: NDArray[np.int32], any_one: bool,
+        ignored: NDArray[np.int64] = NO_PAIRS,
+    ) -> list[Inside]:  # fmt: skip
         """Return which meshes are inside solid ones; if `any_one`, only the first that is found.
 
-        Pairs in `touching` (n, 2) are left out.
+        Pairs in `touching` (n, 2), and in `ignored` (see `candidates`), are left out.
         """
         if not (self._solid or other._solid):
             return []
         view, content = self._views(other)
         # Instances whose boxes meet: at a distance of 0.
-        pairs = candidates(view, content, NO_PAIRS, 0.0, thread_count(None)).owners
+        pairs = candidates(view, content, ignored, 0.0, thread_count(None)).owners
         left_out, result = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
             if (first, second) in left_out:
@@ -317,23 +313,28 @@ class CollisionManager:
             if number in manager._solid:
                 connected = inner in inner_manager._solid
                 solid, one = manager._scene[number], inner_manager._scene[inner]
-                point = point_inside(solid, one, connected)
-                if point is not None:
+                if (point := point_inside(solid, one, connected)) is not None:
                     return point
         return None
 
-    def _nearest(self, other: CollisionManager) -> tuple[float, Names, DistanceData | None]:
+    def _nearest(
+        self, other: CollisionManager, excluded: int | None = None
+    ) -> tuple[float, Names, DistanceData | None]:
         """Return the distance of the nearest meshes, their names, and where they are nearest.
 
+        The mesh with the id `excluded` is not compared with the only one of the other manager.
         Without a pair the result is inf, (None, None) and None.
         """
         view, content = self._views(other)
-        result = find_closest(view, content, NO_PAIRS, thread_count(None))
+        # A pair to ignore is the first id times 2**32, plus the second, which is 0 here.
+        ignored = NO_PAIRS if excluded is None else np.array([excluded << 32])
+        result = find_closest(view, content, ignored, thread_count(None))
         if len(result) == 0:
             return np.inf, (None, None), None
         if result.distance[0] > 0.0:
             # No surfaces touch, but a mesh may be inside a solid one; the first that is will do.
-            for first, second, point in self._inside(other, np.empty((0, 2), np.int32), True):
+            inside = self._inside(other, np.empty((0, 2), np.int32), True, ignored)
+            for first, second, point in inside:
                 names, points = self._names_of(other, first, second), np.stack([point, point])
                 return 0.0, names, DistanceData(names, (-1, -1), points, 0.0)
         names = self._names_of(other, *result.instance_id[0].tolist())

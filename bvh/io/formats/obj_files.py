@@ -56,8 +56,9 @@ class _State:
 def read_obj(data: bytes, resolver: Any) -> FileMesh:
     """Return the polygons of an OBJ file; `resolver` has the files that it names."""
     original = text_lines.with_newlines(data)
-    # Lines that end with a backslash go on in the next one. Comments may end so, too.
-    text = _blanked(_blanked(original, rb"\\\r?\n"), rb"#[^\n]*")
+    # Lines that end with a backslash go on in the next one. Comments may end so, too; those that
+    # begin a line, often numerous, are not looked for.
+    text = _blanked(_blanked(original, rb"\\\r?\n"), rb"#(?<!\n#)[^\n]*")
     state = _State()
     try:
         for lines in text_lines.pieces_of(text):

@@ -251,8 +251,8 @@ class _Bytes:
     def begins(self, element: Element) -> tuple[Ints, int | None]:
         """Return where each row begins, and the size of all rows, or None if they differ."""
         count, left = element.rows, len(self._data) - self._at
-        # For each list: the bytes from the values of the list before, or from the begin of the row,
-        # to its length; the function that reads the length; and the bytes of a value.
+        # For each list: the bytes from the length of the list before, or from the begin of the row,
+        # to its length, without values of lists; what reads the length; and the bytes of a value.
         lists, gap = list[tuple[int, Any, int]](), 0
         for _, kind, length in element.properties:
             if length is not None:
@@ -279,8 +279,8 @@ class _Bytes:
     ) -> tuple[Ints, list[int]]:
         """Return where `count` rows begin and the last one ends, by visiting one after another.
 
-        `lists` are as in `begins`, and `tail` is the bytes behind the last list's values. Also
-        returns the places of the lengths in the last row.
+        `lists` are as in `begins`, and `tail` is the same up to the end of the row. Also returns
+        the places of the lengths in the last row.
         """
         begins, place, lengths_at = np.empty(count + 1, np.int64), self._at, list[int]()
         try:
