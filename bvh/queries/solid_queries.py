@@ -105,7 +105,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         limit, other = arguments.one_length("margin", margin), self._tree_of(other)
         if has_shapes("relation", self, other):
             this, tree = self._snapshot(), other._snapshot()
-            names = enrolled("relations of round trees")(this, tree, transform, progress)
+            names = enrolled("relations of round trees")(this, tree, transform, threads, progress)
         else:
             this, tree = self._two_states("relation", other)
             pairs = this._pairs("relation", tree, transform, threads, progress)

@@ -379,9 +379,9 @@ def nested_scenes(top: InstanceHolder, compact: bool = True) -> list[InstanceHol
         if compact:
             table.compact()
             return iter(table.children)
-        # Some children may have no instances any more.
+        # Some may have no instances any more. All at once: another thread may renumber them.
         used = np.unique(table.column("child"))
-        return (table.children[k] for k in used[used >= 0].tolist())
+        return iter([table.children[k] for k in used[used >= 0].tolist()])
 
     parts: list[InstanceHolder] = []
     seen = {id(top)}

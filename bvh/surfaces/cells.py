@@ -276,8 +276,7 @@ def edges_that_meet(
     (n, 2) are faces that meet, those of `own` first.
     """
     corners = own.corners
-    signs = np.empty((len(pairs), SIGNS), np.int8)
-    pair_signs(corners, other.corners, kernel_input(pairs), signs)
+    signs = signs_of_corners(corners, other.corners, pairs)
     edges, faces = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for k in range(3):
         first, second = signs[:, k], signs[:, (k + 1) % 3]

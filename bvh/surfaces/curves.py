@@ -26,8 +26,9 @@ from bvh.geometry.arithmetic.rational import (
 )
 from bvh.geometry.pairs.common_polygons import CROSSED, MOST, ROWS, SECOND, UNSURE, common_polygons
 from bvh.runtime.arguments import kernel_input
+from bvh.surfaces.cells import signs_of_corners
 from bvh.surfaces.edge_segments import THIN, edge_segments
-from bvh.surfaces.pair_signs import SIDES, SIGNS, crossing_points, pair_signs
+from bvh.surfaces.pair_signs import SIDES, crossing_points
 from bvh.surfaces.surface import names_of
 
 Reals = NDArray[np.float64]
@@ -92,8 +93,7 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     numbers of these faces in the result. Pairs are in one plane (`flat`), decided by signs alone
     (`which`), or left to edges in planes and rational numbers (`rest`).
     """
-    signs = np.empty((len(pairs), SIGNS), np.int8)
-    pair_signs(kernel_input(own.corners), kernel_input(other.corners), kernel_input(pairs), signs)
+    signs = signs_of_corners(own.corners, other.corners, pairs)
     is_flat = ~signs[:, :SIDES].any(axis=1)
     flat, apart = np.flatnonzero(is_flat), np.flatnonzero(~is_flat)
     generic, crossed = crossed_edges(signs[apart])

@@ -168,8 +168,9 @@ class DistanceTables:
         self.use(arrays, plain_boxes(arrays))
 
     def use(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
-        """Use boxes: set `row`, the tree's row with the addresses of `lowest` and of `boxes`."""
-        self.row, self.boxes = kernel_input(arrays.words(self.lowest, boxes)), boxes
+        """Set `row_and_boxes`: the tree's row, with the addresses of `lowest` and of `boxes`."""
+        # One tuple, so that no thread gets a row without the boxes whose address it has.
+        self.row_and_boxes = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
 
 def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -184,13 +185,13 @@ def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray
         tables.until_fitted -= count
         if tables.until_fitted < 0:
             tables.use(arrays, oriented_boxes(arrays))
-    return tables.row, tables.boxes
+    return tables.row_and_boxes
 
 
 def kept_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
     """Return the arrays that the first distance has cached with a tree; none before it."""
     tables: DistanceTables | None = vars(arrays).get("_distances")
-    return () if tables is None else (tables.lowest, tables.row, tables.boxes)
+    return () if tables is None else (tables.lowest, *tables.row_and_boxes)
 
 
 def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:

@@ -239,9 +239,9 @@ def _round_row(
         relation = solids.relation(first, second, margin, threads)
     except ValueError as error:
         return _Row(UNKNOWN, nan, nan, nan, NOWHERE, flaws or str(error))
-    near = nearest_parts(first, second, margin)
     if relation == "disjoint":
         return None
+    near = nearest_parts(first, second, margin)
     distance, position = (near.distance, near.position) if near else (0.0, NOWHERE)
     if relation == "touching":
         return _Row(relation, 0.0, 0.0, distance, position)

@@ -17,7 +17,7 @@ from bvh.geometry.arithmetic.rational import pierces, scaled, square_between, sq
 from bvh.geometry.transforms import moved
 from bvh.queries.hierarchy import BVH
 from bvh.queries.solid_queries import must_bound_a_solid
-from bvh.runtime.arguments import kernel_input, number_of
+from bvh.runtime.arguments import kernel_input, number_of, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.solids.round_instances import Nearest, PartPairs, Parts, axes_of, least_gap
 from bvh.scene.solids.round_trees import maps_of
@@ -44,9 +44,14 @@ Solid = Round | BVH
 
 
 def relations(
-    tree: BVH, other: BVH, transform: ArrayLike | None, progress: ProgressLike | None
-) -> list[str]:
-    """Return the results of `BVH.relation` of two trees, at least one over round shapes."""
+    tree: BVH, other: BVH, transform: ArrayLike | None, threads: int | None,
+    progress: ProgressLike | None,
+) -> list[str]:  # fmt: skip
+    """Return the results of `BVH.relation` of two trees, at least one over round shapes.
+
+    One thread decides; `threads` is only checked.
+    """
+    thread_count(threads)
     first, found = _solid_of("this tree", tree, IDENTITY), []
     maps = maps_of(other, transform).reshape(-1, 3, 4)
     with heard(progress) as report:
