@@ -80,9 +80,10 @@ def test_memory_counts_what_queries_keep(rng: Rng) -> None:
             size += grown(tree._grouped_arrays().face_bits)
         assert tree.nbytes == size
     tree.distance_to(tree, np.eye(4), max_distance=1.0)
-    known = vars(tree.arrays)["_distances"]
-    size += grown(known.lowest, known.row, known.boxes)
-    assert tree.nbytes == size and known.boxes.nbytes > 0
+    tables = vars(tree.arrays)["_distances"]
+    row, boxes = tables.row_and_boxes
+    size += grown(tables.lowest, row, boxes)
+    assert tree.nbytes == size and boxes.nbytes > 0
     tree.closest_hit(vertices[:9], -vertices[:9], mask=np.ones(9, np.int64))
     assert tree.nbytes == size
     # Other masks take the place of those that were first.
