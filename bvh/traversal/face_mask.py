@@ -12,13 +12,16 @@ ALL_LANES = (1 << WIDTH) - 1
 
 @inlined
 def selected_lanes(tree, group, mask):
-    """Return the lanes whose faces share a bit with a mask, as bits; all if faces have no bits."""
+    """Return bits of lanes: faces of a group that share a bit with `mask`; all if none has bits."""
     return sharing(tree.face_bits, group, mask) if tree.has_bits else np.int64(ALL_LANES)
 
 
 @inlined
 def selected_bounds(tree, group, mask, low, high):
-    """Return bounds of distances to the faces of a group, infinite for those that share no bit."""
+    """Return low and high, bounds of distances to a group's faces, as inf where `mask` excludes.
+
+    A mask excludes the faces that share no bit with it; faces without bits are never excluded.
+    """
     if not tree.has_bits:
         return low, high
     lanes, none = sharing_lanes(tree.face_bits, group, mask), splat(np.float32(INF), WIDTH)

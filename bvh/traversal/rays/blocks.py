@@ -15,8 +15,7 @@ A block also has doubles: the entry, in two parts, and the shift of tau = t * 2*
 Those of a ray begin at its `double_index`; an unused row makes their number a power of two.
 
 Accessors are functions of (`lanes`, lane index), or of (`doubles`, double index). Those in the
-singular read one ray's number, those in the plural load that of n rays; `set_` stores a number, or
-those of several rays.
+singular read one ray's number, those in the plural load that of n rays; `set_` stores either.
 """
 
 from typing import NamedTuple
@@ -56,7 +55,11 @@ F = np.float32
 
 
 def _row(row: int, kind: type = np.float32) -> tuple[Accessor, Accessor, Accessor]:
-    """Return (read, load, store) of a row of lanes, each called with memory and a lane index."""
+    """Return the accessors (read, load, store) of a row of lanes.
+
+    read(lanes, r) returns the number of the ray at lane index r, load(lanes, r, n) a vector of
+    those of n rays from there on, and store(lanes, r, value) writes either.
+    """
     return rows(kind, row * WIDTH)
 
 
@@ -78,10 +81,10 @@ shift, shifts, set_shift = rows(np.float64, 2 * WIDTH)
 
 
 class Block(NamedTuple):
-    """The rays of a block; pointers inside kernels."""
+    """The memory of a block of BLOCK rays; pointers inside kernels."""
 
-    lanes: NDArray[np.float32]
-    doubles: NDArray[np.float64]
+    lanes: NDArray[np.float32]  # ROWS numbers of each ray: see the table above
+    doubles: NDArray[np.float64]  # entry, entry_rest and shift of each ray
     which: NDArray[np.int64]  # the number of each ray in the batch
 
 
@@ -108,19 +111,21 @@ numbers_of = inlined(lambda lanes, r: (shifted(lanes, r), WIDTH))
 
 @inlined
 def since_entry(block, r, distance):
-    """Return distance - entry: t * 2**shift of the ray at r, counted from where it enters the box.
+    """Return a distance on the ray at lane index r, counted from where the ray enters the box.
 
-    Both are in units of the tree's local frame.
+    `distance` is t * 2**shift, counted from the ray's origin, in units of the tree's local frame.
     """
-    place = double_index(r)
-    return (distance - entry(block.doubles, place)) - entry_rest(block.doubles, place)
+    at = double_index(r)
+    # The entry is stored in two parts: their sum may need more than 53 bits.
+    return (distance - entry(block.doubles, at)) - entry_rest(block.doubles, at)
 
 
 @inlined
 def tau_around(block, r, t):
-    """Return (low, high), float32, around the tau of the distance t of a hit of the ray at r.
+    """Return float32 bounds (low, high) of tau, for a hit of the ray at lane index r at t.
 
-    (-inf, inf) for a ray whose float32 tests are disabled: its tau may overflow.
+    tau = t * 2**shift - entry is the distance from where the ray enters the root's box. The bounds
+    are (-inf, inf) for a ray whose float32 tests are disabled, as its tau may overflow.
     """
     error = np.float64(slack(block.lanes, r))
     if error == INF:
@@ -130,12 +135,15 @@ def tau_around(block, r, t):
 
 
 def _closest_id(primitives, block, r):
-    """Return the closest primitive of the ray at r so far, an id or a scene's code; -1 for none."""
+    """Return the id of the closest hit of the ray at r, -1 for none; `primitives` is unused."""
     return prim(block.lanes, r)
 
 
 def _closest_code(primitives, block, r):
-    """Do as `_closest_id` in a scene, whose code has the instanced tree in the upper half."""
+    """Return a scene's code of the closest primitive of the ray at lane index r; -1 for none.
+
+    It is made of the instanced tree and the id there. `primitives` only tells that this is a scene.
+    """
     best = prim(block.lanes, r)
     return best if best < 0 else code_of(prim_instance(block.lanes, r), best)
 
@@ -144,13 +152,16 @@ closest_primitive = by_scene(_closest_id, _closest_code)
 
 
 def _set_closest_id(primitives, block, r, prim):
-    """Write the closest primitive of the ray at r, an id or a scene's code; -1 for none."""
+    """Write the id of the closest hit of the ray at r, -1 for none; `primitives` is unused."""
     set_prim(block.lanes, r, prim)
 
 
 def _set_closest_code(primitives, block, r, prim):
-    """Do as `_set_closest_id` in a scene."""
-    # Both halves of -1, for no hit, are stored as -1.
+    """Write the closest primitive of the ray at lane index r, by its code in a scene; -1 for none.
+
+    A code is made of two int32, the instanced tree and the id there, which are both -1 for -1.
+    `primitives` only tells that this is a scene.
+    """
     set_prim(block.lanes, r, prim_of(prim))
     set_prim_instance(block.lanes, r, leaf_of(prim))
 

@@ -1,12 +1,9 @@
 """Candidates of a ray at a leaf: their filter, the exact choice of the closest hit, and ties.
 
-The bounds of the filter depend on whether the triangles are those of a tree or moved ones of a
-scene. A slot stores its ray's closest primitive so far, with an interval of tau, best_low..end,
-that surely contains the rounded t. A hit whose interval lies before that replaces it, one behind it
-is dropped; where the intervals overlap, and where the filter is unsure of a hit, exact distances
-decide. Of hits at equal distances, the one with the lowest id is the closest.
-
-Arguments are named as in `slots`.
+A slot stores its ray's closest primitive so far, with an interval of tau, best_low..end, that
+surely contains the rounded t. A hit whose interval lies before that replaces it, one behind it is
+dropped; where they overlap, and where the filter is unsure of a hit, exact distances decide. Of
+hits at equal distances, the one with the lowest id is the closest.
 """
 
 from typing import NamedTuple
@@ -47,19 +44,19 @@ class ClosestGoal(NamedTuple):
 
 
 class CountGoal(NamedTuple):
-    """As `ClosestGoal`, with the cost: nodes visited and primitives tested for each ray."""
+    """As `ClosestGoal`, with counts of the work for each ray, by its number in the batch."""
 
     any_hit: bool
     cull: int
-    nodes: NDArray[np.int32]  # by the number of the ray in the batch
-    tests: NDArray[np.int32]
+    nodes: NDArray[np.int32]  # nodes visited
+    tests: NDArray[np.int32]  # primitives tested
 
 
 class Candidates(NamedTuple):
-    """Candidates of a triangle group; inside kernels."""
+    """The triangles of a group that a ray may hit; inside kernels. Integers are bits of lanes."""
 
     bits: int  # lanes that may be hit
-    certain: int  # lanes that surely are hit, of `bits`
+    certain: int  # lanes of `bits` that surely are hit
     sure: int  # lanes whose distances, if hit, surely are in the range of the ray
     den: Vec  # d . N; positive where the back faces the ray
     first: Vec  # the interval of tau, first..last, that surely contains the hit
@@ -67,16 +64,16 @@ class Candidates(NamedTuple):
 
 
 def _edge_margin(primitives, ray, tolerance):
-    """Return the error bounds of the edge tests of a ray and a group; negative for unused lanes.
+    """Return the error bounds of the edge tests of a ray and a group; negative in unused lanes.
 
-    `ray` are its `ray_numbers`, `tolerance` that of the group (see `triangle_groups`).
+    `ray` are its `ray_numbers`, `tolerance` is of the group; `primitives` only tells "no scene".
     """
     return ray_numbers.edge(ray) * tolerance
 
 
 def _moved_edge_margin(primitives, ray, tolerance):
-    """Do as `_edge_margin` in a scene, for a ray that was moved into the frame of a BLAS."""
-    # The tolerance of an unused lane is negative, and its margin must be, whatever is added.
+    """Return error bounds of edge tests, as `_edge_margin`, for a ray moved into a BLAS."""
+    # In unused lanes the tolerance is negative; so must be the bound, whatever is added.
     margin = fma(ray_numbers.edge(ray), tolerance, ray_numbers.edge_floor(ray))
     return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
 
@@ -85,15 +82,15 @@ edge_margin = by_scene(_edge_margin, _moved_edge_margin)
 
 
 def _distance_margin(primitives, ray, size, tolerance):
-    """Return the error bounds of the distances to a group's triangles, times abs(den).
+    """Return the error bounds of a ray's distances to a group's triangles, times abs(den).
 
-    `ray` are its `ray_numbers`; `size` and `tolerance` are those of the group.
+    `ray` are its `ray_numbers`, `size` is of the group. Only moved rays need `tolerance`.
     """
     return fma(ray_numbers.t_error(ray), size, splat(TINY, WIDTH))
 
 
 def _moved_distance_margin(primitives, ray, size, tolerance):
-    """Do as `_distance_margin` in a scene."""
+    """Return error bounds of distances, as `_distance_margin`, for a ray moved into a BLAS."""
     moved = fma(ray_numbers.t_slope(ray), tolerance, ray_numbers.t_floor(ray))
     return fma(ray_numbers.t_error(ray), size, moved)
 
@@ -103,7 +100,7 @@ distance_margin = by_scene(_distance_margin, _moved_distance_margin)
 
 @inlined
 def filter_group(tree, block, memory, slot, group):
-    """Return `Filtered` of a slot's ray and a group of its current tree, without a branch."""
+    """Return `Filtered`, without a branch, of a slot's ray and a group of its current tree."""
     _, groups, _ = slots.current_arrays(tree, memory, slot)
     ray = slots.ray_numbers(tree.primitives, block, memory, slot)
     triangles = load_group(groups, group)
@@ -112,9 +109,9 @@ def filter_group(tree, block, memory, slot, group):
 
 @inlined
 def filter_ray(primitives, triangles, ray, end):
-    """Return `Filtered` of a ray, by its `ray_numbers`, and triangles, from `load_group`.
+    """Return the `Filtered` of a ray, by its `ray_numbers`, and triangles, from `load_group`.
 
-    Hits behind tau = `end` are excluded.
+    Hits behind the distance `end`, tau, are excluded. `primitives` only choose the error bounds.
     """
     v0, e1, e2, n, tolerance, size, _ = triangles
     o, d = ray_numbers.origin(ray), ray_numbers.direction(ray)
@@ -129,7 +126,7 @@ def filter_ray(primitives, triangles, ray, end):
 
 @inlined
 def _candidates_of(ray, filtered, bits):
-    """Return the `Candidates` of a ray, by its `ray_numbers`, in the lanes `bits` of `Filtered`."""
+    """Return `Candidates` of the lanes `bits` of a `Filtered`; `ray` are its `ray_numbers`."""
     _, passes, den, numerator, margin = filtered
     size = abs(den)
     t, error = numerator / size, margin / size + ray_numbers.slack(ray)
@@ -150,7 +147,7 @@ def load_closest(block, memory, slot, r, best):
 
 @inlined
 def _set_closest(memory, slot, prim, low, high):
-    """Make a hit on `prim`, with tau in low..high, the closest so far; the ray ends at `high`."""
+    """Make a hit on `prim`, with tau in low..high, the closest so far; end the ray at `high`."""
     slots.set_best(memory, slot, prim)
     slots.set_best_low(memory, slot, low)
     slots.set_end(memory, slot, min(slots.end(memory, slot), high))
@@ -158,7 +155,10 @@ def _set_closest(memory, slot, prim, low, high):
 
 @kernel
 def accept_exact(context_ref, memory, slot, prim, cull):
-    """Return whether a slot's ray hits a primitive, exactly; if it does, do as `accept_hit`."""
+    """Return whether a slot's ray hits `prim`, exactly; record the hit if it is first by (t, id).
+
+    Hits on the side `cull` do not count: 1 is the back, -1 the front, 0 neither.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
@@ -171,7 +171,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
 
 @kernel
 def accept_hit(context_ref, memory, slot, prim, t, cull):
-    """Make a hit at the exact distance t the closest of a slot's ray, if it is first by (t, id)."""
+    """Record a hit at the exact distance t as the closest of a slot's ray if first by (t, id)."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     best = slots.best(memory, slot)
@@ -197,26 +197,26 @@ def accept_hit(context_ref, memory, slot, prim, t, cull):
 def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, back, any_hit, cull):
     """Update the closest hit of a slot's ray with the candidates `bits` of a triangle group.
 
-    Their intervals of tau are stored in `slots.interval`. `certain` and `sure` are those of
-    `Candidates`; lanes in `back` are seen from behind; hits on the side `cull` do not count. With
-    `any_hit`, the first hit ends the ray: its end becomes -inf.
+    Their intervals of tau are stored in `slots.interval`. All masks are bits of lanes: `certain`
+    surely are hit, `sure` have distances in the ray's range if hit, `back` are seen from behind.
+    Hits on the side `cull` (1: back, -1: front) do not count. With `any_hit`, a hit ends the ray.
     """
     stay_outlined()
     tree, rays, block = follow(context_ref)
-    others = bits & ~certain
-    while others != 0:
-        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(others))
+    uncertain = bits & ~certain
+    while uncertain != 0:
+        prim = slots.primitive_at(tree, memory, slot, group_at(group) + lowest_bit(uncertain))
         prefetch_vertices(tree.primitives, prim)
-        others &= others - 1
+        uncertain &= uncertain - 1
     bits, certain = refined(
         tree.primitives, tree, rays, block, memory, slot, group, bits, certain, sure
     )
-    # Certain ones first: what is behind them need not be decided.
-    others = certain & ~slots.culled_lanes(tree.primitives, memory, slot, cull, back)
+    # Certain hits first: what is behind them need not be decided.
+    hits = certain & ~slots.culled_lanes(tree.primitives, memory, slot, cull, back)
     bits &= ~certain
-    while others != 0:
-        k = lowest_bit(others)
-        others &= others - 1
+    while hits != 0:
+        k = lowest_bit(hits)
+        hits &= hits - 1
         low, high = slots.interval(memory, k)
         if high < slots.best_low(memory, slot):
             prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
@@ -282,7 +282,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
 
 
 def accept_closest_of_group(goal, tree, context_ref, memory, slot, group, candidates):
-    """Do as `accept_candidates` for the closest hit, or any hit."""
+    """Update the closest hit of a slot's ray with the `Candidates` of a group; any may suffice."""
     bits = candidates.bits
     slots.set_intervals(memory, 0, (candidates.first, candidates.last))
     if goal.cull == 0 and bits & (bits - 1) == 0 and bits & candidates.certain != 0:
@@ -293,7 +293,7 @@ def accept_closest_of_group(goal, tree, context_ref, memory, slot, group, candid
             prim = slots.primitive_at(tree, memory, slot, group_at(group) + k)
             _set_closest(memory, slot, prim, low, high)
             if goal.any_hit:
-                slots.set_end(memory, slot, F(-INF))
+                slots.set_end(memory, slot, F(-INF))  # the ray is done
             return
     back = np.int64(mask_bits(candidates.den > F(0.0)))
     _resolve_candidates(
@@ -303,9 +303,9 @@ def accept_closest_of_group(goal, tree, context_ref, memory, slot, group, candid
 
 
 def _accept_closest(goal, context_ref, memory, slot, prim):
-    """Do as `accept_primitive` for the closest hit, or any hit."""
+    """Update the closest hit of a slot's ray by the exact test of `prim`; any hit may suffice."""
     if accept_exact(context_ref, memory, slot, prim, goal.cull) and goal.any_hit:
-        slots.set_end(memory, slot, F(-INF))
+        slots.set_end(memory, slot, F(-INF))  # the ray is done
 
 
 # For each goal, its functions for the candidates of a group and for a single primitive.
@@ -317,28 +317,28 @@ ACCEPTS = {
 }
 
 
-def _own_faces(tree, memory, slot):
-    """Return the tree that a slot's ray is in, in a scene that of its instance."""
+def _tree_itself(tree, memory, slot):
+    """Return `tree`, the only one that a slot's ray can be in; the other arguments are unused."""
     return tree
 
 
-def _faces_of_instance(tree, memory, slot):
-    """Do as `_own_faces` in a scene."""
+def _tree_of_instance(tree, memory, slot):
+    """Return the tree, in pointers, of the instance of a scene that a slot's ray is in."""
     return pointers_at(row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives)
 
 
-_faces_of = by_scene(_own_faces, _faces_of_instance)
+_current_tree = by_scene(_tree_itself, _tree_of_instance)
 
 
 @inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered):
-    """Apply the goal to the candidates of a group, but for faces that the ray's mask excludes.
+    """Apply the goal to the candidates in `filtered`, but for faces that the ray's mask excludes.
 
-    `ray` are the `ray_numbers` of the slot's ray, `filtered` is its `Filtered`.
+    `ray` are the `ray_numbers` of the slot's ray; `filtered` is the `Filtered` of ray and group.
     """
     _, rays, _ = follow(context_ref)
     mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
-    bits = filtered.bits & selected_lanes(_faces_of(tree, memory, slot), group, mask)
+    bits = filtered.bits & selected_lanes(_current_tree(tree, memory, slot), group, mask)
     if bits != 0:
         candidates = _candidates_of(ray, filtered, bits)
         accept_candidates(goal, tree, context_ref, memory, slot, group, candidates)
@@ -347,38 +347,40 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filte
 @by_type(inline=True)
 def accept_candidates(goal, tree, context_ref, memory, slot, group, candidates):
     """Apply the goal to `Candidates` of a triangle group: decide them, and record their hits."""
-    return ACCEPTS[goal.instance_class][0]
+    of_group, _ = ACCEPTS[goal.instance_class]
+    return of_group
 
 
 @by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
     """Test a slot's ray against a primitive exactly, and apply the goal to the hit, if any."""
-    return ACCEPTS[goal.instance_class][1]
+    _, of_primitive = ACCEPTS[goal.instance_class]
+    return of_primitive
 
 
 @inlined
 def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
-    """Do as `intersect_leaf` for a leaf of triangle groups."""
+    """Apply the goal to a slot's ray and the leaf `child`; return the rows of ids it tested."""
     first, count = leaf_rows(child)
     for group in range(first, first + count):
         filtered = filter_group(tree, block, memory, slot, group)
         if filtered.bits != 0:
             ray = slots.ray_numbers(tree.primitives, block, memory, slot)
             accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered)
-    return first, first + count, np.int64(WIDTH)
+    return first, first + count, np.int64(WIDTH)  # WIDTH ids in each of the rows
 
 
 @inlined
 def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
-    """Do as `intersect_leaf` for a leaf of other primitives."""
+    """Apply the goal to a slot's ray and the leaf `child`; return the rows of ids it tested."""
     first, count = leaf_rows(child)
     for i in range(first, first + count):
         accept_primitive(goal, context_ref, memory, slot, slots.primitive_at(tree, memory, slot, i))
-    return first, first + count, np.int64(1)
+    return first, first + count, np.int64(1)  # one id in each of the rows
 
 
 def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
-    """Do as `intersect_leaf` in a scene, for a leaf of the BLAS that the ray is in."""
+    """Apply the goal to a slot's ray and the leaf `child` of its BLAS, as `intersect_leaf` does."""
     if kind_of(tree.primitives, slots.instance(memory, slot)) == TRIANGLES:
         return _intersect_triangles(goal, tree, block, context_ref, memory, slot, child)
     return _intersect_others(goal, tree, block, context_ref, memory, slot, child)
@@ -386,7 +388,7 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
 
 @by_type(inline=True)
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a slot's ray with the leaf `child` of its current tree, for a goal.
+    """Intersect a slot's ray with the leaf `child`, a code of its current tree, for a goal.
 
     Returns (first, end, lanes): the rows of ids that were tested, `end` excluded, and ids in a row.
     """

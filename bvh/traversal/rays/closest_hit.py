@@ -53,7 +53,7 @@ def new_scratch() -> Scratch:
 
 @by_type()
 def trace_block(tree, rays, scratch, count, forced, goal):
-    """Trace the rays `scratch.active[:count]` of a block through a tree or a scene.
+    """Trace the rays at lane indices `scratch.active[:count]` of a block through a tree or a scene.
 
     `forced` is SINGLES, STREAMS, or AUTO, for which trials choose. Streams are for a `ClosestGoal`
     on triangles and in scenes; all else, and a block of few rays, is traced singly.
@@ -67,7 +67,7 @@ def trace_block(tree, rays, scratch, count, forced, goal):
 
 
 def _trace_either_way(tree, rays, scratch, count, forced, goal):
-    """Do as `trace_block` where there are streams."""
+    """Trace the rays `scratch.active[:count]` in streams or singly, as `forced` or trials tell."""
     block, measured, single, single_count = scratch.block, scratch.measured, scratch.active, count
     way = forced if count >= FEWEST else np.int64(SINGLES)
     by_trial = way == AUTO
@@ -89,8 +89,9 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
 def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
     """Find the closest hits of the rays in the blocks begin..end of an order, or any hits.
 
-    Then do the same for up to `chunks` chunks of blocks that are claimed from the order's queue.
+    Then do the same for up to `order.chunks` chunks of blocks, claimed from the order's queue.
 
+    tree_row, ray_arrays, ray_order, thread_scratch : the tree's row, `Rays`, `Order`, `Scratch`.
     goal : `ClosestGoal`, `CountGoal` or `FirstGoal`.
     columns : `hit_details.Columns` with a row for each ray of the batch, (inf, -1, nan, nan, 0) for
         a miss. If the goal is any hit, only `front` is written: 1 for a hit. For an empty tree
@@ -111,7 +112,7 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
 
 @kernel
 def _trace_blocks(tree, rays, order, scratch, goal, begin, end, out):
-    """Trace the rays in the blocks begin..end of an order, window by window."""
+    """Trace the rays of blocks begin..end of an order, window by window; write results to `out`."""
     # The measure of sorted and unsorted windows; blocks in the order of the batch have another one.
     of_windows = shifted(scratch.measured, trials.OF_WINDOWS)
     first = np.int64(begin)
@@ -139,7 +140,7 @@ def _trace_blocks(tree, rays, order, scratch, goal, begin, end, out):
 
 @inlined
 def _trace_in_order(tree, rays, scratch, order, b, goal, out):
-    """Trace block number b of an order, and write its results."""
+    """Trace block number b of an order, and write its results to the columns `out`."""
     block, active = scratch.block, scratch.active
     size, ahead = ray_batch.pick_rays(order, b, block.which), ray_batch.first_of(order, b + 1)
     # For a sorted window, misses have been written to all rows together.
@@ -171,7 +172,7 @@ def _trace_in_order(tree, rays, scratch, order, b, goal, out):
 
 @inlined
 def _prefetch_results(order, first, any_hit, out):
-    """Prefetch the rows of results of the full block that begins at ray `first`."""
+    """Prefetch the rows of `out` for the full block that begins at ray `first` of an order."""
     # A cache line has eight doubles: those of a row of a patch.
     for i in range(0, BLOCK, PATCH_WIDTH):
         row = ray_batch.place_of(order, first, i)
@@ -196,7 +197,7 @@ def _write_misses_of_block(order, b, size, any_hit, out):
 
 @inlined
 def _write_misses(begin, end, any_hit, out):
-    """Write misses to rows begin..end; to `out.front` alone for any hit."""
+    """Write misses, (inf, -1, nan, nan, 0), to rows begin..end; `out.front` alone for any hit."""
     # A loop for each array becomes vector stores.
     if not any_hit:
         for k in range(begin, end):

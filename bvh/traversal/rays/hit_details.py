@@ -1,8 +1,7 @@
 """Hit details: t, weights and side of the primitive that a ray hits, correctly rounded.
 
-HALF pairs of a ray and a triangle are solved side by side in double-doubles, in a scene with the
-moved vertices. Pairs for which double-doubles do not suffice, and other primitives, are solved one
-by one, exactly if need be. Details are (t, u, v, front); u and v are NaN for shapes.
+HALF pairs of a ray and a triangle are solved side by side in double-doubles. Where these do not
+suffice, and on other primitives, pairs are solved one by one, exactly if need be.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from bvh.tree.rows import TRIANGLES
 # Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
 # product: below 2**-860 with this, where their bounds need 2**-800 (see `round_quotient`).
 LARGEST_COMPONENT = 2.0**200
-# Volumes of larger sizes, if they are not small compared to these, are far from underflow.
+# Volumes of larger sizes, if not small compared to these, are far from underflow.
 SMALLEST_SIZE = 2.0**-400
 
 # Stack memory for the pairs of a ray block, three rows of integers; then, aligned to 64 bytes, the
@@ -68,7 +67,7 @@ def _difference(a, b):
 
 @inlined
 def _is_moderate(a, p, q, r):
-    """Return whether no component of four double-double vectors exceeds `LARGEST_COMPONENT`."""
+    """Return whether components of four vectors are so small that `solve` may bound underflow."""
     ap = simd.greater(largest_of(high(a)), largest_of(high(p)))
     qr = simd.greater(largest_of(high(q)), largest_of(high(r)))
     return simd.greater(ap, qr) < LARGEST_COMPONENT
@@ -76,17 +75,16 @@ def _is_moderate(a, p, q, r):
 
 @inlined
 def solve(corners, o, d):
-    """Return (known, timed, weighed, t, u, v, volumes) of a ray and a triangle, or those in lanes.
+    """Return (known, timed, weighed, t, u, v, volumes) of a ray's hit on a triangle, or in lanes.
 
     known : whether double-doubles suffice; only there the other results have a meaning.
     timed : whether t is correctly rounded.
     weighed : whether u and v have errors of at most a few units in the last place.
-    volumes : those of u, of v and the whole, each a double-double and its size, for
-        `details_at_edge`; the whole is negative where the ray meets the front.
+    volumes : (of u, of v, whole) for `details_at_edge`, each a double-double and its size; the
+        whole is negative where the ray meets the front.
     """
-    # The direction is exact: each component is a sum of one part, where double-doubles have two.
     v0, v1, v2 = corners
-    ray = (d[0],), (d[1],), (d[2],)
+    ray = (d[0],), (d[1],), (d[2],)  # exact: of one part, where double-doubles have two
     a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
     along, along_size, whole, whole_size = triangles.solve_plane(a, p, q, ray)
     timed, t = round_quotient(along, along_size, whole, whole_size)
@@ -94,7 +92,7 @@ def solve(corners, o, d):
     weighed, u, v = triangles.solve_weights(of_u, of_v, whole, whole_size)
     known = (
         _is_moderate(a, p, q, ray)
-        & (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size)
+        & (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size)  # its relative error is below 2**-54
         & (simd.lesser(whole_size, simd.lesser(of_u[1], of_v[1])) > SMALLEST_SIZE)
     )
     return known, timed, weighed, t, u, v, (of_u, of_v, (whole, whole_size))
@@ -102,7 +100,7 @@ def solve(corners, o, d):
 
 @inlined
 def _solve_exactly(primitives, tree, prim, ray, cull):
-    """Do as `details_of` for primitives that are not triangles."""
+    """Return (t, u, v, front) of a ray's hit on a primitive other than a triangle: `details_of`."""
     o, d, t_min, t_max = ray
     scaled = scaled_ray(o, d, frames.farthest(tree.frame))
     t, side = intersect(primitives, prim, o, d, scaled, t_min, t_max, cull)
@@ -112,7 +110,7 @@ def _solve_exactly(primitives, tree, prim, ray, cull):
 
 @kernel
 def _solve_triangle(primitives, tree, prim, ray, cull):
-    """Do as `details_of` for a triangle, by exact sums where `solve` does not decide."""
+    """Return (t, u, v, front) of a ray's hit on a triangle, exact where `solve` does not decide."""
     vertices, (o, d, _, _) = corners(primitives, prim), ray
     known, timed, weighed, t, u, v, (of_u, of_v, (whole, size)) = solve(vertices, o, d)
     if known and not weighed:
@@ -125,7 +123,7 @@ def _solve_triangle(primitives, tree, prim, ray, cull):
 
 @kernel
 def _solve_instanced(primitives, tree, prim, ray, cull):
-    """Do as `details_of` for a primitive of a scene."""
+    """Return (t, u, v, front) of a ray's hit on a primitive of a scene, by its code `prim`."""
     if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
         return _solve_triangle(primitives, tree, prim, ray, cull)
     return _solve_exactly(primitives, tree, prim, ray, cull)
@@ -133,14 +131,17 @@ def _solve_instanced(primitives, tree, prim, ray, cull):
 
 @by_type()
 def details_of(primitives, tree, prim, ray, cull):
-    """Return (t, u, v, front) of a hit of a ray, (o, d, t_min, t_max); `cull` is the goal's."""
+    """Return (t, u, v, front) of a ray's hit on `prim`; u and v are NaN for shapes.
+
+    The ray is (o, d, t_min, t_max). The side `cull` is not hit: 1 the back, -1 the front, 0 none.
+    """
     solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
 @by_type()
 def _undecided(primitives, tree, prim, ray, cull):
-    """Do as `details_of`; triangles of a tree, for which `solve` has failed, are solved exactly."""
+    """Return `details_of` a hit; triangles of a tree, where `solve` has failed, exactly at once."""
     if primitives.instance_class is Triangles:
         return lambda primitives, tree, prim, ray, cull: exact_details(
             ray[0], ray[1], *corners(primitives, prim)
@@ -150,7 +151,7 @@ def _undecided(primitives, tree, prim, ray, cull):
 
 @inlined
 def pairs_at(memory):
-    """Return `HitPairs` whose arrays are in the LANES_BYTES of memory at an address."""
+    """Return `HitPairs` in the LANES_BYTES of memory at an address, `vertices` aligned to 64."""
     return HitPairs(
         simd.pointer_to(memory, I8), simd.pointer_to(memory + 8 * PAIRS, I8),
         simd.pointer_to(memory + 16 * PAIRS, I8), simd.pointer_to((memory + VERTICES) & -64, F8),
@@ -158,6 +159,7 @@ def pairs_at(memory):
 
 
 def _prefetch_face(primitives, prim):
+    """Prefetch the row of faces of triangle `prim`."""
     simd.prefetch_address(simd.address(primitives.faces, 3 * prim))
 
 
@@ -170,7 +172,7 @@ def prefetch_primitive(primitives, prim):
 
 
 def _prefetch_corners(primitives, prim):
-    # The first and the last coordinate of each vertex: they may be in two cache lines.
+    """Prefetch the vertices of triangle `prim`; the ends of one may be in two cache lines."""
     for k in range(3):
         at = 3 * np.int64(simd.peek(primitives.faces, 3 * prim + k))
         simd.prefetch_address(simd.address(primitives.points, at))
@@ -195,11 +197,10 @@ def _set_pair(pairs, j, which, prim, row):
 
 @inlined
 def _finish(tree, rays, pairs, count, cull, out):
-    """Write the details of the first `count` pairs, up to BLOCK, to the columns `out`."""
+    """Write the details of the first `count` pairs, at most BLOCK, to the columns `out`."""
     if count == 0:
         return
-    # Fill the last vector with copies of the last pair.
-    last = count - 1
+    last = count - 1  # its copies fill the last vector
     for j in range(count, count + HALF - 1):
         which, prim = simd.peek(pairs.which, last), simd.peek(pairs.prims, last)
         _set_pair(pairs, j, which, prim, simd.peek(pairs.rows, last))
@@ -209,10 +210,9 @@ def _finish(tree, rays, pairs, count, cull, out):
 
 @kernel
 def finish_block(tree, rays, block, hits, count, cull, out):
-    """Write details of the closest hits of rays, at lane indices hits[:count], to their rows."""
-    # Write all pairs first: numbers just written one by one are slow to read as vectors.
+    """Write details of the closest hits of rays, at lane indices hits[:count], to `out`, by ray."""
     pairs = pairs_at(stack_memory(LANES_BYTES))
-    for j in range(count):
+    for j in range(count):  # first all: numbers just written singly are slow to read as vectors
         r = simd.peek(hits, j)
         which, prim = batch_index(block, r), closest_primitive(tree.primitives, block, r)
         prefetch_vertices(tree.primitives, prim)
@@ -222,7 +222,7 @@ def finish_block(tree, rays, block, hits, count, cull, out):
 
 @kernel
 def finish_pairs(tree, rays, which, prims, count, cull, out):
-    """Write the details of the hits of rays which[:count] with prims[:count] to rows of `out`."""
+    """Write the details of the hits of rays which[:count] on prims[:count] to `out`, from row 0."""
     pairs = pairs_at(stack_memory(LANES_BYTES))
     for begin in range(0, count, BLOCK):
         size = min(count - begin, BLOCK)
@@ -233,6 +233,7 @@ def finish_pairs(tree, rays, which, prims, count, cull, out):
 
 
 def _write_one_by_one(primitives, tree, rays, pairs, j, count, cull, out):
+    """Write the details of the pairs j..j + count, one after the other, to `out`."""
     for k in range(j, j + count):
         _write_alone(tree, rays, pairs, k, cull, out)
 
@@ -245,7 +246,7 @@ def _lane_of_volume(volume, k):
 
 
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
-    """Do as `_write_details` where primitives may be triangles; others are written one by one."""
+    """Write the details of the pairs j..j + count to `out`: triangles in lanes, others singly."""
     on_triangles, vertices = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
     known, timed, weighed, t, u, v, (of_u, of_v, whole) = solve(vertices, o, d)
@@ -302,17 +303,17 @@ def write_details(out, j, details):
 
 @kernel
 def _write_alone(tree, rays, pairs, k, cull, out):
-    """Write the details of pair k by `_undecided`."""
+    """Write the details of pair k, solved alone and as exactly as need be, to its row of `out`."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
     details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray, cull)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
-def _own_vertices(primitives, pairs, j):
-    """Return (on_triangles, (v0, v1, v2)) of the HALF pairs from j on, in a scene in the world.
+def _vertices_in_tree(primitives, pairs, j):
+    """Return (on_triangles, (v0, v1, v2)), triangles of the HALF pairs from j on, one in each lane.
 
-    `on_triangles` has the bits of lanes whose primitives are triangles. A vertex is a vector for
-    each axis; in other lanes it means nothing.
+    `on_triangles` has the bits of lanes whose primitives are triangles: all are. A vertex is three
+    vectors, one for each axis.
     """
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
@@ -321,8 +322,8 @@ def _own_vertices(primitives, pairs, j):
     return np.int64(-1), (v0, v1, v2)
 
 
-def _moved_vertices(primitives, pairs, j):
-    """Do as `_own_vertices` in a scene: collect local vertices and maps, then multiply them."""
+def _vertices_in_scene(primitives, pairs, j):
+    """Return what `_vertices_in_tree` does, moved to the world; lanes of shapes mean nothing."""
     lanes = np.int64(0)
     for k in range(HALF):
         lanes |= _write_lane(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
@@ -330,7 +331,7 @@ def _moved_vertices(primitives, pairs, j):
     return lanes, (v0, v1, _moved(pairs.vertices, 2, lanes))
 
 
-vertices_of = by_scene(_own_vertices, _moved_vertices)
+vertices_of = by_scene(_vertices_in_tree, _vertices_in_scene)
 
 
 @inlined
@@ -350,7 +351,7 @@ def _write_lane(primitives, pairs, code, k):
 
 @inlined
 def _three(rows, row):
-    """Return three rows of `HitPairs.vertices`, from `row` on, as vectors."""
+    """Return three rows of `HitPairs.vertices`, from number `row` on, as vectors of HALF lanes."""
     at = row * HALF
     return (
         simd.load(rows, at, HALF),
@@ -361,14 +362,14 @@ def _three(rows, row):
 
 @inlined
 def _moved(rows, vertex, lanes):
-    """Return vertex 0, 1 or 2 in the world, in the lanes of the bits `lanes`, as three vectors."""
+    """Return vertex 0, 1 or 2 in the world of the triangles in `lanes`, a vector for each axis."""
     x, y = _coordinate(rows, vertex, 0, lanes), _coordinate(rows, vertex, 1, lanes)
     return x, y, _coordinate(rows, vertex, 2, lanes)
 
 
 @inlined
 def _coordinate(rows, vertex, axis, lanes):
-    """Return a coordinate of vertices in the world, correctly rounded in the lanes `lanes`."""
+    """Return a world coordinate of vertices, correctly rounded in the lanes of the bits `lanes`."""
     decided, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
     if lanes & ~np.int64(simd.mask_bits(decided)) != 0:
         x = _coordinate_of_few(rows, vertex, axis, lanes)
@@ -377,7 +378,7 @@ def _coordinate(rows, vertex, axis, lanes):
 
 @kernel
 def _coordinate_of_few(rows, vertex, axis, lanes):
-    """Do as `_coordinate`, by exact sums where double-doubles do not decide."""
+    """Return the same as `_coordinate`, by exact sums where double-doubles do not decide."""
     stay_outlined()
     m, v = _row_of_map(rows, axis), _three(rows, 3 * vertex)
     decided, x = rounded_dot(m, v)
@@ -393,6 +394,6 @@ def _coordinate_of_few(rows, vertex, axis, lanes):
 
 @inlined
 def _row_of_map(rows, axis):
-    """Return the row of maps for a coordinate in the world, four vectors."""
+    """Return the row of the lanes' maps that gives a world coordinate, as four vectors."""
     a, b, c = _three(rows, 9 + 4 * axis)
     return a, b, c, simd.load(rows, (12 + 4 * axis) * HALF, HALF)

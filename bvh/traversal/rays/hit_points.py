@@ -37,12 +37,12 @@ class HitColumns(NamedTuple):
 
 
 def _id_of_triangle(primitives, hits, i):
-    """Return the triangle of hit i, an id or a scene's code; -1 for a miss, or a scene's shape."""
+    """Return the id of the triangle of hit i; -1 for a miss. `primitives` only tells "no scene"."""
     return np.int64(simd.peek(hits.prim_id, i))
 
 
 def _code_of_triangle(primitives, hits, i):
-    """Do as `_id_of_triangle` in a scene."""
+    """Return a scene's code of the triangle of hit i; -1 for a miss, and for a hit on a shape."""
     leaf, prim = np.int64(simd.peek(hits.leaf, i)), simd.peek(hits.prim_id, i)
     if prim < 0 or kind_of(primitives, leaf) != TRIANGLES:
         return np.int64(-1)
@@ -54,7 +54,7 @@ _triangle_of = by_scene(_id_of_triangle, _code_of_triangle)
 
 @inlined
 def _unit(a):
-    """Return vectors scaled to length 1; NaN for zero vectors."""
+    """Return vectors (x, y, z), in lanes, scaled to length 1; NaN for zero vectors."""
     # Squares of components that are at most 1 do not overflow.
     largest = largest_of(a)
     x, y, z = a[0] / largest, a[1] / largest, a[2] / largest
@@ -64,7 +64,11 @@ def _unit(a):
 
 @kernel
 def _write_points(primitives, hits, pairs, positions, normals):
-    """Write the positions and normals of the first HALF pairs; `pairs.rows` are numbers of hits."""
+    """Write positions and unit normals of hits on triangles, those of the first HALF pairs.
+
+    `pairs.prims` are the triangles and `pairs.rows` the numbers of the hits, which are the rows of
+    `hits`, the columns with u and v, and of `positions` and `normals`, (n, 3).
+    """
     _, (v0, v1, v2) = vertices_of(primitives, pairs, np.int64(0))
     rows = simd.load(pairs.rows, 0, HALF)
     u, v = simd.gather(hits.u, rows, 1, 0), simd.gather(hits.v, rows, 1, 0)
@@ -81,7 +85,8 @@ def _write_points(primitives, hits, pairs, positions, normals):
 def locate_hits(primitives, columns, begin, end, position, normal):
     """Write `position` and `normal`, (n, 3), of the hits begin..end of `columns`, `HitColumns`.
 
-    Both are NaN for misses and hits on shapes; `primitives` are a tree's, or `Instanced`.
+    Normals have length 1. Both are NaN for misses and for hits on shapes. `primitives` are those of
+    a tree, or `Instanced` of a scene.
     """
     triangles, hits = as_pointers(primitives), as_pointers(columns)
     positions, normals = simd.pointer(position), simd.pointer(normal)
@@ -107,9 +112,9 @@ def locate_hits(primitives, columns, begin, end, position, normal):
 
 @by_type()
 def _interval(primitives, prim, o, d):
-    """Return (hit, near, far) of the line of a ray, (o, d), and a sphere or capsule.
+    """Return (hit, near, far) of the line of a ray, (o, d), and the sphere or capsule `prim`.
 
-    These are whether it meets the shape, and the t where it enters and leaves it.
+    `hit` tells whether the line meets the shape; it enters at t = `near` and leaves at t = `far`.
     """
     if primitives.instance_class is Instanced:
         return lambda primitives, prim, o, d: instanced_round(primitives, prim, o, d)

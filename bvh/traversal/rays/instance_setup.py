@@ -66,7 +66,7 @@ limited = inlined(lambda t: lesser(greater(t, -(2.0**500)), 2.0**500))
 def enter_tlas(p, x, entry):
     """Return (P, eta): the point p + entry * x where a ray enters the TLAS, and its error bound.
 
-    The origin p, which is near, and the direction x are in the frame of the TLAS.
+    The origin p, within NEAR_ORIGIN, and the direction x are in the frame of the TLAS.
     """
     p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
     return p, largest_of(p) * 2.0**-51 + abs(entry) * 2.0**-50
@@ -74,10 +74,11 @@ def enter_tlas(p, x, entry):
 
 @inlined
 def delta_of(transforms, at, error, largest, unit):
-    """Return delta (see above) of a ray and an instance.
+    """Return delta: by how far primitives of an instance may be off, relative to a moved ray.
 
-    error, largest, unit : the error of P, the largest coordinate of A P + b, and 2**-k, by which
-        the direction A d' is scaled.
+    error : of P, the point where the ray enters the TLAS.
+    largest : the largest coordinate of the moved point A P + b.
+    unit : the power of two, 2**-k, by which the moved direction A d' is scaled.
     """
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     travel = (largest + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
@@ -87,10 +88,10 @@ def delta_of(transforms, at, error, largest, unit):
 
 @inlined
 def widened(tree, scale, before, start, last):
-    """Return (lost, start, last): the error of a distance in the TLAS, and a widened interval.
+    """Return (lost, start, last): an error bound, and the interval start..last widened by it.
 
-    All three are in units of the BLAS. `before` is the entry of the ray in the TLAS, in units of
-    that, and `scale` is 2**k.
+    `lost` bounds the errors of distances in the TLAS; all three are in units of the BLAS: `scale`
+    times a distance in the TLAS. `before` is such a distance, where the ray enters the TLAS.
     """
     lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
     return lost, start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
@@ -100,13 +101,13 @@ def widened(tree, scale, before, start, last):
 def write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first):
     """Write the rows from EDGE on of a ray in a BLAS at index `place` of `memory`, `stride` apart.
 
-    spread : the sum of the absolute values of its direction's components.
-    delta, stay : its error, from `delta_of`, and its `Stay`.
-    first : the distance at which the interval of its closest hit so far begins; inf without a hit.
+    spread : the sum of the absolute values of the components of the ray's direction.
+    delta, stay : the error from `delta_of`, and the `Stay` of the ray in the BLAS.
+    first : the distance at which the interval of the closest hit so far begins; inf without a hit.
     """
     bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
     entry = stay.entry
-    # Widen the bounds of the filter by the errors of the rounded vertices and of the ray.
+    # Widen the bounds of the filter by the errors of vertices and ray, as is derived above.
     slack = ((abs(entry) + 4.0 * bound) * 2.0**-50 + stay.lost) + 16.0 * UNIT * bound
     limits = Limits(
         spread * ((delta * 3.0 + EDGE_ERROR * bound) * UP),

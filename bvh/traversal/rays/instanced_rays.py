@@ -6,7 +6,7 @@ there, in the same slot and on the same stack; when no entry of the BLAS is left
 Where delta (see `instance_setup`) is beyond WORST B, B the bound of the tree's frame, the float32
 tests are disabled in this instance, as in `ray_setup.set_up_ray`: all is decided exactly.
 
-Arguments are named as in `slots`; `leaf` is the row of an instance's tree in `Instanced`.
+Arguments are named as in `slots`.
 """
 
 import numpy as np
@@ -67,9 +67,9 @@ def _enter_tlas(tree, block, memory, slot, r, ray):
 
 @kernel
 def _enter_blas(context_ref, memory, slot, leaf):
-    """Set a slot's ray up for the instance in row `leaf`.
+    """Set a slot's ray up for the instance whose tree is in row `leaf` of the scene's trees.
 
-    Returns False if the ray misses the root's box of its BLAS, or its mask excludes the instance.
+    Returns False if the ray misses the root's box of that BLAS, or its mask excludes the instance.
     """
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -135,7 +135,8 @@ def _enter_blas(context_ref, memory, slot, leaf):
 def _transformed(transforms, at, v):
     """Return a vector v of the TLAS in the frame of a BLAS, an axis in each of AXES lanes.
 
-    The local transform begins at `at`. The last lane has numbers of the next column, and is idle.
+    The local transform begins at index `at` of `transforms`. Only the first three lanes are valid:
+    a column has three numbers, so that the last lane has some of the next column.
     """
     at += COLUMNS
     x, y = load(transforms, at, AXES) * v[0], load(transforms, at + 3, AXES) * v[1]
@@ -151,7 +152,7 @@ def _largest_lane(v):
 
 @inlined
 def _disable_tests(memory, slot, q, bound):
-    """Set a slot's ray along q up to visit all nodes of a BLAS, and to decide all exactly."""
+    """Set a slot's ray, along q, up to visit all of a BLAS, of bound `bound`, with exact tests."""
     # Infinite margins make the direction, (1, 1, 1), irrelevant.
     p, inverse, margin = ray_setup.disabled_axes(q)
     ray_numbers.write_axes(memory, slot, 1, p, (1.0, 1.0, 1.0), inverse, margin)
@@ -162,7 +163,7 @@ def _disable_tests(memory, slot, q, bound):
 
 @inlined
 def _store_closest_interval(block, memory, slot, r):
-    """Write before_low and before_high of a slot, distances in the TLAS around its closest hit.
+    """Write a slot's before_low and before_high: bounds of the closest hit's distance in the TLAS.
 
     The hit is in the BLAS that the ray leaves.
     """
@@ -180,7 +181,7 @@ def _store_closest_interval(block, memory, slot, r):
 
 @inlined
 def _leave_blas(block, memory, slot, r):
-    """Leave the BLAS of a slot: write the ray's end, in the TLAS, to the block."""
+    """Make a slot's ray leave its BLAS: write its end, as a distance in the TLAS, to the block."""
     lanes, best = block.lanes, slots.best(memory, slot)
     slack = blocks.slack(lanes, r)
     if slots.end(memory, slot) == F(-INF):
@@ -197,7 +198,7 @@ def _leave_blas(block, memory, slot, r):
 
 @inlined
 def _load_tlas_numbers(tree, block, memory, slot, r):
-    """Write to a slot the numbers of the ray at r for nodes of the TLAS, but its end."""
+    """Write to a slot what the ray at r needs for boxes of the TLAS's nodes, except for its end."""
     slots.load_planes(memory, slot, block, r)
     slots.set_octant(memory, slot, blocks.octant(block.lanes, r))
     slots.set_nodes(memory, slot, address(tree.blocks, np.int64(0)))
@@ -216,10 +217,10 @@ def load_ray_of_scene(tree, block, memory, slot, r):
 
 
 def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
-    """Return the top of the stack at the next node, or leaf of a BLAS, not behind the ray's end.
+    """Return the stack's top once it is at the next node, or leaf of a BLAS, up to the ray's end.
 
-    BLASes are entered and left on the way; the top is below the slot if nothing is left. In a scene
-    children are always `ordered`.
+    BLASes are entered and left on the way. A top is slot + height; one below the slot tells that
+    nothing is left. `ordered` is unused, as children are always ordered in a scene.
     """
     if top < slot:
         return top
@@ -234,7 +235,7 @@ def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
 
 @kernel
 def _change_level(context_ref, memory, slot, top):
-    """Do as `next_entry_in_scene`, where that is not an entry of the current tree."""
+    """Return what `next_entry_in_scene` does, where entries are dropped or a tree is entered."""
     # Entries behind the closest hit are dropped; those at the same distance stay, for ties.
     stay_outlined()
     tree, _, block = follow(context_ref)

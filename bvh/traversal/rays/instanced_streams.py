@@ -3,8 +3,7 @@
 At a leaf of the TLAS, the rays of all groups that wait there are moved into the frame of the BLAS,
 form new groups, by the octants that their directions have there, and are traced as streams there.
 Rays that fail (see `moved_rays`), and those that meet an instance of boxes or other shapes, are
-traced singly, from the start. Arguments are named as in `streams`; `leaf` is the row of an
-instance's tree in `Instanced`.
+traced singly, from the start. Arguments are named as in `streams`.
 """
 
 from typing import NamedTuple
@@ -50,11 +49,11 @@ _trace_in_blas = kernel(streams.trace.py_func)
 
 @kernel
 def _take_rays(context_ref, memory, moved, leaf, first, last):
-    """List in `moved` the rays of the queued groups that wait at the leaf of the first of them.
+    """List in `moved` the rays that wait where the first queued group does; return how many.
 
-    The groups have the places first..last of their queue in `memory`, that of all groups; the leaf
-    is the instance in row `leaf`. Rays that are done, and those whose masks exclude the instance,
-    are left out. Returns how many are listed.
+    Groups first..last of the queue in `memory` are searched. All wait at leaves of the TLAS, the
+    first at the instance whose tree is in row `leaf`. Rays that are done, and those whose masks
+    exclude the instance, are left out.
     """
     tree, rays, block = follow(context_ref)
     lanes, to, count = block.lanes, moved.block, np.int64(0)
@@ -86,9 +85,10 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
 
 @kernel
 def _trace_instance(context_ref, scratch, leaf, count, goal):
-    """Trace the rays `scratch.moved.numbers[:count]` through the instance in row `leaf`.
+    """Trace the rays `scratch.moved.numbers[:count]` through the instance with its tree in `leaf`.
 
-    Hits are written to the block of the TLAS; rays at an instance of shapes fail.
+    Hits are written to the block of the TLAS. At an instance of shapes all rays fail: they will be
+    traced singly.
     """
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -123,7 +123,10 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
 
 
 def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Do as `visit_leaves` in a TLAS: trace the rays of groups in the instances at their leaves."""
+    """Trace the queued groups first..last of a TLAS in the instances at their leaves.
+
+    Then queue each by its next entry; return `waiting`, the ends of both queues, updated.
+    """
     memory = scratch.groups
     for i in range(first, last):
         group = streams.queued(memory, i)
@@ -142,16 +145,19 @@ LEAVES[SceneStreams] = _visit_instances
 
 
 def _trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
-    """Trace the rays `active[:count]` of a block as streams; return how many have failed.
+    """Trace the rays `active[:count]` of a block through a tree as streams; return 0.
 
-    Their lane indices are written to `failed`: they must be traced singly. In a tree none fails.
+    That is how many rays have failed: none does in a tree, and nothing is written to `failed`.
     """
     streams.trace(tree, rays, block, scratch.below, active, count, goal)
     return np.int64(0)
 
 
 def _trace_in_scene(tree, rays, block, scratch, active, count, goal, failed):
-    """Do as `_trace_in_tree` in a scene."""
+    """Trace the rays `active[:count]` of a block through a scene as streams; count those that fail.
+
+    Their lane indices are written to `failed`: these rays must be traced singly.
+    """
     moved_rays.start_moving(tree, rays, block, scratch.moved)
     streams.trace(tree, rays, block, scratch, active, count, goal)
     return moved_rays.restart(block, scratch.moved, failed)

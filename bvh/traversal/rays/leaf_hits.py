@@ -99,7 +99,7 @@ def new_found_hits(capacity: int, ids: DTypeLike = np.int32) -> FoundHits:
 
 @pointers_of(FirstGoal)
 def _first_goal_pointers(arrays):
-    """Return a `FirstGoal` of pointers; `data` is borrowed: its references are not counted."""
+    """Return a `FirstGoal` for kernels; its `data` is borrowed: references are not counted."""
     nearest, data = as_pointers(arrays.nearest), borrowed(arrays.data)
     return FirstGoal(
         arrays.any_hit, arrays.cull, arrays.once, arrays.max_hits, arrays.accept, data, nearest
@@ -107,13 +107,13 @@ def _first_goal_pointers(arrays):
 
 
 def _clear_nearest(goal):
-    """Do as `begin_block` for a `FirstGoal`."""
+    """Clear the hits of a `FirstGoal` for a new block of rays."""
     for i in range(BLOCK):
         poke(goal.nearest.counts, i, 0)
 
 
 def _clear_found(goal):
-    """Do as `begin_block` for an `AllGoal`."""
+    """Clear the hits of an `AllGoal` for a new block of rays."""
     for i in range(BLOCK):
         poke(goal.found.counts, i, 0)
     poke(goal.found.size, 0, 0)
@@ -131,10 +131,10 @@ def begin_block(goal):
 
 @inlined
 def append_hit(goal, r, prim, weight):
-    """Append a hit of the ray at r to an `AllGoal`, or, if it is not `listed`, only count it.
+    """Append a hit of the ray at lane index r to an `AllGoal` that is `listed`; else only count it.
 
-    Listed hits count 1 each; those beyond the capacity are counted, but not stored. Others count
-    `weight`, from `hit_weight`.
+    Listed hits count 1 each, and those beyond the capacity are counted without being stored. Hits
+    of a goal that is not listed count `weight`, from `hit_weight`.
     """
     found = goal.found
     i, size = ray_number(r), peek(found.size, 0)
@@ -149,10 +149,11 @@ def append_hit(goal, r, prim, weight):
 
 @kernel
 def hit_weight(context_ref, r, prim, cull, once, sided):
-    """Return 0 if the ray at r misses a primitive, else 1; if `sided`, -1 for a hit of its front.
+    """Return 1 if the ray at r hits `prim`, else 0; if `sided`, -1 for a hit of its front.
 
-    The test is exact. With `once`, `edge_rule` decides which face a ray through an edge hits; if
-    `sided`, also whether a ray hits a face that it begins on.
+    The test is exact. Hits on the side `cull` (1: back, -1: front) do not count. With `once`,
+    `edge_rule` decides which face a ray through an edge hits, and if `sided`, also whether a ray
+    hits a face that it begins on.
     """
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -177,9 +178,9 @@ def collect_hit(goal, context_ref, memory, slot, prim):
 
 
 def collect_group(goal, tree, context_ref, memory, slot, group, candidates):
-    """Append the hits of a slot's ray with the `Candidates` of a triangle group to an `AllGoal`.
+    """Append the hits of a slot's ray among the `Candidates` of a triangle group to an `AllGoal`.
 
-    Those that are not certain are tested exactly.
+    Candidates that are not certain are tested exactly.
     """
     back = np.int64(mask_bits(candidates.den > F(0.0)))
     culled = slots.culled_lanes(tree.primitives, memory, slot, goal.cull, back)
@@ -201,12 +202,12 @@ def collect_group(goal, tree, context_ref, memory, slot, group, candidates):
 
 
 def _call_address(accept, primitives, ray, prim, t, u, v, data):
-    """Do as `accepts` by the address of a filter of a tree."""
+    """Return whether the filter of a tree at address `accept` accepts a hit; 0 accepts all."""
     return accept == 0 or call_filter(accept, (ray, prim, t, u, v, data))
 
 
 def _call_address_in_scene(accept, primitives, ray, prim, t, u, v, data):
-    """Do as `accepts` by the address of a filter of a scene."""
+    """Return whether the filter of a scene at address `accept` accepts a hit; 0 accepts all."""
     if accept == 0:
         return True
     owner = peek(primitives.owners, leaf_of(prim))
@@ -214,22 +215,22 @@ def _call_address_in_scene(accept, primitives, ray, prim, t, u, v, data):
 
 
 def _call(accept, primitives, ray, prim, t, u, v, data):
-    """Do as `accepts` by a compiled function for a tree."""
+    """Return whether the compiled function `accept`, a filter of a tree, accepts a hit."""
     return bool(accept(ray, prim, t, u, v, data))
 
 
 def _call_in_scene(accept, primitives, ray, prim, t, u, v, data):
-    """Do as `accepts` by a compiled function for a scene."""
+    """Return whether the compiled function `accept`, a filter of a scene, accepts a hit."""
     owner = peek(primitives.owners, leaf_of(prim))
     return bool(accept(ray, owner, prim_of(prim), t, u, v, data))
 
 
 @by_type()
 def accepts(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether a filter accepts a hit of ray number `ray` of the batch.
+    """Return whether a filter accepts a hit, (t, u, v) on `prim`, of ray number `ray` of the batch.
 
-    `accept` is the address of the filter, 0 for none, or a compiled function; `prim` is an id, or a
-    scene's code, for which the filter is given the instance and the id; t, u and v are of the hit.
+    `accept` is the address of the filter, 0 for none, or a compiled function, and `data` what it is
+    called with. `prim` is an id, or a scene's code, of which the filter gets instance and id.
     """
     in_scene = primitives.instance_class is Instanced
     if isinstance(accept, types.Dispatcher):
@@ -246,7 +247,7 @@ def has_filter(accept):
 
 
 def rank_group(goal, tree, context_ref, memory, slot, group, candidates):
-    """Do as `rank_hit` for the `Candidates` of a triangle group, each tested exactly."""
+    """Insert hits among `Candidates`, each tested exactly, into the first hits of a slot's ray."""
     bits = candidates.bits
     while bits != 0:
         k = lowest_bit(bits)
@@ -266,7 +267,7 @@ def rank_hit(goal, context_ref, memory, slot, prim):
 
 @kernel
 def _rank(goal, context_ref, memory, slot, prim):
-    """Do as `rank_hit`."""
+    """Insert a hit as `rank_hit` does: this is its code, which is not inlined."""
     stay_outlined()
     # A primitive of the same leaf that was tested before may have ended the ray.
     if goal.any_hit and slots.end(memory, slot) == F(-INF):
@@ -289,9 +290,9 @@ def _rank(goal, context_ref, memory, slot, prim):
 
 @inlined
 def _insert(goal, context_ref, r, prim):
-    """Insert the hit of the ray at r with a primitive into its first hits; return whether it was.
+    """Insert the hit of the ray at r on `prim` into the ray's first hits; return whether it was.
 
-    False for a miss, for a hit that is not among the first or is one of them already, and for one
+    False for a miss, for a hit that is not among the first or is one of them already, and for a hit
     that the edge rule or the filter rejects.
     """
     tree, rays, block = follow(context_ref)
@@ -334,6 +335,6 @@ def _insert(goal, context_ref, r, prim):
 
 @inlined
 def _before(t, prim, hits, i):
-    """Return whether a hit at t on `prim` comes before hit i, by (t, id)."""
+    """Return whether a hit at t on `prim` comes before hit i of the `NearestHits`, by (t, id)."""
     other = peek(hits.t, i)
     return t < other or (t == other and prim < peek(hits.prims, i))

@@ -45,9 +45,9 @@ class MovedRays(NamedTuple):
     """Scratch of moved rays; pointers inside kernels."""
 
     block: blocks.Block  # the rays in the BLAS
-    state: NDArray[np.float64]
-    numbers: NDArray[np.int64]  # of the rays, in the block of the TLAS
-    places: NDArray[np.int64]  # of the rays: index of the group * GROUP_RAYS + place in the group
+    state: NDArray[np.float64]  # of the rays in the TLAS, by number: see above
+    numbers: NDArray[np.int64]  # of each ray in `block`, its number in the block of the TLAS
+    places: NDArray[np.int64]  # of each ray, its group's index * GROUP_RAYS + its place there
     active: NDArray[np.int64]  # lane indices, in `block`, of the rays that meet the BLAS
     failed: NDArray[np.int64]  # the number of rays that failed, and their lane indices in the TLAS
 
@@ -59,7 +59,7 @@ def new_moved_rays() -> MovedRays:
 
 
 def _row(row: int, count: int = 1) -> tuple[Accessor, Accessor, Accessor]:
-    """Return (read, load, store) of rows of the state, called with it and a ray's number."""
+    """Return (read, load, store) of rows of the state, called with state and number of a ray."""
     return simd.rows(np.float64, *range(row * BLOCK, (row + count) * BLOCK, BLOCK))
 
 
@@ -77,7 +77,7 @@ _end, _, _set_ends = _row(_END)
 
 @inlined
 def fail(block, moved, r):
-    """List the ray at r of the TLAS as failed, and end it: it will be traced singly."""
+    """List the ray at r of the TLAS's block as failed, and end it: it will be traced singly."""
     count = simd.peek(moved.failed, np.int64(0)) + 1
     simd.poke(moved.failed, np.int64(0), count)
     simd.poke(moved.failed, count, r)
@@ -86,9 +86,9 @@ def fail(block, moved, r):
 
 @kernel
 def start_moving(tree, rays, block, moved):
-    """Write the state of a block's active rays, which all instances share; some rays fail.
+    """Write to `moved.state` what all instances need of a block's active rays; some rays fail.
 
-    A ray is active if its end is not -inf.
+    A ray is active if its end is not -inf. `block` is that of the TLAS.
     """
     lanes, doubles, state, frame = block.lanes, block.doubles, moved.state, tree.frame
     s, c = frames.scale(frame), frames.centre(frame)
@@ -133,22 +133,23 @@ def start_moving(tree, rays, block, moved):
 
 @inlined
 def _gathered(state, numbers, row):
-    """Return a row of the state of the HALF rays whose numbers are in a vector."""
+    """Return row `row` of the state for the HALF rays whose numbers are in a vector."""
     return simd.gather(state, numbers, 1, row * BLOCK)
 
 
 @inlined
 def _three(state, numbers, row):
-    """Return three rows of the state, from `row` on, of the HALF rays `numbers`."""
+    """Return three rows of the state, from `row` on, for the HALF rays of the vector `numbers`."""
     x, y = _gathered(state, numbers, row), _gathered(state, numbers, row + 1)
     return x, y, _gathered(state, numbers, row + 2)
 
 
 @inlined
 def _move_some(tree, moved, i, leaf):
-    """Set HALF rays of `moved.numbers`, from i on, up for the instance in row `leaf`.
+    """Set HALF rays of `moved.numbers`, from i on, up for an instance, whose tree is in row `leaf`.
 
-    Returns (meets, fails), bits of lanes: rays that meet the root's box, and those that fail.
+    Returns (meets, fails), bits of lanes: rays that meet the root's box, and rays that cannot be
+    set up here and must be traced singly.
     """
     block, state, numbers = moved.block, moved.state, simd.load(moved.numbers, i, HALF)
     lanes, r = block.lanes, lane_index(i)
@@ -210,10 +211,10 @@ def _move_some(tree, moved, i, leaf):
 
 @kernel
 def move_rays(tree, block, moved, leaf, count):
-    """Set the rays `moved.numbers[:count]` up for the instance in row `leaf`.
+    """Set the rays `moved.numbers[:count]` up for the instance whose tree is in row `leaf`.
 
-    Returns how many meet the root's box of its BLAS; they are listed in `moved.active`. `block` is
-    that of the TLAS.
+    Returns how many meet the root's box of that BLAS; these are listed in `moved.active`. `block`
+    is that of the TLAS, where rays that cannot be set up here are ended.
     """
     stay_outlined()
     # The last vector is filled with copies of the last ray.
@@ -236,9 +237,10 @@ def move_rays(tree, block, moved, leaf, count):
 
 @kernel
 def bring_back(block, moved, r, leaf):
-    """Write the hit of a moved ray in an instance to the ray from which it was made, in the TLAS.
+    """Write the hit of a moved ray in an instance to the ray of the TLAS from which it was made.
 
-    The moved ray is at r of `moved.block`, the other one in `block`; `leaf` is the instance's row.
+    The moved ray is at r of `moved.block`, the ray of the TLAS in `block`; `leaf` is the row of the
+    instance's tree.
     """
     stay_outlined()
     (lanes, doubles, _), state, tlas = moved.block, moved.state, block.lanes
@@ -253,7 +255,7 @@ def bring_back(block, moved, r, leaf):
     low, high = ((low + rest) + entry) * to_t, ((high + rest) + entry) * to_t
     _set_low_t(state, number, low)
     _set_high_t(state, number, high)
-    # The ray ends there in the TLAS as well.
+    # The ray ends at this hit in the TLAS as well.
     distance = high * _scale(state, number) - _entry(state, number)
     end = F(distance + np.float64(blocks.slack(tlas, tlas_r)))
     blocks.set_end(tlas, tlas_r, min(end, blocks.end(tlas, tlas_r)))

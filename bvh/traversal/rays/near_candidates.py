@@ -1,7 +1,6 @@
 """Near candidates: a second edge test of a triangle group, from a point of the ray near it.
 
-There errors are smaller, and fewer candidates are left to exact tests. Arguments are named as in
-`slots`.
+There errors are smaller, and fewer candidates are left to exact tests.
 """
 
 import numpy as np
@@ -20,15 +19,16 @@ F = np.float32
 
 
 def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, sure):
-    """Repeat the edge test of a group from a point near it; return the new (bits, certain).
+    """Repeat the edge tests of a slot's ray and a group from a point near it.
 
-    The ray is that of a slot, whose intervals of candidates are stored. `bits`, `certain` and
-    `sure` are lanes of the group, as in `candidates.Candidates`. Lanes that are certain stay so.
+    Returns (bits, certain): of the lanes `bits`, those that may be hit, and those that surely are,
+    which include `certain`. `sure` are the lanes whose distances, if hit, surely are in the range
+    of the ray. The intervals of tau of all candidates must be stored in `slots.interval`.
     """
     # Give up if three or more triangles are uncertain, or the closest hit was decided exactly: the
     # ray probably passes exactly through a vertex or an edge, which this test cannot decide.
-    but_one = bits & ~certain
-    but_one &= but_one - 1
+    uncertain = bits & ~certain
+    but_one = uncertain & (uncertain - 1)
     if (
         bits == certain
         or but_one & (but_one - 1) != 0
@@ -38,7 +38,7 @@ def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, s
     # Choose as new origin q the point of the ray in the middle of the first uncertain interval. Its
     # error is below 2**-31 of the bound, except for far origins and extreme directions, which are
     # left out.
-    r, k = slots.ray(memory, slot), lowest_bit(bits & ~certain)
+    r, k = slots.ray(memory, slot), lowest_bit(uncertain)
     o, d, _, _ = read_ray(rays, batch_index(block, r))
     p, e, (low, high) = into_frame(tree.frame, o), exponent(largest(d)), slots.interval(memory, k)
     # In the frame the direction is d * 2**-e.

@@ -57,8 +57,7 @@ def trace_alone(tree, memory, ray, mask, goal):
     o, d, t_min, t_max = ray
     if not is_ray(o, d, t_min, t_max):
         return np.int64(-1)
-    # Aligned to a cache line.
-    start = memory + (-memory & 63)
+    start = memory + (-memory & 63)  # aligned to a cache line
     numbers = pointer_to(start + RAY, F8)
     for axis in range(3):
         poke(numbers, axis, o[axis])
@@ -86,10 +85,10 @@ def trace_alone(tree, memory, ray, mask, goal):
 
 @inlined
 def cast(tree, memory, ray, mask, cull):
-    """Return (t, prim_id, u, v, front) of the closest hit of one ray; see `trace_alone`.
+    """Return (t, prim_id, u, v, front) of the closest hit of one ray, (o, d, t_min, t_max).
 
-    In a scene, prim_id is a code; a miss is (inf, -1, nan, nan, False). `cull` is the side whose
-    hits do not count: 1 is the back, -1 the front, 0 neither.
+    In a scene, prim_id is a code; a miss is (inf, -1, nan, nan, False). `memory` and `mask` are as
+    in `trace_alone`; the side `cull` is not hit: 1 is the back, -1 the front, 0 neither.
     """
     prim = trace_alone(tree, memory, ray, mask, ClosestGoal(False, cull))
     if prim < 0:
@@ -100,7 +99,7 @@ def cast(tree, memory, ray, mask, cull):
 
 @inlined
 def _cast_at(row, ray, mask, cull):
-    """Return `cast` of one ray and the tree of a row, which may be empty."""
+    """Return `cast` of one ray and the tree of a row; a miss if the tree is empty."""
     if is_empty(row):
         return INF, np.int64(-1), NAN, NAN, False
     return cast(as_pointers(row), stack_memory(SCRATCH_BYTES), ray, mask, cull)
@@ -118,11 +117,11 @@ FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 
 @kernel
 def _read_arguments(words, given, count, names, numbers):
-    """Write o, d, t_min and t_max, the arguments of a call, to `numbers`; return the form.
+    """Write o, d, t_min and t_max, the arguments of a call, to `numbers`; return the result's form.
 
-    `words` are those of the method, `numbers` the eight doubles. `given` has the addresses of
-    arguments, the first `count` without names; `names` is the address of a tuple of the names of
-    the others, or 0. A ray of points has four arguments, or five for BLOCKED.
+    `words` are those of the method (ROW to NAMES), `numbers` eight doubles. `given` has the
+    addresses of arguments, the first `count` without names; `names` is the address of a tuple of
+    the names of the others, or 0. A ray of points has four arguments, or five for BLOCKED.
     """
     form, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)
     if forms != NUMBERS and names == 0 and (count == 4 or count == 5):
@@ -140,10 +139,11 @@ def _read_arguments(words, given, count, names, numbers):
 
 @kernel
 def _new_hit(words, form, hit, last, size, parts):
-    """Return the address of a hit as an object, for the form HIT, or as a tuple; 0 if that fails.
+    """Return the address of a new object with a hit, or for other forms than HIT of a tuple.
 
-    `hit` is (t, prim_id, u, v, front). `parts` is memory for the addresses of the `size` fields, 5
-    or 6; the sixth is `last`, the address of an object whose reference is taken over.
+    It is 0 if that fails. `words` are those of the method. `hit` is (t, prim_id, u, v, front).
+    `parts` is memory for the addresses of the `size` fields, 5 or 6; the sixth is `last`, the
+    address of an object whose reference is taken over.
     """
     # The object is made without a call of its class, as by `result_bases.filler`.
     t, prim, u, v, front = hit
@@ -176,14 +176,15 @@ def _new_hit(words, form, hit, last, size, parts):
 
 
 def _cast_in(row: type) -> Any:
-    """Return a method that casts one ray into trees with a class of rows."""
+    """Return a method that casts one ray into trees whose rows are of the class `row`."""
     in_scene = row is SceneRow
 
     @method
     def cast_at(held, given, count, names):
         """Cast a ray at a tree, as `cast_function` describes; return the address of the result.
 
-        It is 0 with an exception. Arguments are those of a method (see `python_calls`).
+        It is 0 with an exception. `held` is the address of a `RayCaster`; other arguments are as in
+        `_read_arguments`.
         """
         words, numbers = calls.memory_of(held), pointer_to(stack_memory(64), F8)
         form = _read_arguments(words, pointer_to(given, I8), count, names, numbers)
@@ -231,7 +232,7 @@ CASTS: dict[type, Any] = {
 
 
 class RayCaster(calls.MethodMemory):
-    """Memory of the words of a function that casts rays."""
+    """The memory, words of int64, of a function that casts rays."""
 
 
 def cast_function(

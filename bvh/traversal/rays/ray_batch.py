@@ -115,27 +115,27 @@ mask_of = inlined(lambda rays, i: simd.peek(rays.masks, i * rays.mask_step))
 
 @inlined
 def numbers_from(first):
-    """Return the HALF numbers from `first` on as a vector of int64."""
+    """Return the HALF integers from `first` on as a vector of int64."""
     return simd.convert(simd.lane_numbers(HALF), np.int64(0)) + first
 
 
 @inlined
 def consecutive(index):
-    """Return whether the HALF numbers of a vector are consecutive."""
+    """Return whether the HALF integers of a vector are consecutive."""
     # All are compared: in a sorted window, the first and the last alone do not suffice.
     return simd.mask_bits(index == numbers_from(simd.lane(index, 0))) == (1 << HALF) - 1
 
 
 @inlined
 def read_rows(array, index):
-    """Return rows of an (n, 3) array as a vector for each column; `index` has their numbers."""
+    """Return the rows `index`, a vector, of an (n, 3) array, as three vectors, one per column."""
     x, y = simd.gather(array, index, 3, 0), simd.gather(array, index, 3, 1)
     return x, y, simd.gather(array, index, 3, 2)
 
 
 @inlined
 def read_axes(rays, index):
-    """Return (o, d) of the HALF rays whose numbers are in `index`, a vector for each axis."""
+    """Return (o, d) of the HALF rays numbered `index`, each as three vectors, one for each axis."""
     neighbours = consecutive(index)
     return (
         _rows_of(rays.origins, rays.o_step, neighbours, index),
@@ -145,7 +145,7 @@ def read_axes(rays, index):
 
 @inlined
 def read_lanes(rays, index):
-    """Return (o, d, t_min, t_max) of the HALF rays whose numbers are in `index`, as vectors."""
+    """Return (o, d, t_min, t_max) of the HALF rays numbered `index`, as vectors of lanes."""
     o, d = read_axes(rays, index)
     t_min = _values_of(rays.t_min, rays.low_step, index)
     return o, d, t_min, _values_of(rays.t_max, rays.high_step, index)
@@ -153,7 +153,7 @@ def read_lanes(rays, index):
 
 @inlined
 def _rows_of(array, step, neighbours, index):
-    """Do as `read_rows`; where `step` is 0, the array has one row, which is repeated in all lanes.
+    """Return the rows `index` of an (n, 3) array, or of its only row if `step` is 0, as vectors.
 
     `neighbours` tells that the numbers in `index` are consecutive: then no gather is needed.
     """
@@ -186,18 +186,18 @@ class Order(NamedTuple):
 
     size: int  # rays of the batch
     row: int  # rays in a row of the image; 0 for a batch that is not an image
-    kernel: int  # AUTO, SINGLES or STREAMS
-    sort: int = NEVER  # or TRIAL, or ALWAYS
+    kernel: int  # how rays are traced: AUTO, SINGLES or STREAMS
+    sort: int = NEVER  # whether windows are sorted: NEVER, TRIAL or ALWAYS
     queue: NDArray[np.int64] = NO_QUEUE  # chunks of blocks that threads claim
     chunks: int = 0  # the most chunks that one call claims
 
 
 class OrderPointers(NamedTuple):
-    """An order inside kernels."""
+    """An `Order` inside kernels, and the permutation of the current window."""
 
     size: int
     row: int
-    is_sorted: bool  # by the permutation of a window
+    is_sorted: bool  # whether rays are taken by the permutation
     permutation: NDArray[np.int64]  # numbers of rays, by their places in the order
     kernel: int
     sort: int
@@ -208,7 +208,7 @@ class OrderPointers(NamedTuple):
 
 @pointers_of(Order)
 def _order_pointers(arrays):
-    """Return the `OrderPointers` of an `Order`."""
+    """Return the `OrderPointers` of an `Order`, before any window is sorted."""
     # No window is sorted yet: any pointer will do for the permutation. A queue has two numbers more
     # than chunks (see NO_QUEUE).
     return OrderPointers(
@@ -220,7 +220,7 @@ def _order_pointers(arrays):
 
 @inlined
 def _step(directions, i):
-    """Return the sum of absolute differences between direction i and the next."""
+    """Return the 1-norm of the difference between direction i and the next one."""
     a, b = vector(directions, i), vector(directions, i + 1)
     return abs(b[0] - a[0]) + abs(b[1] - a[1]) + abs(b[2] - a[2])
 
@@ -228,9 +228,8 @@ def _step(directions, i):
 @inlined
 def _jumps(directions, i, usual):
     """Return whether the `_step` from direction i is at most half or at least twice `usual`."""
-    # A NaN jumps.
     step = _step(directions, i)
-    return not (step < 2.0 * usual and step > 0.5 * usual)
+    return not (step < 2.0 * usual and step > 0.5 * usual)  # "not": a NaN jumps
 
 
 @entry
@@ -258,7 +257,7 @@ def row_length(directions):
 
 @inlined
 def next_chunk(order):
-    """Claim the next chunk of the queue; return its blocks (begin, end), (0, 0) if none is left."""
+    """Claim the queue's next chunk; return (begin, end) of its blocks, (0, 0) if none is left."""
     # The layout of the queue is that of NO_QUEUE.
     k = simd.claim(order.queue, 0)
     if k >= order.queued:
@@ -287,9 +286,10 @@ def pick_rays(order, block, which):
 
 @inlined
 def tile_of(order, block):
-    """Return (top, bottom, left, right) of a block of an image, bottom and right excluded.
+    """Return (top, bottom, left, right) in pixels of block number `block`, a tile of an image.
 
-    They are in pixels. Blocks are tiles, row by row; those at the last edges may be smaller.
+    Bottom and right are excluded. Tiles are numbered row by row; the last ones of rows and columns
+    may be smaller.
     """
     across = (order.row + TILE_WIDTH - 1) // TILE_WIDTH
     top, left = block // across * TILE_HEIGHT, block % across * TILE_WIDTH
@@ -299,7 +299,7 @@ def tile_of(order, block):
 
 @inlined
 def _pick_tile(order, block, which):
-    """Do as `pick_rays` for a tile of an image, patch by patch."""
+    """Write the numbers of the rays of an image's tile to `which`, by patch; return how many."""
     top, bottom, left, right = tile_of(order, block)
     size = np.int64(0)
     for y0 in range(top, bottom, PATCH_HEIGHT):
@@ -313,7 +313,7 @@ def _pick_tile(order, block, which):
 
 @inlined
 def first_of(order, block):
-    """Return the number of the first ray of a block, in a sorted window its place in the order."""
+    """Return the number of a block's first ray; in a sorted window, its place in the order."""
     if order.row > 0:
         top, _, left, _ = tile_of(order, block)
         return top * order.row + left
@@ -334,7 +334,7 @@ def place_of(order, first, i):
 
 @inlined
 def prefetch_some(order, first, i, rays):
-    """Prefetch HALF rays, from the i-th on, of the block that begins at `first`."""
+    """Prefetch HALF rays, from the i-th on, of the block whose `first_of` is `first`."""
     # Between two blocks the CPU's own prefetching loses track, and a block has more cache lines
     # than can be loaded at once.
     if order.is_sorted:

@@ -45,7 +45,7 @@ largest_of = inlined(lambda v: greater(abs(v[0]), greater(abs(v[1]), abs(v[2])))
 
 
 class Limits(NamedTuple):
-    """The rows EDGE to BEST_LOW: of one ray, or vectors of them with a ray in each lane."""
+    """The rows EDGE to BEST_LOW of the table above, of one ray or of a ray in each lane."""
 
     edge: float | Vec
     t_error: float | Vec
@@ -61,7 +61,7 @@ class Limits(NamedTuple):
 def write_axis(memory, at, stride, p, d, inverse, margin):
     """Write the rows NEAR to DIRECTION of one axis, `stride` apart, or of all axes at once.
 
-    memory, at : where the rows are: that of NEAR is at index `at`.
+    memory, at : where the rows are: the row NEAR is at index `at` of `memory`.
     p, d, inverse : the ray's origin and direction, and 1 / direction.
     margin : how far the planes of boxes are moved outward.
     """
@@ -77,7 +77,7 @@ def write_axis(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_axes(memory, at, stride, p, d, inverse, margin):
-    """Write the rows NEAR to DIRECTION of a ray, or of rays side by side; see `write_axis`."""
+    """Write the rows NEAR to DIRECTION of a ray, or of rays in lanes; arguments: `write_axis`."""
     write_axis(memory, at, stride, p[0], d[0], inverse[0], margin)
     write_axis(memory, at + stride, stride, p[1], d[1], inverse[1], margin)
     write_axis(memory, at + 2 * stride, stride, p[2], d[2], inverse[2], margin)

@@ -93,7 +93,7 @@ def octant_of(inverse):
 
 @inlined
 def disabled_axes(d):
-    """Return (p, inverse, margin) with which a ray along d enters all boxes but unused lanes."""
+    """Return (p, inverse, margin) of a ray along d that enters all boxes but unused lanes."""
     # Near planes are met at about -1, far ones at 1; those of unused lanes at inf and -inf.
     e = 2.0**-100
     inverse = -e if d[0] < 0.0 else e, -e if d[1] < 0.0 else e, -e if d[2] < 0.0 else e
@@ -102,7 +102,7 @@ def disabled_axes(d):
 
 @inlined
 def disabled_limits(bound):
-    """Return `Limits` with which the filter leaves every primitive of a leaf to exact tests."""
+    """Return `Limits` by which exact tests decide everything; `bound` is of the tree's frame."""
     # Errors are infinite, and no distance is sure. `low` is finite: it will be multiplied by den,
     # which may be zero.
     return Limits(INF, INF, -(2.0**100), max(bound, 1.0), INF, -INF, INF, INF)
@@ -110,13 +110,14 @@ def disabled_limits(bound):
 
 @inlined
 def _limits(bound, d, interval, rest, t_min, t_max, grain):
-    """Return the `Limits` of a ray along d that enters the root's box at entry + rest.
+    """Return the `Limits` of a ray along d that enters the root's box at the distance entry + rest.
 
     All are in local units. `interval` is (start, entry, leave): t_min moved outward, and where the
     ray enters and leaves the box; t_min and t_max are moved inward; `grain` is t's spacing near 0.
     """
     start, entry, leave = interval
     spread = abs(d[0]) + abs(d[1]) + abs(d[2])
+    # The roundings of `entry`, of float32 distances within the box, and of t near 0.
     slack = abs(entry) * 2.0**-51 + ((16.0 * UNIT + 2.0**-49) * bound + 2.0 * grain)
     return Limits(
         spread * (EDGE_ERROR * UP * bound),
@@ -132,7 +133,7 @@ def _limits(bound, d, interval, rest, t_min, t_max, grain):
 
 @inlined
 def _write_doubles(block, r, entry, rest, shift):
-    """Write the doubles of the ray at r, or of the HALF rays from there on."""
+    """Write entry, rest and shift of the ray at lane index r, or of the HALF rays from r on."""
     place = double_index(r)
     blocks.set_entry(block.doubles, place, entry)
     blocks.set_entry_rest(block.doubles, place, rest)
@@ -141,7 +142,7 @@ def _write_doubles(block, r, entry, rest, shift):
 
 @inlined
 def _write_ray(block, r, axes, limits, entry, rest, shift):
-    """Write the ray at r, without a hit so far; `axes` are (p, d, inverse, margin)."""
+    """Write a ray, without a hit so far, to lane index r; `axes` are (p, d, inverse, margin)."""
     p, d, inverse, margin = axes
     ray_numbers.write_axes(block.lanes, r, WIDTH, p, d, inverse, margin)
     ray_numbers.write_limits(block.lanes, r, WIDTH, limits)
@@ -152,7 +153,7 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
 
 @inlined
 def _local_bound(t, shift, sign):
-    """Return t * 2**shift of a bound t, moved by `sign` times the rounding of a hit's t."""
+    """Return t * 2**shift for t_min or t_max, moved by `sign` times the rounding of a hit's t."""
     # The rounded t of a hit is compared with a bound: they may be equal where the real t is beyond
     # the bound. A bound of the largest double or more becomes infinite.
     if t >= LARGEST or t <= -LARGEST:
@@ -162,7 +163,7 @@ def _local_bound(t, shift, sign):
 
 @inlined
 def local_origin(frame, o):
-    """Return (high, low), the parts of an origin in the local frame as double-doubles."""
+    """Return (high, low): an origin in the local frame is their exact sum, two vectors."""
     s, c = frames.scale(frame), frames.centre(frame)
     px, qx = floats.two_sum(o[0], -c[0])
     py, qy = floats.two_sum(o[1], -c[1])
@@ -172,7 +173,7 @@ def local_origin(frame, o):
 
 @inlined
 def _along(p, low, t, d):
-    """Return p + low + t * d of one axis as a double-double (high, low)."""
+    """Return the coordinate p + low + t * d along an axis as a double-double, (high, low)."""
     product, e = floats.two_product(t, d)
     s, f = floats.two_sum(p, product)
     return floats.two_sum(s, f + (e + low))
@@ -180,7 +181,7 @@ def _along(p, low, t, d):
 
 @inlined
 def advance(p, low, t, d):
-    """Return the point (p + low) + t * d as (high, low), the parts of double-doubles."""
+    """Return the point (p + low) + t * d as (high, low), two vectors whose sum it is."""
     x, a = _along(p[0], low[0], t, d[0])
     y, b = _along(p[1], low[1], t, d[1])
     z, c = _along(p[2], low[2], t, d[2])
@@ -189,9 +190,9 @@ def advance(p, low, t, d):
 
 @kernel
 def set_up_ray(block, frame, r, o, d, t_min, t_max):
-    """Write a valid ray to the block at r; return False, unwritten, if it misses the root's box."""
+    """Write a valid ray to lane index r of a block; return False if it misses the root's box."""
     bound = frames.bound(frame)
-    # Scale the largest component to [1, 2); beyond the range of `power_of_two`, in two steps.
+    # Scale d by 2**-k, its largest component to [1, 2); where 2**-k is no double, in two steps.
     k = floats.exponent(floats.largest(d))
     scale = floats.power_of_two(-k)
     x, y, z = d[0] * scale, d[1] * scale, d[2] * scale
@@ -244,8 +245,9 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
 def _read_scaled(block, frame, rays, i):
     """Return (p, q, (t_min, t_max), shift, ordinary) of the HALF rays of a block from i on.
 
-    Those are vectors of doubles, in the local frame, and `ordinary` has the bits of lanes whose
-    directions have ordinary lengths, with t_min <= t_max; other lanes may have any values.
+    p is the local origin, q the direction, scaled to a largest component in [1, 2); distances along
+    it are t * 2**shift, as t_min and t_max are. All are vectors of doubles, valid in the lanes of
+    the bits `ordinary`: rays whose directions have ordinary lengths, with t_min <= t_max.
     """
     o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
     s, c, exponent = frames.scale(frame), frames.centre(frame), frames.exponent(frame)
@@ -263,13 +265,13 @@ def _read_scaled(block, frame, rays, i):
 
 @inlined
 def _narrowed(a, b):
-    """Return two vectors of doubles as one of float32."""
+    """Return two vectors of doubles as one of float32, the lanes of a before those of b."""
     return simd.joined(simd.convert(a, F(0.0)), simd.convert(b, F(0.0)))
 
 
 @inlined
 def _axes_narrowed(a, b):
-    """Return `_narrowed` of each axis."""
+    """Return three vectors of float32, one for each axis, from a and b of doubles: `_narrowed`."""
     return _narrowed(a[0], b[0]), _narrowed(a[1], b[1]), _narrowed(a[2], b[2])
 
 
@@ -284,14 +286,14 @@ _doubled = inlined(
 
 @inlined
 def _around(t):
-    """Return (lower, upper) bounds of distances that have been rounded to float32."""
+    """Return (lower, upper) float32 bounds of the distances from which t has been rounded."""
     a, b = t * F(1.0 - AROUND), t * F(1.0 + AROUND)
     return simd.lesser(a, b), simd.greater(a, b)
 
 
 @inlined
 def _inverse_lanes(d):
-    """Return `inverse_of` of float32 lanes."""
+    """Return 1/d of components of directions, in float32 lanes, limited to +-STEEPEST."""
     limit = simd.select(d < F(0.0), F(-STEEPEST), F(STEEPEST))
     return simd.select(abs(d) < F(1.0 / STEEPEST), limit, F(1.0) / d)
 
@@ -302,7 +304,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
 
     Both are among the bits `valid`, of lanes that have rays of their own. `meets`: rays that meet
     the root's box; the end of all other lanes becomes -inf. `others`: rays that `set_up_ray` must
-    set up: far, of extreme length, or perhaps invalid.
+    set up, as they are far, of extreme length, or perhaps invalid.
     """
     # The halves a and b are read as doubles, and tested as one vector of float32.
     lanes, r, bound = block.lanes, lane_index(i), frames.bound(frame)

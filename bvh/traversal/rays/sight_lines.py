@@ -38,7 +38,7 @@ class Ends(NamedTuple):
 
 @inlined
 def _zero_or_nan(v):
-    """Return 0 where the components of `v`, a vector for each axis, are finite, NaN elsewhere."""
+    """Return 0 in lanes where `v`, a vector for each axis, has finite components, NaN elsewhere."""
     return v[0] * 0.0 + v[1] * 0.0 + v[2] * 0.0
 
 
@@ -46,15 +46,14 @@ def _zero_or_nan(v):
 def write_lines(p, q, margin, begin, end, lines):
     """Write the lines begin..end from p to q, each (n, 3), or (1, 3) for all lines, to `lines`.
 
-    Both ends are left out by `margin` times the largest coordinate of the line's points. Lines
-    between equal points, or points that are not finite, get the t_max NaN.
+    `lines` are `Lines`. At both ends of a line a length is left out: `margin` times the largest
+    coordinate of its points. Lines between equal points, or points not finite, get the t_max NaN.
     """
     # Every operation is rounded as written, as in `SightQueries`, which computes single lines.
     out = as_pointers(lines)
     ends = Ends(simd.pointer(p), simd.pointer(q), np.int64(len(p) > 1), np.int64(len(q) > 1))
     for first in range(begin, end, HALF):
-        # The last vector repeats the last line.
-        index = simd.lesser(numbers_from(np.int64(first)), np.int64(end) - 1)
+        index = simd.lesser(numbers_from(np.int64(first)), np.int64(end) - 1)  # repeats the last
         a, b = read_axes(ends, index)
         finite = _zero_or_nan(a) + _zero_or_nan(b) == 0.0
         x, y, z = b[0] - a[0], b[1] - a[1], b[2] - a[2]

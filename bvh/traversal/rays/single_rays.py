@@ -7,8 +7,7 @@ The children of a node that a ray enters are pushed nearest last, by the order t
 the ray's octant: no sorting, no branch for each child (Bikker 2024, "TinyBVH", its 8-wide layout).
 For any hit they are pushed in the order of the node.
 
-The loop is the same for a tree and for a scene; `load_ray`, `next_entry` and
-`slots.current_arrays` are chosen by type. Arguments are named as in `slots`.
+The loop is the same for a tree and for a scene. Arguments are named as in `slots`.
 """
 
 import numpy as np
@@ -36,7 +35,7 @@ F = np.float32
 def enter_children(nodes, at, ray, end, planes):
     """Return (first, last), tau where a ray up to `end` enters and leaves the children of a node.
 
-    The node is at index `at` of `nodes`; `ray` are its `ray_numbers`. Both results are vectors; a
+    The node is at index `at` of `nodes`; `ray` are the `ray_numbers`. Both results are vectors; a
     child is entered if first <= last. `planes`, from `all_planes`, are the places of near and far
     planes, chosen by the signs of the direction, not by comparing their distances.
     """
@@ -56,22 +55,22 @@ def enter_children(nodes, at, ray, end, planes):
 
 
 def _count_node(goal, block, r):
-    """Do as `count_node` for a `CountGoal`."""
+    """Add 1 to the nodes that the ray at lane index r has visited; `goal` is a `CountGoal`."""
     i = batch_index(block, r)
     simd.poke(goal.nodes, i, simd.peek(goal.nodes, i) + np.int32(1))
 
 
 @by_type(inline=True)
 def count_node(goal, block, r):
-    """Add 1 to the nodes that the ray at r has visited, for a `CountGoal`; else do nothing."""
+    """Add 1 to the nodes that the ray at r has visited, if `goal` is a `CountGoal`."""
     return _count_node if goal.instance_class is CountGoal else lambda goal, block, r: None
 
 
 def _count_tests(goal, tree, block, memory, slot, tested):
-    """Add the primitives in the tested rows of ids to the tests of a slot's ray.
+    """Add the number of primitives in the tested rows of ids to the tests of a slot's ray.
 
-    `tested` is (first, end, lanes). A row is a group of triangles, with an id in each lane, or, if
-    `lanes` is 1, a single id.
+    `tested` is (first, end, lanes): the rows, `end` excluded. A row is a triangle group, with an id
+    in each lane, or, if `lanes` is 1, a single id.
     """
     _, groups, ids = slots.current_arrays(tree, memory, slot)
     i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
@@ -96,7 +95,7 @@ def count_tests(goal, tree, block, memory, slot, tested):
 
 
 def _load_ray_of_tree(tree, block, memory, slot, r):
-    """Give a slot to the ray at r of a block, without a hit so far, at the root."""
+    """Give a slot to the ray at lane index r of a block, at the root, without a hit so far."""
     candidates.load_closest(block, memory, slot, r, slots.NO_PRIM)
     slots.set_octant(memory, slot, blocks.octant(block.lanes, r))
 
@@ -119,11 +118,11 @@ def in_order(goal, tree):
 
 
 def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
-    """Return the top of a slot's stack, at most `top`, without entries behind the ray's end.
+    """Return the top of a slot's stack, at most `top`, once entries behind the ray's end are gone.
 
-    A top is slot + height, the index of an entry; one below the slot says that nothing is left. If
-    not `ordered`, entries have no distances, and only a ray that is done, whose end is -inf, drops
-    them.
+    A top is slot + height, the index of the topmost entry; one below the slot tells that nothing is
+    left. If not `ordered`, entries have no distances: a ray that is done, whose end is -inf, pops
+    all, other rays none.
     """
     # Entries behind the closest hit are dropped; one with it stays, for a tie.
     end = slots.end(memory, slot)
@@ -134,7 +133,7 @@ def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
     while True:
         entries = slots.stack_entries(memory, top - (WIDTH - 1), WIDTH)
         bits = simd.mask_bits(entries <= simd.splat(end, WIDTH))
-        top += simd.highest_bit(bits) - (WIDTH - 1)
+        top += simd.highest_bit(bits) - (WIDTH - 1)  # highest_bit(0) is -1
         if bits != 0 or top < slot:
             return top
 
@@ -143,7 +142,7 @@ next_entry = by_scene(_next_entry_in_tree, next_entry_in_scene)
 
 
 def _store_primitive(goal, tree, block, memory, slot):
-    """Do as `finish_ray` for a `ClosestGoal` or a `CountGoal`."""
+    """Write the closest primitive of a slot's ray to the block; `goal` is unused."""
     r, prim = slots.ray(memory, slot), slots.best(memory, slot)
     blocks.set_closest_primitive(tree.primitives, block, r, prim)
 
@@ -160,7 +159,7 @@ def finish_ray(goal, tree, block, memory, slot):
 
 
 def _test_groups(goal, tree, block, context_ref, memory, count):
-    """Do as `test_leaves` for a tree over triangles: filter all leaves, then test candidates."""
+    """Test the rays of `count` slots at leaves of triangles: filter all, then decide candidates."""
     stored = np.int64(0)
     # All filters first: few groups have candidates, and branches could not predict which.
     for i in range(count):
@@ -174,8 +173,7 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
             if tree.has_bits:
                 simd.prefetch_address(simd.address(tree.face_bits, group * WIDTH))
         count_tests(goal, tree, block, memory, slot, (first, first + rows, np.int64(WIDTH)))
-        # Pop the leaf.
-        slots.set_top(memory, slot, slots.top(memory, slot) - 1)
+        slots.set_top(memory, slot, slots.top(memory, slot) - 1)  # pop the leaf
     for i in range(stored):
         slot, group, filtered = slots.filtered_at(memory, i)
         ray = slots.ray_numbers(tree.primitives, block, memory, slot)
@@ -183,13 +181,12 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
 
 
 def _test_one_by_one(goal, tree, block, context_ref, memory, count):
-    """Do as `test_leaves` for scenes and trees over other primitives: leaf by leaf."""
+    """Test the rays of `count` slots that wait at leaves, one leaf after the other, and pop it."""
     for i in range(count):
         slot = slots.waiting_at_leaf(memory, i)
         child = slots.child(memory, slot)
         tested = candidates.intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
         count_tests(goal, tree, block, memory, slot, tested)
-        # Pop the leaf.
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
 
 
@@ -201,9 +198,10 @@ def test_leaves(goal, tree, block, context_ref, memory, count):
 
 @inlined
 def _advance(tree, context_ref, memory, slot, ordered, waiting):
-    """Queue a slot by its next entry, the topmost not behind its ray's end, and prefetch that.
+    """Queue a slot by its next entry, the topmost not behind its ray's end; prefetch that entry.
 
-    `waiting`, returned updated, is how many slots wait at nodes, at leaves, and for a ray.
+    `waiting` is (how many slots wait at nodes, at leaves, for a ray); it is returned updated.
+    `ordered` tells that entries have distances (see `in_order`).
     """
     # Without a branch: the slot is written to the ends of all three queues, and one gets longer.
     at_nodes, at_leaves, without_ray = waiting
@@ -227,8 +225,9 @@ def trace(context, memory, active, count, goal):
     """Trace the rays `active[:count]`, lane indices of a block, through a tree or a scene.
 
     context : `Context` of the tree, the rays of the batch and the block.
-    memory : that of `Slots`.
-    goal : `ClosestGoal`, `CountGoal`, `FirstGoal` or `AllGoal`; hits are written as it says.
+    memory : `Slots.memory`, scratch.
+    goal : `ClosestGoal` or `CountGoal`, whose hits are written to the block, or `FirstGoal` or
+        `AllGoal`, which hold their hits.
     """
     tree, _, block = context
     context_ref = refer(context)

@@ -2,9 +2,8 @@
 
 A slot contains the end of a ray, its closest hit so far, and its stack. All slots are in one array
 of float32, which also has the bits of integers and doubles: with a pointer for each type,
-registers would not suffice. A slot is identified by the index of its first number; accessors are
-functions of the memory and that index. Before the first slot come the numbers that all of them
-share: intervals, queues of slots, and results of the filter.
+registers would not suffice. A slot is identified by the index of its first number. Before the first
+slot come the numbers that all share: intervals, queues of slots, and results of the filter.
 
 | numbers | of a slot |
 |---|---|
@@ -75,9 +74,9 @@ F, F4, I4 = np.float32, np.float32(0.0), np.int32(0)
 
 
 def _word(kind: type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
-    """Return (read, write) of `count` words of 64 bits, doubles or integers, from number `word` on.
+    """Return (read, write) of `count` 64-bit words of a slot, of a type, from number `word` on.
 
-    They are called with the memory and a slot; values of several words are tuples.
+    These accessors are called with the memory and a slot; values of several words are tuples.
     """
     return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
 
@@ -152,7 +151,7 @@ def new_slots() -> Slots:
 
 @inlined
 def set_filtered(memory, i, slot, group, filtered):
-    """Store a `Filtered` as the i-th result: that of a slot's ray and a triangle group.
+    """Store the `Filtered` of a slot's ray and triangle group number `group` as the i-th result.
 
     In streams, `slot` is the place of a ray in its group of rays (see `streams`).
     """
@@ -187,9 +186,10 @@ def set_octant(memory, slot, octant):
 
 @inlined
 def child_planes(memory, slot):
-    """Return (planes, shift) of a slot's ray: where near and far planes are in a node, and a shift.
+    """Return (planes, shift) of a slot's ray, which both depend on its octant.
 
-    `enter_children` takes the planes; `child_orders` are shifted to read the order for the octant.
+    `planes` are where its near and far planes are in a node, as `enter_children` takes them. A
+    node's `child_orders`, shifted by `shift`, begin with the order of its children for the octant.
     """
     nx, ny, nz = _planes(memory, slot)
     return all_planes(nx, ny, nz), np.int32(_order(memory, slot))
@@ -211,9 +211,9 @@ def open_tree(instanced, memory, slot, leaf):
 
 
 def _ray_in_block(primitives, block, memory, slot):
-    """Return (pointer, stride), the `ray_numbers` of a slot's ray, but for END and BEST_LOW.
+    """Return (pointer, stride), the `ray_numbers` of a slot's ray in the block, not in a scene.
 
-    Those two are in the slot.
+    END and BEST_LOW are not valid there: the slot has them. `primitives` is unused.
     """
     return blocks.numbers_of(block.lanes, ray(memory, slot))
 
@@ -227,12 +227,12 @@ ray_numbers = by_scene(_ray_in_block, _ray_in_slot)
 
 
 def _arrays_of_tree(tree, memory, slot):
-    """Return (nodes, groups, ids), pointers, of the tree or BLAS that a slot's ray is in."""
+    """Return pointers to (nodes, groups, ids) of `tree`, which every ray is in."""
     return tree.blocks, tree.groups, tree.ids
 
 
 def _arrays_in_scene(tree, memory, slot):
-    """Do as `_arrays_of_tree` in a scene; in the TLAS only the nodes are valid."""
+    """Return pointers to (nodes, groups, ids) of a slot's BLAS; in a TLAS only nodes are valid."""
     nodes, groups, ids = _arrays(memory, slot)
     return pointer_to(nodes, F4), pointer_to(groups, F4), pointer_to(ids, I4)
 
@@ -241,12 +241,12 @@ current_arrays = by_scene(_arrays_of_tree, _arrays_in_scene)
 
 
 def _id_in_tree(tree, memory, slot, row):
-    """Return the primitive, an id or a scene's code, in a row of ids of a slot's current tree."""
+    """Return the primitive's id in row `row` of the tree's ids; `memory` and `slot` are unused."""
     return np.int64(peek(tree.ids, id_place(tree.groups, row)))
 
 
 def _code_in_scene(tree, memory, slot, row):
-    """Do as `_id_in_tree` in a scene, for the BLAS that the ray is in."""
+    """Return the primitive's code in row `row` of the ids of the BLAS that a slot's ray is in."""
     _, _, ids = _arrays(memory, slot)
     return code_of(instance(memory, slot), peek(pointer_to(ids, I4), row))
 
@@ -266,7 +266,7 @@ def _culled_in_tree(primitives, memory, slot, cull, back):
 
 
 def _culled_in_scene(primitives, memory, slot, cull, back):
-    """Do as `_culled_in_tree` for the instance that a slot's ray is in."""
+    """Return the same as `_culled_in_tree`, for the instance that a slot's ray is in."""
     if cull == 0:
         return np.int64(0)
     # A reflection swaps fronts and backs.
@@ -278,7 +278,7 @@ culled_lanes = by_scene(_culled_in_tree, _culled_in_scene)
 
 @inlined
 def tlas_distance(block, memory, slot, t):
-    """Return the distance tau' in the TLAS at which a slot's ray is at t.
+    """Return where a slot's ray is at t: the distance in the TLAS, from where it enters the TLAS.
 
     t * tlas_scale must not overflow.
     """
@@ -286,15 +286,15 @@ def tlas_distance(block, memory, slot, t):
 
 
 def _interval_in_tree(primitives, block, memory, slot, t):
-    """Return (low, high), float32, around the tau of an exact t in the slot's tree or BLAS.
+    """Return float32 bounds (low, high) of tau, the distance within the tree's box, at an exact t.
 
-    (-inf, inf) where the float32 tests are disabled.
+    They are (-inf, inf) where the float32 tests of the slot's ray are disabled.
     """
     return blocks.tau_around(block, ray(memory, slot), t)
 
 
 def _interval_in_scene(primitives, block, memory, slot, t):
-    """Do as `_interval_in_tree` in the BLAS of a scene, by way of the TLAS."""
+    """Return the same as `_interval_in_tree` for the BLAS that a slot's ray is in."""
     error = np.float64(slack(memory, slot))
     if error == INF:
         return F(-INF), F(INF)

@@ -86,12 +86,12 @@ stack_mask, _, set_stack_masks = rows(np.int32, _CHILDREN + _ROW)
 class Streams(NamedTuple):
     """Scratch of streams in a tree, or in the BLAS of an instance; pointers inside kernels."""
 
-    groups: NDArray[np.float32]
+    groups: NDArray[np.float32]  # from `new_groups`
     slot: NDArray[np.float32]  # results of the filter, then a slot without a stack
 
 
 def new_groups() -> NDArray[np.float32]:
-    """Return the memory of the groups of a block, with the bits of masks."""
+    """Return the memory of the groups of rays of a block, which begins with the bit of each ray."""
     groups = aligned(_GROUPS + GROUPS * GROUP_SIZE, np.float32)
     groups.fill(0.0)
     groups[:GROUP_RAYS].view(np.int32)[:] = 1 << np.arange(GROUP_RAYS)
@@ -129,9 +129,10 @@ def _test_node(nodes, lanes, memory, group, at):
 
 @inlined
 def _enter_node(tree, lanes, memory, group, waiting):
-    """Push the children of a group's node that any of its rays enters; then do as `advance`.
+    """Push the children of a group's node that any of its rays enters; queue the group again.
 
-    Each child is pushed with the mask of the rays that enter it.
+    Each child is pushed with the mask of the rays that enter it. Returns `waiting`, the ends of the
+    queues of groups at nodes and at leaves, updated.
     """
     at = wide_nodes.node_at(child(memory, group))
     entered = _test_node(tree.blocks, lanes, memory, group, at)
@@ -149,10 +150,10 @@ def _enter_node(tree, lanes, memory, group, waiting):
 
 @inlined
 def advance(tree, memory, group, height, waiting):
-    """Pop the stack of a group; queue the group by that entry, and prefetch the node or leaf.
+    """Pop the top entry of a group's stack; queue the group by it, and prefetch the node or leaf.
 
-    `height` is that of the stack; a group whose stack is empty is done. `waiting`, returned
-    updated, are the ends of the queues of groups at nodes and at leaves.
+    `height` is the height of the stack; a group whose stack is empty is done. Returns `waiting`,
+    the ends of the queues of groups at nodes and at leaves, updated.
     """
     # Without a branch: the group is written to both queues, and one gets longer.
     at_nodes, at_leaves = waiting
@@ -177,10 +178,10 @@ def advance(tree, memory, group, height, waiting):
 
 @inlined
 def _test_leaf(tree, block, memory, slot_memory, group, stored):
-    """Filter the triangles of a group's leaf for its rays; return the number of stored results.
+    """Filter the triangles of the leaf at which a group of rays is, and store results with hits.
 
-    `stored` is that number before. A result has the place of the ray, group * GROUP_RAYS + its
-    number in the group, and the row of the triangle group.
+    Returns how many results are stored; `stored` is how many were before. A result has the place of
+    the ray, group * GROUP_RAYS + its number in the group, and the number of the triangle group.
     """
     first, count = wide_nodes.leaf_rows(child(memory, group))
     for row in range(first, first + count):
@@ -198,13 +199,13 @@ def _test_leaf(tree, block, memory, slot_memory, group, stored):
     return stored
 
 
-def _load_own(primitives, block, memory, slot, r):
-    """Give a slot to the ray at r of a block, with its closest hit so far."""
+def _load_ray_of_tree(primitives, block, memory, slot, r):
+    """Give a slot to the ray at r of a block, with its closest hit so far; in a tree, no scene."""
     load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
 
 
 def _load_moved(primitives, block, memory, slot, r):
-    """Do as `_load_own` for a moved ray, in the BLAS of an instance."""
+    """Give a slot to the moved ray at r of a block in a BLAS, with its closest hit so far."""
     # The closest hit, if any, is in this instance, or was found in another one before.
     lanes = block.lanes
     best = blocks.prim(lanes, r)
@@ -224,28 +225,28 @@ def _load_moved(primitives, block, memory, slot, r):
     slots.set_blas_entry(memory, slot, 0.0)
 
 
-_load_ray = by_scene(_load_own, _load_moved)
+_load_ray = by_scene(_load_ray_of_tree, _load_moved)
 
 
-def _store_own(primitives, block, memory, slot, r):
-    """Write the closest primitive of a slot to the ray at r of the block."""
+def _store_id(primitives, block, memory, slot, r):
+    """Write the id of a slot's closest primitive, -1 for none, to the ray at r of the block."""
     blocks.set_prim(block.lanes, r, slots.best(memory, slot))
 
 
 def _store_moved(primitives, block, memory, slot, r):
-    """Do as `_store_own` for a moved ray, in the BLAS of an instance."""
+    """Write the id of a slot's closest primitive, -1 if not in this BLAS, to the moved ray at r."""
     # A hit in another instance is already in the block of the TLAS.
     best = slots.best(memory, slot)
     here = best >= 0 and leaf_of(best) == slots.instance(memory, slot)
     blocks.set_prim(block.lanes, r, prim_of(best) if here else np.int64(-1))
 
 
-_store_primitive = by_scene(_store_own, _store_moved)
+_store_primitive = by_scene(_store_id, _store_moved)
 
 
 @inlined
 def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
-    """Apply the goal to `count` stored results of the filter, one after the other."""
+    """Apply the goal to `count` stored results of the filter, and write hits to the rays' block."""
     slot = np.int64(SLOT)
     for i in range(count):
         place, row, filtered = slots.filtered_at(slot_memory, i)
@@ -264,9 +265,9 @@ def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
 
 @inlined
 def _form_groups(block, memory, active, count):
-    """Divide the rays `active[:count]` into groups by octants; return how many groups there are.
+    """Divide the rays `active[:count]`, lane indices of a block, into groups by octants.
 
-    Each is queued at the root.
+    Each group is queued at the root. Returns how many groups there are.
     """
     # All octants begin with a group that is full: the first ray of each forms a new one.
     set_size(memory, _FULL, GROUP_RAYS)
@@ -301,15 +302,15 @@ LEAVES: dict[type, Callable[..., object]] = {}
 
 @by_type(inline=True)
 def visit_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Intersect the queued groups first..last with their leaves, and `advance` them.
+    """Intersect the queued groups first..last with their leaves, and queue their next entries.
 
-    `waiting`, returned updated, is that of `advance`.
+    `waiting` are the ends of the queues of groups at nodes and at leaves; it is returned updated.
     """
     return LEAVES[scratch.instance_class]
 
 
 def _test_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Do as `visit_leaves` in a tree or a BLAS: filter the triangles, then decide the results."""
+    """Intersect queued groups first..last with their triangle leaves; return updated `waiting`."""
     i, memory = first, scratch.groups
     while i < last:
         stored = np.int64(0)

@@ -33,9 +33,9 @@ UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0,
 
 @inlined
 def next_way(measured, count):
-    """Return STREAMS or SINGLES for a block of `count` rays, by a measure: the faster way so far.
+    """Return STREAMS or SINGLES for a block of `count` rays: the faster way so far, by `measured`.
 
-    In a trial both ways take turns; blocks of few rays take no part in it.
+    During a trial both ways take turns; blocks of few rays take no part in it.
     """
     first, second = np.int64(STREAMS), np.int64(SINGLES)
     faster = first if peek(measured, first) <= peek(measured, second) else second
@@ -58,10 +58,10 @@ def next_way(measured, count):
 
 @inlined
 def record(measured, count, way, spent):
-    """Record the cycles `spent` on a block of `count` rays by a way; begin a trial when due.
+    """Record in `measured` the cycles `spent` on a block of `count` rays; begin a trial when due.
 
-    `way` is SINGLES or STREAMS. Outside of trials, blocks are only counted, but for the first cost
-    of a way, which is stored.
+    `way` is SINGLES or STREAMS. Outside of trials, blocks are only counted; but a way without a
+    cost so far gets one.
     """
     if count < ENOUGH:
         return

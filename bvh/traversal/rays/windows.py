@@ -47,13 +47,14 @@ def new_window() -> Window:
 
 @inlined
 def _cell(p, low, high):
-    """Return the numbers, 0 to 7, of the cells of HALF coordinates in low..high.
+    """Return the numbers, 0 to 7, of the cells along an axis of HALF coordinates in low..high.
 
-    Two zeros are between their bits, so that those of three axes can be interleaved. A NaN may be
-    in any cell.
+    Their three bits are spread to bits 0, 3 and 6, so that three axes can be interleaved. A NaN may
+    be in any cell.
     """
     # Rounded to nearest, not down: the first cell is half as wide as others, the last 1.5 times.
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
+    # Added to 2**52, a number has its nearest integer in the lowest bits.
     x = simd.as_ints(simd.lesser(simd.greater(x, 0.0), CELLS - 1.0) + ROUNDER)
     return (x & 1) | ((x & 2) << 2) | ((x & 4) << 4)
 
@@ -80,9 +81,9 @@ def _keys(frame, o, d, t_min):
 
 @kernel
 def sort_window(rays, frame, window, begin, count):
-    """Write the rays begin..begin + count to the window's permutation, sorted by key.
+    """Write the numbers begin..begin + count of rays to the window's permutation, sorted by key.
 
-    The sort is stable. `count` is at least HALF, the rays in a vector.
+    The sort is stable. `frame` is the tree's. `count` must be at least HALF, the rays in a vector.
     """
     keys, counts, permutation = window
     for k in range(KEYS + 1):
@@ -110,7 +111,7 @@ def sort_window(rays, frame, window, begin, count):
 
 @inlined
 def order_within(order, window, begin, is_sorted):
-    """Return `OrderPointers` for the blocks of a window whose first ray is `begin`.
+    """Return the `OrderPointers` of `order` for the blocks of a window that begins at ray `begin`.
 
     If `is_sorted`, rays are taken by the permutation of the window.
     """

@@ -1,14 +1,10 @@
 """Regions of overlap queries in the frame of an instance's tree, and boxes against them.
 
-Boxes and polytopes become planes in the frame of the tree, without those that do not cut its root's
-box, and balls become three rows of an affine map, so that boxes of nodes need no transform. An
-instance is identified by the row of its instanced tree, `leaf`.
-
-The planes. With y = M x + t and x = c + s x', f(y) = n . y + w is s g . x' + h with g = n M and
-h = g . c + n . t + w. Its error is less than E, 2**-48 of the terms: two dozen
-roundings of 2**-53, and that of vertices. Rows are divided by s * sum(abs(g)) and taken as float32;
-with B the bound of the frame, 2**-18 B covers their rounding, that of a box's centre and half
-extents, and of seven steps: 20 * 2**-24 B.
+Regions become planes or, for a ball, three rows of an affine map, so that boxes of nodes need no
+transform. The error E of a row is 2**-48 of the terms: two dozen roundings of 2**-53, and that of
+vertices. Planes are divided by s * sum(abs(g)) and taken as float32; with B the bound of the frame,
+2**-18 B covers their rounding, that of a box's centre and half extents, and of seven steps:
+20 * 2**-24 B.
 
 Balls are measured in float64, where 2**-47 of the terms covers the errors in lanes, too.
 """
@@ -41,16 +37,18 @@ OUTSIDE = -1
 
 @inlined
 def _column(maps, at, j):
-    """Return column j of the map that begins at `at`, three rows (M, t): j = 3 is t."""
+    """Return column j of the matrix (M, t), 3 rows by 4 columns, stored from index `at` on."""
     return peek(maps, at + j), peek(maps, at + 4 + j), peek(maps, at + 8 + j)
 
 
 @inlined
 def _plane_in_leaf(instanced, leaf, frame, n, w):
-    """Return (s g, h, E): n . y + w, of a point y in the world, is s g . x' + h, within E.
+    """Return (s g, h, E): n . y + w = s g . x' + h within E, for the points of an instance.
 
-    x' is that point in the local `frame` of the tree of row `leaf`.
+    y is a point in the world, and x' the same point in `frame`, the frame of the instance's tree;
+    `leaf` is the row of that tree in `instanced`.
     """
+    # With y = M x + t, the instance's map, and x = c + s x': g = n M and h = g . c + n . t + w.
     maps, at = instanced.maps, MAP_SIZE * leaf
     s = power_of_two(-np.int64(frames.exponent(frame)))
     c, bound, t = frames.centre(frame), frames.bound(frame) * s, _column(maps, at, 3)
@@ -63,13 +61,14 @@ def _plane_in_leaf(instanced, leaf, frame, n, w):
         size = abs(n[0] * m[0]) + abs(n[1] * m[1]) + abs(n[2] * m[2])
         terms += size * (abs(c[j]) + bound)
     h += dot(g, c)
+    # What products lose that underflow: each up to LOST, times the number it is multiplied by.
     lost = (abs(c[0]) + abs(c[1]) + abs(c[2]) + 3.0 * bound + 8.0) * LOST
     return scaled(g, s), h, terms * ERROR + lost
 
 
 @inlined
 def _put_row(rows, at, g, h, error):
-    """Write the row of a plane, or of a coordinate: g . x + h, and the bound of its error."""
+    """Write the row of the function g . x + h, with the bound of its error, at index `at`."""
     for axis in range(3):
         poke(rows, at + axis, g[axis])
     poke(rows, at + 3, h)
@@ -80,8 +79,8 @@ def _put_row(rows, at, g, h, error):
 def _add_plane(instanced, leaf, frame, n, w, rows, count):
     """Append the half-space n . y + w >= 0 to the `count` rows of a region; return the new count.
 
-    Returns OUTSIDE if the root's box is surely outside of it. It is not appended if the box is
-    surely inside.
+    Nothing is appended if the root's box is surely inside; OUTSIDE is returned if it is surely
+    outside. Rows are in `frame`, that of the instance's tree, which `leaf` numbers in `instanced`.
     """
     stay_outlined()
     size = largest(n)
@@ -103,6 +102,7 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
     total = abs(g[0]) + abs(g[1]) + abs(g[2])
     if MIN_SIZE < total < MAX_SIZE and error < MAX_SIZE:
         by = 1.0 / total
+        # Rows are read as float32: the last factor covers the rounding of the margin itself.
         margin = (error * by + FLOAT_ERROR * frames.bound(frame)) * (1.0 + 2.0**-20)
         _put_row(rows, ROW * count, scaled(g, by), h * by, margin)
     else:
@@ -118,7 +118,11 @@ def _on_axis(axis, n):
 
 
 def _approach_planes(region, i, instanced, leaf, frame, rows):
-    """Do as `approach` for polytope i."""
+    """Write the planes of polytope i that may cut an instance's tree to `rows`; return how many.
+
+    Returns OUTSIDE, which is negative, if the tree surely is outside. `frame` is that of the tree,
+    and `leaf` the row of the tree in `instanced`.
+    """
     planes, planes_each, count = region.planes, peek(region.shape, 0), np.int64(0)
     for k in range(planes_each):
         a, b, c, w = row_of(planes, 4 * (i * planes_each + k))
@@ -129,9 +133,13 @@ def _approach_planes(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_box(region, i, instanced, leaf, frame, rows):
-    """Do as `approach` for box i: by the planes x - lower >= 0, for even k, and upper - x >= 0."""
+    """Write the planes of box i that may cut an instance's tree to `rows`; return how many.
+
+    Returns OUTSIDE, which is negative, if the tree surely is outside. `frame` is that of the tree,
+    and `leaf` the row of the tree in `instanced`.
+    """
     count = np.int64(0)
-    for k in range(6):
+    for k in range(6):  # the half-space x - lower >= 0 of an axis for even k, else upper - x >= 0
         axis, n = k >> 1, (1.0 if k & 1 == 0 else -1.0)
         w = -peek(region.lower, 3 * i + axis) if k & 1 == 0 else peek(region.upper, 3 * i + axis)
         count = _add_plane(instanced, leaf, frame, _on_axis(axis, n), w, rows, count)
@@ -141,13 +149,15 @@ def _approach_box(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_ball(region, i, instanced, leaf, frame, rows):
-    """Do as `approach` for ball i: a row for each world coordinate, relative to its centre."""
+    """Write ball i to `rows` in the frame of an instance's tree; return 3, the number of rows.
+
+    Row k gives component k of y - centre for a point y of the tree; the squared radius follows.
+    """
     for axis in range(3):
         n, w = _on_axis(axis, 1.0), -peek(region.center, 3 * i + axis)
         g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w)
         # Twice the error: also for the rounding in lanes.
         _put_row(rows, ROW * axis, g, h, 2.0 * error)
-    # The rows are followed by the square of the radius.
     radius = peek(region.radius, i)
     poke(rows, 3 * ROW, radius * radius)
     return np.int64(3)
@@ -155,10 +165,12 @@ def _approach_ball(region, i, instanced, leaf, frame, rows):
 
 @by_type()
 def approach(region, i, instanced, leaf, frame, rows):
-    """Write region i as rows in the frame of the tree of an instance; return how many rows.
+    """Write region i to `rows`, in the frame of the tree of an instance; return how many rows.
 
-    Returns OUTSIDE if no primitive of the instance can overlap it, 0 if all surely are inside. Each
-    row is (g, h, error), ROW numbers; those of a ball are followed by the square of its radius.
+    Returns OUTSIDE if no primitive of the instance can overlap the region, and 0 if all primitives
+    surely are inside. `leaf` is the row of the tree in `instanced`, `frame` the frame of the tree.
+    A row is (g, h, error), ROW numbers: g . x' + h, within the error, is a plane's n . y + w, or a
+    coordinate of y - centre for a ball, whose three rows are followed by its squared radius.
     """
     return {
         BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
@@ -166,7 +178,11 @@ def approach(region, i, instanced, leaf, frame, rows):
 
 
 def _sift_planes(region, rows, count, low, high):
-    """Do as `sift` by planes, each at the corners of boxes that are farthest along its normal."""
+    """Return (near, inside): bits of the boxes that half-spaces may meet, and surely contain.
+
+    `rows` are `count` half-spaces from `approach`; low..high is a box in each lane. `region` is
+    unused, for the signature of `sift`.
+    """
     half = F(0.5)
     centre = ((low[0] + high[0]) * half, (low[1] + high[1]) * half, (low[2] + high[2]) * half)
     extent = ((high[0] - low[0]) * half, (high[1] - low[1]) * half, (high[2] - low[2]) * half)
@@ -176,7 +192,7 @@ def _sift_planes(region, rows, count, low, high):
     for k in range(count):
         at = ROW * k
         x, y, z = F(peek(rows, at)), F(peek(rows, at + 1)), F(peek(rows, at + 2))
-        # Of a box, `middle` is the value at its centre, and the values are middle -+ spread.
+        # In a box, g . x' + h goes from middle - spread to middle + spread.
         height, margin = F(peek(rows, at + 3)), F(peek(rows, at + 4))
         middle = fused(centre[0], x, fused(centre[1], y, fused(centre[2], z, splat(height, WIDTH))))
         spread = fused(extent[0], abs(x), fused(extent[1], abs(y), extent[2] * abs(z)))
@@ -187,9 +203,9 @@ def _sift_planes(region, rows, count, low, high):
 
 @inlined
 def _squares_on_axis(rows, at, centre, extent):
-    """Return the squared least and greatest distances of boxes from a ball's centre on an axis.
+    """Return squared bounds, lower and upper, of distances along an axis from a ball's centre.
 
-    The axis is that of the row at `at`; `centre` and `extent`, half the size, are those of boxes.
+    They are of boxes, by `centre` and `extent`, half the size. The row at index `at` is the axis.
     """
     x, y, z = peek(rows, at), peek(rows, at + 1), peek(rows, at + 2)
     middle = abs(((centre[0] * x + centre[1] * y) + centre[2] * z) + peek(rows, at + 3))
@@ -201,7 +217,11 @@ def _squares_on_axis(rows, at, centre, extent):
 
 
 def _sift_ball(region, rows, count, low, high):
-    """Do as `sift` by bounds of the squared distances of boxes' points from the ball's centre."""
+    """Return (near, inside): bits of the boxes that a ball may overlap, and surely contains.
+
+    `rows` are of a ball, from `approach`; low..high is a box in each lane. `region` and `count` are
+    unused, for the signature of `sift`.
+    """
     a = convert(low[0], 0.0), convert(low[1], 0.0), convert(low[2], 0.0)
     b = convert(high[0], 0.0), convert(high[1], 0.0), convert(high[2], 0.0)
     centre = ((a[0] + b[0]) * 0.5, (a[1] + b[1]) * 0.5, (a[2] + b[2]) * 0.5)
@@ -217,8 +237,9 @@ def _sift_ball(region, rows, count, low, high):
 
 @by_type(inline=True)
 def sift(region, rows, count, low, high):
-    """Return (near, inside), bits of lanes: boxes that a region may overlap, and surely contains.
+    """Return (near, inside): bits of the boxes that a region may overlap, and surely contains.
 
-    The region is given by `count` rows from `approach`, boxes by their corners.
+    `rows` are the region's `count` rows, from `approach`; `region` only tells its kind. low..high
+    is a box in each lane; an unused lane is in neither.
     """
     return _sift_ball if region.instance_class is SphereRegions else _sift_planes

@@ -8,9 +8,6 @@ in the world.
 Results go to a buffer. When those of a leaf might not fit, the kernel stores its position and
 returns; its caller takes the results and calls again. So no result is lost or found twice, and the
 only memory is that of results and one buffer for each thread.
-
-Arguments: `task` is a `_Task`, i the number of a query, `count` that of results in the buffer, and
-`top` the height of the stack.
 """
 
 from typing import NamedTuple
@@ -76,23 +73,23 @@ class Position(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """Pointers that all steps share."""
+    """Pointers that all steps of a search share."""
 
     tree: TreePointers
-    region: Regions
+    region: Regions  # of all queries
     stack: Pointer[np.int64]
-    local: Pointer[np.float64]
-    rows: Pointer[np.float64]
-    polygon: Pointer[np.float64]
-    found: Found
+    local: Pointer[np.float64]  # the current region, from `to_local`
+    rows: Pointer[np.float64]  # the region in the frame of a BLAS, from `approach`
+    polygon: Pointer[np.float64]  # scratch of `decide`
+    found: Found  # the results so far
 
 
 def new_search(region: Regions, begin: int) -> Search:
-    """Return the scratch of a search that begins with query `begin`."""
+    """Return the state and scratch of a search for regions that begins with query `begin`."""
     # A plane has 4 local numbers, and ROW in a BLAS, where a box becomes 6 planes; a ball needs no
     # more. A triangle is cut from one polygon to another.
     planes = max(6, int(region.shape[0])) if isinstance(region, PlaneRegions) else 6
-    rows, polygon = 4 * planes, (4 + ROW) * planes
+    rows, polygon = 4 * planes, (4 + ROW) * planes  # where these begin in `numbers`
     size = polygon + 2 * int(polygon_capacity.py_func(planes))
     state = np.array([begin, -1, 0, -1, -1, 0, rows, polygon])
     return Search(state, np.empty(2 * STACK, np.int64), np.empty(size))
@@ -111,7 +108,7 @@ def _in_tlas():
 
 @inlined
 def group_box(groups, at, error):
-    """Return the lower and upper corners of the triangles of the group at `at`, `error` outward."""
+    """Return (lower, upper) corners of the boxes of a group's triangles, enlarged by `error`."""
     v0, (e1, e2) = group_origin(groups, at), group_edges(groups, at)
     x1, y1, z1 = v0[0] + e1[0], v0[1] + e1[1], v0[2] + e1[2]
     x2, y2, z2 = v0[0] + e2[0], v0[1] + e2[1], v0[2] + e2[2]
@@ -130,9 +127,9 @@ def group_box(groups, at, error):
 
 @inlined
 def _add(found, i, prim, answer, count):
-    """Append a primitive to the results of query i unless `answer` is APART; return `count`.
+    """Append `prim` (`answer` MEET) or ~prim (UNSURE) as a result of query i; return the new count.
 
-    If it is MEET, `prim` is appended; if UNSURE, ~prim.
+    Nothing is appended where `answer` is APART. `count` is the number of results before.
     """
     if answer != APART:
         poke(found.query, count, np.int64(i))
@@ -143,13 +140,16 @@ def _add(found, i, prim, answer, count):
 
 @inlined
 def _test(task, i, prim, count):
-    """Append a primitive if it overlaps region i, or is not decided; return `count`."""
+    """Append `prim`, or ~prim if undecided, if it may overlap region i; return the new `count`."""
     answer = np.int64(decide(task.tree.primitives, task.region, i, prim, task.polygon))
     return _add(task.found, i, prim, answer, count)
 
 
 def _visit_triangles(primitives, task, i, position, code, top, count):
-    """Do as `visit` for triangles: test those whose boxes the region may overlap."""
+    """Append the triangles of the leaf `code` that overlap region i; return (position, top, count).
+
+    Only `count`, the number of results, changes; the rest is for the signature of `visit`.
+    """
     tree = task.tree
     first, rows = leaf_rows(code)
     error = F(frames.bound(tree.frame) * GROUP_ERROR)
@@ -165,25 +165,28 @@ def _visit_triangles(primitives, task, i, position, code, top, count):
 
 
 def _visit_shapes(primitives, task, i, position, code, top, count):
-    """Do as `visit` for shapes: test all those of a leaf."""
+    """Append the shapes of the leaf `code` that overlap region i; return (position, top, count).
+
+    Only `count`, the number of results, changes; the rest is for the signature of `visit`.
+    """
     first, rows = leaf_rows(code)
     for row in range(first, first + rows):
         prim = np.int64(peek(task.tree.ids, row))
-        if prim >= 0:
+        if prim >= 0:  # -1: an unused row
             count = _test(task, i, prim, count)
     return position, top, count
 
 
 def _visit_instanced(primitives, task, i, position, code, top, count):
-    """Do as `visit` in a scene, at a leaf of the TLAS or of a BLAS.
+    """Visit a leaf of a scene for region i; return (position, top, count) after it.
 
-    A leaf of the TLAS is one instance. Its BLAS is entered: the root is pushed, and the `Position`
-    returned is there. Not entered are those of hidden instances, and those surely outside.
+    At a leaf of a BLAS, overlapping primitives are appended to the `count` results. A leaf of the
+    TLAS is one instance, whose BLAS is entered: its root is pushed on the stack, of height `top`.
     """
     if position.base >= 0:
         return position, top, _visit_blas_leaf(task, i, position, code, count)
     leaf = np.int64(peek(task.tree.ids, leaf_rows(code)[0]))
-    if peek(primitives.masks, leaf) == 0:
+    if peek(primitives.masks, leaf) == 0:  # the instance is hidden
         return position, top, count
     frame = tree_rows.frame(row_of(primitives, leaf))
     rows = approach(task.region, i, primitives, leaf, frame, task.rows)
@@ -196,11 +199,15 @@ def _visit_instanced(primitives, task, i, position, code, top, count):
 
 @kernel
 def _visit_blas_shapes(task, i, leaf, entry, count):
-    """Do as `_visit_blas_leaf` for shapes."""
+    """Append the shapes of a leaf of a BLAS that overlap region i; return the new `count`.
+
+    `entry` is 2 * the leaf's code, plus 1 if the region surely contains all of it. `leaf` is the
+    row of the instance's tree.
+    """
     ids = tree_rows.ids(row_of(task.tree.primitives, leaf))
     first, number = leaf_rows(entry >> 1)
     for row in range(first, first + number):
-        prim = peek(ids, row)
+        prim = peek(ids, row)  # -1: an unused row
         if prim >= 0 and entry & 1 == 1:
             count = _add(task.found, i, code_of(leaf, prim), np.int64(MEET), count)
         elif prim >= 0:
@@ -210,7 +217,10 @@ def _visit_blas_shapes(task, i, leaf, entry, count):
 
 @kernel
 def _visit_blas_leaf(task, i, position, entry, count):
-    """Test the primitives of a leaf of a BLAS, an entry of its stack; return `count`."""
+    """Append the primitives of a leaf of a BLAS that overlap region i; return the new `count`.
+
+    `entry` is 2 * the leaf's code, plus 1 if the region surely contains all of it.
+    """
     leaf = position.leaf
     row = row_of(task.tree.primitives, leaf)
     if kind_of(task.tree.primitives, leaf) >= SPHERES:
@@ -239,9 +249,10 @@ def _visit_blas_leaf(task, i, position, entry, count):
 
 @by_type(inline=True)
 def visit(primitives, task, i, position, code, top, count):
-    """Test the primitives of the leaf `code`, or enter its BLAS; return (position, top, count).
+    """Test region i against the primitives of the leaf `code`, an entry of the stack.
 
-    `code` is an entry of the stack (see `Position`).
+    A leaf of a TLAS has a BLAS, which is entered instead. Returns (position, top, count): the
+    `Position`, the height of the stack, and the number of results, after the visit.
     """
     return {
         Triangles: _visit_triangles, Instanced: _visit_instanced,
@@ -251,7 +262,7 @@ def visit(primitives, task, i, position, code, top, count):
 
 @inlined
 def _push_tree(task, code, top):
-    """Do as `push` for a node of a TLAS, or of a tree that is not in a scene."""
+    """Push the children of a tree's or TLAS's node that a region may overlap; return new `top`."""
     blocks, at = task.tree.blocks, node_at(code)
     low, high = child_boxes(blocks, at)
     bits = mask_bits(reach(task.region, task.local, low, high))
@@ -263,13 +274,16 @@ def _push_tree(task, code, top):
 
 
 def _push_instanced(primitives, task, position, code, top):
-    """Do as `push` in a scene."""
+    """Push the children of a node of a scene that the region may overlap; return the new `top`.
+
+    In a BLAS, `code` is 2 * the node's code, plus 1 if the region surely contains the node's box.
+    """
     if position.base < 0:
         return _push_tree(task, code, top)
     blocks, at = tree_rows.blocks(row_of(primitives, position.leaf)), node_at(code >> 1)
     low, high = child_boxes(blocks, at)
     if code & 1 == 1:
-        bits = np.int64(mask_bits(low[0] <= high[0]))
+        bits = np.int64(mask_bits(low[0] <= high[0]))  # unused lanes have low > high
         sure = bits
     else:
         bits, sure = sift(task.region, task.rows, position.rows, low, high)
@@ -283,9 +297,9 @@ def _push_instanced(primitives, task, position, code, top):
 
 @by_type(inline=True)
 def push(primitives, task, position, code, top):
-    """Push the children of the node `code` that the region may overlap; return `top`.
+    """Push the children of a node that the region may overlap; return the new `top`.
 
-    `code` is an entry of the stack (see `Position`).
+    `code` is the node's entry of the stack (see `Position`); `top` is the height of the stack.
     """
     if primitives.instance_class is Instanced:
         return _push_instanced
@@ -294,10 +308,10 @@ def push(primitives, task, position, code, top):
 
 @entry
 def search_regions(row, regions, end, search, found):
-    """Continue a `Search` until query `end` or until results might not fit.
+    """Continue a `Search` until query `end`, or until results might not fit into `found`.
 
-    Returns whether it is complete. `row` is that of the tree or scene; results are written to
-    `found`, a `Found`, and their number to the state.
+    Returns whether all queries are done. `row` is the tree row of the tree or scene. Results are
+    written to `found`, a `Found`, from its start, and their number to `search.state[COUNT]`.
     """
     tree, region, state = as_pointers(row), as_pointers(regions), simd.pointer(search.state)
     stack, local = simd.pointer(search.stack), simd.pointer(search.numbers)
@@ -307,7 +321,7 @@ def search_regions(row, regions, end, search, found):
     i, top, _, base, leaf, number = _saved(state, 0)
     position, count, done = Position(base, leaf, number), np.int64(0), True
     while i < end:
-        if top < 0:
+        if top < 0:  # query i has not begun
             top, position = np.int64(0), _in_tlas()
             if to_local(region, i, tree.frame, local, scale):
                 poke(stack, 0, np.int64(0))

@@ -7,9 +7,6 @@ No result is lost. Boxes contain their primitives (see `nodes`). A local number 
 float64 has an error of 2**-50 of its terms; box corners are moved outward by a float32
 step, radii and planes by the errors stated where they are computed. Numbers that overflow make a
 region larger: comparisons are written so that NaN, too, means "may overlap".
-
-Local numbers: of a box, both corners; of a ball, its centre and squared radius; of a polytope,
-(n, height) of each plane, four numbers, with n . x + height >= 0 inside.
 """
 
 from typing import NamedTuple
@@ -57,20 +54,25 @@ class PlaneRegions(NamedTuple):
     """Convex polytopes, each where n . p + offset >= 0 for all of its k planes (n, offset)."""
 
     planes: NDArray[np.float64]  # (number of polytopes, k, 4)
-    shape: NDArray[np.int64]  # (1,): k
+    shape: NDArray[np.int64]  # (1,): k, as kernels get the address of `planes` without its shape
 
 
 Regions = BoxRegions | SphereRegions | PlaneRegions
 
 
 def _local_box(region, i, frame, local, scale):
-    """Do as `to_local` for a box, rounded outward; False if it is empty or not finite."""
+    """Write the corners of box i, local and rounded outward, to `local[:6]`: lower, then upper.
+
+    Local coordinates are (x - centre of `frame`) * `scale`. Returns False, with `local` undefined,
+    if the box is empty or not finite.
+    """
     low, high, centre = vector(region.lower, i), vector(region.upper, i), frames.centre(frame)
     if not (finite(low) and finite(high)):
         return False
     for axis in range(3):
         if not low[axis] <= high[axis]:
             return False
+        # A step outward covers the rounding; beyond FARTHEST there are only unused, infinite boxes.
         first, last = F((low[axis] - centre[axis]) * scale), F((high[axis] - centre[axis]) * scale)
         poke(local, axis, max(np.float64(-next_above(-first)), -FARTHEST))
         poke(local, axis + 3, min(np.float64(next_above(last)), FARTHEST))
@@ -78,7 +80,11 @@ def _local_box(region, i, frame, local, scale):
 
 
 def _local_sphere(region, i, frame, local, scale):
-    """Do as `to_local` for a ball, enlarged by errors; False if it is not valid."""
+    """Write ball i in local coordinates to `local[:4]`: its centre, then its squared radius.
+
+    Local coordinates are (x - centre of `frame`) * `scale`. The radius is enlarged by all errors.
+    Returns False, with nothing written, if a number is not finite or the radius is negative.
+    """
     center, radius = vector(region.center, i), peek(region.radius, i)
     if not (finite(center) and 0.0 <= radius < INF):
         return False
@@ -94,7 +100,11 @@ def _local_sphere(region, i, frame, local, scale):
 
 
 def _local_planes(region, i, frame, local, scale):
-    """Do as `to_local` for a polytope, its planes moved outward; False if it is surely empty."""
+    """Write the planes of polytope i, local and moved outward, to `local`: (n, height) of each.
+
+    A point x' = (x - centre of `frame`) * `scale` is inside a plane where n . x' + height >= 0.
+    Returns False, with `local` undefined, if a plane is not finite or excludes all of space.
+    """
     # Planes are divided by the largest component of n, which becomes 1 or -1, unless n is 0.
     count, centre = peek(region.shape, 0), frames.centre(frame)
     for k in range(count):
@@ -122,7 +132,10 @@ def _local_planes(region, i, frame, local, scale):
 
 
 def _reach_box(region, local, low, high):
-    """Do as `reach` for a box."""
+    """Return the mask of the node boxes low..high, a box in each lane, that box `local` overlaps.
+
+    `local` is the query's box, from `_local_box`; `region` is unused, for the signature of `reach`.
+    """
     first, last = vector(local, 0), vector(local, 1)
     below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
     return below & (high[0] >= first[0]) & (high[1] >= first[1]) & (high[2] >= first[2])
@@ -132,7 +145,7 @@ def _reach_box(region, local, low, high):
 def _squared_gap(low, high, x):
     """Return the squared distances, in float64, of the number x from the intervals low..high.
 
-    `low` and `high` are vectors of WIDTH lanes; the distance is 0 within an interval.
+    `low` and `high` are vectors of WIDTH lanes, an interval in each; within it the distance is 0.
     """
     zero = splat(np.float64(0.0), WIDTH)
     below = convert(low, np.float64(0.0)) - x
@@ -142,7 +155,10 @@ def _squared_gap(low, high, x):
 
 
 def _reach_sphere(region, local, low, high):
-    """Do as `reach` for a ball, by the squared distances of boxes from its centre."""
+    """Return the mask of the node boxes low..high, a box in each lane, that a ball may overlap.
+
+    `local` is the ball, from `_local_sphere`; `region` is unused, for the signature of `reach`.
+    """
     # The negated comparison is true for NaN; unused lanes have low > high.
     total = (
         _squared_gap(low[0], high[0], peek(local, 0))
@@ -154,13 +170,18 @@ def _reach_sphere(region, local, low, high):
 
 @inlined
 def _largest_product(low, high, n):
-    """Return the largest n * x, in float64, of x in the intervals low..high."""
+    """Return the largest n * x, in float64, of x in the intervals low..high, one in each lane."""
     up = splat(n > 0.0, WIDTH)
     return convert(select(up, high, low), np.float64(0.0)) * n
 
 
 def _reach_planes(region, local, low, high):
-    """Do as `reach` for a polytope, by the corner of each box farthest inside each plane."""
+    """Return the mask of the node boxes low..high, a box in each lane, that a polytope may overlap.
+
+    `local` has the planes, from `_local_planes`. A box is excluded where all of it is outside of
+    one plane, as then is even the corner that is farthest inside of the plane.
+    """
+    # Unused lanes have low > high; the negated comparison below is true for NaN.
     inside = low[0] <= high[0]
     for k in range(peek(region.shape, 0)):
         top = (
@@ -175,9 +196,11 @@ def _reach_planes(region, local, low, high):
 
 @by_type()
 def to_local(region, i, frame, local, scale):
-    """Write the local numbers (see above) of region i to `local`; False if nothing overlaps it.
+    """Write region i, in local coordinates of a tree and enlarged by errors, to `local`.
 
-    It then is surely empty, or not finite. `scale` is that of `frame`, the tree's.
+    Written are both corners of a box, the centre and squared radius of a ball, or (n, height) of
+    each plane of a polytope. Returns False if nothing overlaps the region, as it is empty or not
+    finite. `scale` is the scale of `frame`, the frame of the tree.
     """
     return {
         BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes
@@ -186,10 +209,11 @@ def to_local(region, i, frame, local, scale):
 
 @by_type(inline=True)
 def reach(region, local, low, high):
-    """Return the mask of the boxes, in lanes, that the region `local` may overlap.
+    """Return the mask of the node boxes, in lanes, that a region may overlap.
 
-    `region` only tells the kind and the number of planes; `local` has the numbers, from `to_local`.
-    `low` and `high` are the corners, a vector for each axis. The mask is False in unused lanes.
+    `local` has the region's numbers, from `to_local`; `region` only tells its kind and the number
+    of planes. `low` and `high` are the corners of the boxes, a vector for each axis. The mask is
+    False in unused lanes.
     """
     return {
         BoxRegions: _reach_box, SphereRegions: _reach_sphere, PlaneRegions: _reach_planes
@@ -198,10 +222,10 @@ def reach(region, local, low, high):
 
 @by_type(inline=True)
 def _numbers_of(region, i):
-    """Return region i, in the world, as arguments of overlap tests.
+    """Return region i, in world coordinates, as the last arguments of overlap tests.
 
-    (lower, upper) of a box, (center, radius) of a ball, (planes, first, end) of a polytope: a range
-    of rows of `planes`.
+    They are (lower, upper) of a box, (center, radius) of a ball, or (planes, first, end) of a
+    polytope: the array of all planes, and the range of the rows of polytope i.
     """
     return {
         BoxRegions: lambda region, i: (vector(region.lower, i), vector(region.upper, i)),
@@ -230,7 +254,10 @@ def _triangle_and_box(v0, v1, v2, low, high):
 
 @by_type(inline=True)
 def _decide_triangle(primitives, region, i, prim, scratch):
-    """Do as `decide` for a triangle."""
+    """Return APART, MEET or UNSURE for region i and triangle `prim`, in world coordinates.
+
+    `scratch` is memory for the polygons to which planes cut the triangle.
+    """
     if region.instance_class is PlaneRegions:
         return lambda primitives, region, i, prim, scratch: overlap.triangle_and_planes(
             *corners(primitives, prim), *_numbers_of(region, i), scratch
@@ -243,7 +270,10 @@ def _decide_triangle(primitives, region, i, prim, scratch):
 
 @by_type()
 def _decide_round(capsule, region, i):
-    """Return APART, MEET or UNSURE for region i and the surface of a capsule, (p, q, radius)."""
+    """Return APART, MEET or UNSURE for region i and the surface of a capsule, (p, q, radius).
+
+    p and q are the ends of the capsule's axis, in world coordinates; they are equal for a sphere.
+    """
     test = {
         BoxRegions: round_regions.surface_and_box,
         SphereRegions: round_regions.surface_and_sphere,
@@ -253,7 +283,10 @@ def _decide_round(capsule, region, i):
 
 
 def _decide_instanced(primitives, region, i, prim, scratch):
-    """Do as `decide` in a scene, for triangles, spheres and capsules."""
+    """Return APART, MEET or UNSURE for region i and the primitive of a scene with the code `prim`.
+
+    It is a triangle, sphere or capsule, moved to the world. `scratch` is memory for cut polygons.
+    """
     if kind_of(primitives, leaf_of(prim)) >= SPHERES:
         return _decide_round(instanced_capsule(primitives, prim), region, i)
     return _decide_triangle(primitives, region, i, prim, scratch)
@@ -261,9 +294,10 @@ def _decide_instanced(primitives, region, i, prim, scratch):
 
 @by_type()
 def decide(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE for region i and a primitive, in a scene that in the world.
+    """Return APART, MEET or UNSURE for region i and a primitive, in world coordinates.
 
-    `scratch` is memory for the polygons to which planes cut a triangle.
+    `prim` is the primitive's id, in a scene its code. `scratch` is memory for the polygons to which
+    planes cut a triangle.
     """
     kind = primitives.instance_class
     if kind in (Spheres, Capsules):

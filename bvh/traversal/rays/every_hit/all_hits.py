@@ -41,8 +41,8 @@ class Wanted(NamedTuple):
     """Options of a query: which hits to return, and in which form."""
 
     accept: object  # a filter that the goal has not called, as in `FirstGoal`
-    data: object  # of the filter
-    max_hits: int  # of a ray
+    data: object  # what the filter is called with
+    max_hits: int  # the most hits of a ray
     listed: bool  # the goal lists its hits; if not, only its counts are returned
     solved: bool  # compute t, u, v and front, for the hits written or for a filter
     kept: bool  # write the hits to `out`, not only their number to `counts`
@@ -71,7 +71,7 @@ def new_pairs(capacity: int, ids: DTypeLike) -> Pairs:
 
 @pointers_of(Wanted)
 def _wanted_pointers(arrays):
-    """Return a `Wanted` for kernels, whose data is borrowed: its references are not counted."""
+    """Return a `Wanted` for kernels, with `data` borrowed: its references are not counted."""
     return Wanted(
         arrays.accept, borrowed(arrays.data), arrays.max_hits, arrays.listed, arrays.solved,
         arrays.kept,
@@ -84,10 +84,10 @@ def gather_hits(
 ):
     """Find the hits of the rays in the blocks begin..end of an order that is not sorted.
 
-    The goal is an `AllGoal` or a `FirstGoal`, `wanted` a `Wanted`, `gathered` a `Gathered`. Stops
-    before a block whose hits do not fit into memory: `gathered.state` then has the number of that
-    block, how many hits have been written, and how many that block has. For an empty tree nothing
-    is written.
+    The goal is an `AllGoal` or a `FirstGoal`, `wanted` a `Wanted`, `gathered` a `Gathered`, which
+    gets the hits and their counts. Stops before a block whose hits do not fit into memory:
+    `gathered.state` then has the number of that block, how many hits have been written, and how
+    many that block has. For an empty tree nothing is written.
     """
     if is_empty(tree_row):
         return
@@ -133,9 +133,9 @@ def gather_hits(
 
 @inlined
 def _pick(primitives, wanted, pairs, i, out, row):
-    """Return how many hits of ray i of a block pass the filter, up to `max_hits`.
+    """Return how many different hits of ray i of a block pass the filter, up to `wanted.max_hits`.
 
-    If `wanted.kept`, they are written to `out`, sorted, from row `row` on.
+    If `wanted.kept`, these are written to `out`, sorted by (t, id), from row `row` on.
     """
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
@@ -165,14 +165,14 @@ def _pick(primitives, wanted, pairs, i, out, row):
 
 @inlined
 def _before(t, prims, a, b):
-    """Return whether the hit in row a comes before that in row b, by (t, id)."""
-    p, q = peek(t, a), peek(t, b)
-    return p < q or (p == q and peek(prims, a) < peek(prims, b))
+    """Return whether the hit in row a of the columns comes before the hit in row b, by (t, id)."""
+    t_a, t_b = peek(t, a), peek(t, b)
+    return t_a < t_b or (t_a == t_b and peek(prims, a) < peek(prims, b))
 
 
 @kernel
 def _sort(t, prims, order, first, last):
-    """Sort the rows order[first:last] by (t, id) of their hits."""
+    """Sort the numbers order[first:last], rows of the columns `t` and `prims`, by (t, id)."""
     # Shell's sort with the gaps 1, 4, 13, 40, ...: insertion for a few rows, and never more than
     # O(n**1.5) steps (Knuth, TAOCP 3, 5.2.1). `h` is the row that is inserted among those `gap`
     # apart.
@@ -192,7 +192,10 @@ def _sort(t, prims, order, first, last):
 
 @by_type()
 def find_hits(tree, rays, scratch, count, goal):
-    """Find the hits, for a goal, of the active rays of a block, `scratch.active[:count]`."""
+    """Find the hits of the rays `scratch.active[:count]` of a block; add them to the goal's lists.
+
+    The goal is an `AllGoal` or a `FirstGoal`.
+    """
     if goal.instance_class is AllGoal and primitives_class(tree) is not Instanced:
         return lambda tree, rays, scratch, count, goal: visit_all(tree, rays, scratch.block, goal)
     return lambda tree, rays, scratch, count, goal: trace(
@@ -209,7 +212,7 @@ def goal_count(goal, i):
 
 
 def _found_by_ray(goal, block, size, pairs):
-    """Do as `by_ray` for an `AllGoal`."""
+    """Write the hits that an `AllGoal` found for the `size` rays of a block to `pairs`, by ray."""
     found, starts = goal.found, pairs.starts
     # A counting sort: set `starts` to where the hits of each ray end, then fill downwards.
     end = np.int64(0)
@@ -226,7 +229,7 @@ def _found_by_ray(goal, block, size, pairs):
 
 
 def _nearest_by_ray(goal, block, size, pairs):
-    """Do as `by_ray` for a `FirstGoal`."""
+    """Write the hits that a `FirstGoal` found for the `size` rays of a block to `pairs`, by ray."""
     nearest, row = goal.nearest, np.int64(0)
     for i in range(size):
         poke(pairs.starts, i, row)
@@ -241,6 +244,6 @@ def _nearest_by_ray(goal, block, size, pairs):
 def by_ray(goal, block, size, pairs):
     """Write the hits of a goal for the `size` rays of a block to `pairs`, ray by ray.
 
-    Written are `which`, `starts` and `columns.prim_id`; other columns are left as they are.
+    Only `pairs.which`, `pairs.starts` and `pairs.columns.prim_id` are written.
     """
     return _found_by_ray if goal.instance_class is AllGoal else _nearest_by_ray

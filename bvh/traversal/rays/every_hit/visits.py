@@ -72,7 +72,10 @@ def new_visits() -> Visits:
 
 @inlined
 def _set_limits(lanes):
-    """Make SURE_LOW and SURE_HIGH of a block's rays limits of certain hits (see above)."""
+    """Narrow SURE_LOW..SURE_HIGH of a block's rays to where hits are certain without a division.
+
+    A limit that excludes nothing of LOW..END becomes infinite (see "Certain hits" above).
+    """
     for r in range(0, BLOCK // WIDTH * GROUP, GROUP):
         slack, infinite = blocks.slacks(lanes, r, WIDTH), simd.splat(F(INF), WIDTH)
         low, high = blocks.sure_lows(lanes, r, WIDTH), blocks.sure_highs(lanes, r, WIDTH)
@@ -83,9 +86,9 @@ def _set_limits(lanes):
 
 @inlined
 def _filter(primitives, groups, group, lanes, r):
-    """Return (bits, certain, back) of the ray at r and a triangle group, as bits of its lanes.
+    """Return (bits, certain, back), lanes of a triangle group, for the ray at lane index r.
 
-    They are those of triangles that the ray may hit, that it surely hits, and whose backs it meets.
+    These are triangles that the ray may hit, that it surely hits, and whose backs face it.
     `_set_limits` must have set SURE_LOW and SURE_HIGH.
     """
     ray = blocks.numbers_of(lanes, r)
@@ -102,7 +105,7 @@ def _filter(primitives, groups, group, lanes, r):
 
 @kernel
 def _test_triangles(primitives, context, visits, queued, goal):
-    """Do as `_test_leaves` for triangles: by the filter, and exactly where it is not certain."""
+    """Test the rays of `queued` visits against their leaves' triangles, exactly where uncertain."""
     stay_outlined()
     tree, rays, block = context
     context_ref = refer(context)
@@ -125,7 +128,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
                 bits ^= culled
                 certain ^= culled
             if not goal.listed:
-                # Count certain hits; if sided, those from the back less those from the front.
+                # Count certain hits; if sided, 1 from the back and -1 from the front.
                 number, weight = ray_number(r), simd.popcount(certain)
                 if goal.sided:
                     weight = 2 * simd.popcount(certain & back) - weight
@@ -145,7 +148,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
 
 @kernel
 def _test_others(primitives, context, visits, queued, goal):
-    """Do as `_test_leaves` for other primitives, each by the exact test."""
+    """Test the rays of `queued` visits against the primitives of their leaves, each exactly."""
     stay_outlined()
     tree, context_ref = context.tree, refer(context)
     for i in range(queued):
@@ -160,7 +163,7 @@ def _test_others(primitives, context, visits, queued, goal):
 
 @by_type()
 def _test_leaves(primitives, context, visits, queued, goal):
-    """Test the rays of the queued visits against the primitives of their leaves.
+    """Test the rays of the first `queued` visits of leaves against the primitives of the leaves.
 
     Hits are appended to the goal, an `AllGoal`, or counted.
     """
@@ -170,9 +173,9 @@ def _test_leaves(primitives, context, visits, queued, goal):
 
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
-    """Make all visits on the stack, of rays of one octant; `top` is its height.
+    """Make all visits on the stack, whose height is `top`, of rays of one octant.
 
-    `queued`, returned updated, is the number of visits of leaves that wait.
+    Visits of leaves may wait: `queued` is the number of those that do, and is returned updated.
     """
     stay_outlined()
     tree, _, block = context
@@ -187,7 +190,7 @@ def _visit(context, visits, top, octant, queued, goal):
         for j in range(0, taken, WIDTH):
             codes = simd.load(visits.codes, top + j, WIDTH)
             rays = simd.load(visits.rays, top + j, WIDTH)
-            used = (np.int64(1) << min(taken - j, WIDTH)) - 1
+            used = (np.int64(1) << min(taken - j, WIDTH)) - 1  # lanes below the old top
             inner = np.int64(simd.mask_bits(codes >= np.int32(0))) & used
             order = simd.compress_order(inner)
             simd.store(visits.node_codes, at_nodes, simd.permute(codes, order))
