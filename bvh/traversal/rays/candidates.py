@@ -138,7 +138,7 @@ def _candidates_of(ray, filtered, bits):
 
 @inlined
 def load_closest(block, memory, slot, r, best):
-    """Give a slot to the ray at r of a block, with its closest hit so far, on primitive `best`."""
+    """Give a slot to the ray at r of a block, with its closest hit so far, on `best` (-1: none)."""
     slots.reset_closest(memory, slot, r)
     slots.set_best(memory, slot, best)
     slots.set_best_low(memory, slot, blocks.best_low(block.lanes, r))

@@ -45,7 +45,7 @@ class Scratch(NamedTuple):
 
 
 def new_scratch() -> Scratch:
-    """Return the scratch of one thread."""
+    """Return the `Scratch` of one thread."""
     active, measured = np.empty(BLOCK + HALF, np.int64), UNMEASURED.copy()
     streams = new_scene_streams()
     return Scratch(blocks.new_block(), new_slots(), active, measured, streams, new_window())
@@ -186,7 +186,7 @@ def _prefetch_results(order, first, any_hit, out):
 
 @kernel
 def _write_misses_of_block(order, b, size, any_hit, out):
-    """Write misses for the `size` rays of block number b of an order that is not sorted."""
+    """Write misses to `out` for the `size` rays of block number b of an unsorted order."""
     if order.row == 0:
         _write_misses(b * BLOCK, b * BLOCK + size, any_hit, out)
         return

@@ -50,7 +50,7 @@ class Columns(NamedTuple):
 
 
 class HitPairs(NamedTuple):
-    """Pairs of a ray and a primitive, the last repeated to fill a vector; pointers."""
+    """Pairs of a ray and a primitive that it hits, the last repeated to fill a vector; pointers."""
 
     which: NDArray[np.int64]  # numbers of rays in the batch
     prims: NDArray[np.int64]  # ids, or codes of a scene
@@ -61,7 +61,7 @@ class HitPairs(NamedTuple):
 
 @inlined
 def _difference(a, b):
-    """Return a - b as a vector of double-doubles."""
+    """Return the vector a - b, each component an exact double-double."""
     return two_sum(a[0], -b[0]), two_sum(a[1], -b[1]), two_sum(a[2], -b[2])
 
 
@@ -240,7 +240,7 @@ def _write_one_by_one(primitives, tree, rays, pairs, j, count, cull, out):
 
 @inlined
 def _lane_of_volume(volume, k):
-    """Return lane k of a volume, a double-double, and of its size."""
+    """Return lane k of (volume, size), whose volume is a double-double, in the same form."""
     (value, rest), size = volume
     return (simd.lane(value, k), simd.lane(rest, k)), simd.lane(size, k)
 
@@ -293,7 +293,7 @@ def _write_details(primitives, tree, rays, pairs, j, count, cull, out):
 
 @inlined
 def write_details(out, j, details):
-    """Write (t, u, v, front) to row j of columns."""
+    """Write `details`, (t, u, v, front), to row j of the columns `out`."""
     t, u, v, front = details
     simd.poke(out.t, j, t)
     simd.poke(out.u, j, u)
@@ -336,7 +336,7 @@ vertices_of = by_scene(_vertices_in_tree, _vertices_in_scene)
 
 @inlined
 def _write_lane(primitives, pairs, code, k):
-    """Write the local vertices and the map of a triangle to lane k; return 1, or 0 for a shape."""
+    """Write local vertices and map of the triangle `code` to lane k; return 1, or 0 for a shape."""
     rows, leaf = pairs.vertices, leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:
         return np.int64(0)

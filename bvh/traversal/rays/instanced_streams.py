@@ -38,7 +38,7 @@ class SceneStreams(NamedTuple):
 
 
 def new_scene_streams() -> SceneStreams:
-    """Return the scratch of one thread."""
+    """Return `SceneStreams`, the scratch of one thread."""
     return SceneStreams(streams.new_streams(), streams.new_groups(), moved_rays.new_moved_rays())
 
 

@@ -53,7 +53,7 @@ class MovedRays(NamedTuple):
 
 
 def new_moved_rays() -> MovedRays:
-    """Return the scratch of one thread."""
+    """Return `MovedRays`, the scratch of one thread."""
     integers = (np.zeros(BLOCK + HALF, np.int64) for _ in range(4))
     return MovedRays(blocks.new_block(), aligned(_STATE_ROWS * BLOCK, np.float64), *integers)
 
@@ -263,9 +263,9 @@ def bring_back(block, moved, r, leaf):
 
 @kernel
 def restart(block, moved, active):
-    """Reset the rays of a block that have failed to be without a hit; return how many there are.
+    """Reset the rays of a block that have failed, to be traced again; return how many there are.
 
-    Their lane indices are written to `active`.
+    They are without a hit then; their lane indices are written to `active`.
     """
     count = simd.peek(moved.failed, np.int64(0))
     for i in range(count):

@@ -50,7 +50,7 @@ class Rays(NamedTuple):
 
 
 def read_only(arrays: Rays) -> Rays:
-    """Return rays with arrays of the types for which kernels are compiled."""
+    """Return the same rays, in arrays of the types for which kernels are compiled."""
     return Rays(*(kernel_input(array) for array in arrays))
 
 
@@ -79,7 +79,7 @@ class Context(NamedTuple):
 
 @pointers_of(Rays)
 def _ray_pointers(arrays):
-    """Return the `RayPointers` of `Rays`: an array of one row gets the step 0."""
+    """Return the `RayPointers` of `Rays`: the row of an array with one is for all rays (step 0)."""
     return RayPointers(
         simd.pointer(arrays.origins), simd.pointer(arrays.directions), simd.pointer(arrays.t_min),
         simd.pointer(arrays.t_max), simd.pointer(arrays.masks), np.int64(len(arrays.origins) > 1),

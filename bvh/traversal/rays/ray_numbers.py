@@ -85,7 +85,7 @@ def write_axes(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_limits(memory, at, stride, limits):
-    """Write the rows EDGE to BEST_LOW, `stride` apart, of the ray whose first row is at `at`."""
+    """Write `Limits` to the rows EDGE to BEST_LOW, `stride` apart, of a ray that begins at `at`."""
     store(memory, at + EDGE * stride, limits.edge)
     store(memory, at + T_ERROR * stride, limits.t_error)
     store(memory, at + LOW * stride, limits.low)

@@ -75,7 +75,10 @@ def clip_axis(low, high, p, inverse, margin, start, stop):
 
 @inlined
 def clip(frame, p, inverse, margin, start, stop):
-    """Return (start, stop), a ray's interval, clipped to the root's box, enlarged by a margin."""
+    """Return (start, stop), a ray's interval, clipped to the root's box, enlarged by `margin`.
+
+    p is the ray's origin, `inverse` 1 / direction. The ray misses the box where start > stop.
+    """
     low, high = frames.lower_corner(frame), frames.upper_corner(frame)
     start, stop = clip_axis(low[0], high[0], p[0], inverse[0], margin, start, stop)
     start, stop = clip_axis(low[1], high[1], p[1], inverse[1], margin, start, stop)
@@ -207,8 +210,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     p, low = local_origin(frame, o)
     away = floats.largest(p)  # the largest coordinate of the origin
     # The interval that may hold hits, moved outward by the rounding of t.
-    start = _local_bound(t_min, shift, -1.0)
-    stop = _local_bound(t_max, shift, 1.0)
+    start, stop = _local_bound(t_min, shift, -1.0), _local_bound(t_max, shift, 1.0)
     # Distances that are rounded to one t, at 0 or the largest double, must not differ in the frame.
     grain, limit = floats.scale_by(SMALLEST, shift), floats.scale_by(LARGEST, shift)
     margin = away * 2.0**-50 + CLIP_MARGIN * bound
@@ -312,7 +314,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
     pb, qb, times_b, shift_b, ordinary_b = _read_scaled(block, frame, rays, i + HALF)
     p, q = _axes_narrowed(pa, pb), _axes_narrowed(qa, qb)
     away = largest_of(p)
-    # The product is NaN unless all components are finite.
+    # NaN unless all components are finite.
     finite = ((q[0] + q[1] + q[2]) + (p[0] + p[1] + p[2])) * F(0.0) == F(0.0)
     ordinary = simd.mask_bits(finite & (away <= F(NEAR_ORIGIN))) & (ordinary_a | ordinary_b << HALF)
     start, sure_start = _around(_narrowed(times_a[0], times_b[0]))

@@ -145,7 +145,7 @@ class Slots(NamedTuple):
 
 
 def new_slots() -> Slots:
-    """Return the scratch of one thread."""
+    """Return `Slots`, the scratch of one thread."""
     return Slots(aligned(HEADER + SLOTS * SLOT_SIZE, np.float32), np.empty(BLOCK, np.int64))
 
 
@@ -171,7 +171,7 @@ def filtered_at(memory, i):
 
 @inlined
 def reset_closest(memory, slot, r):
-    """Give a slot to the ray at r of the block, without a hit so far."""
+    """Give a slot to the ray at lane index r of the block, without a hit so far."""
     set_ray(memory, slot, r)
     set_best(memory, slot, NO_PRIM)
     set_exact(memory, slot, NO_EXACT)
@@ -197,14 +197,14 @@ def child_planes(memory, slot):
 
 @inlined
 def load_planes(memory, slot, block, r):
-    """Copy the rows of the slab test of the ray at r of a block to a slot."""
+    """Copy the rows NEAR, FAR and INVERSE of the ray at lane index r of a block to a slot."""
     for row in range(numbers.ORIGIN):
         poke(memory, slot + row, peek(block.lanes, r + row * WIDTH))
 
 
 @inlined
 def open_tree(instanced, memory, slot, leaf):
-    """Make a slot traverse the tree of the instance in row `leaf` of the scene."""
+    """Make a slot traverse the tree of an instance, in row `leaf` of `instanced`, the scene's."""
     row = row_of(instanced, leaf)
     _set_arrays(memory, slot, (peek(row, NODES), peek(row, GROUPS), peek(row, IDS)))
     set_instance(memory, slot, leaf)

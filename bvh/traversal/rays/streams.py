@@ -99,7 +99,7 @@ def new_groups() -> NDArray[np.float32]:
 
 
 def new_streams() -> Streams:
-    """Return the scratch of one thread."""
+    """Return `Streams`, the scratch of one thread."""
     return Streams(new_groups(), aligned(SLOT + slots.STACKLESS, np.float32))
 
 
@@ -107,8 +107,8 @@ def new_streams() -> Streams:
 def _test_node(nodes, lanes, memory, group, at):
     """Return the masks of the rays of a group that enter each child of the node at index `at`.
 
-    The result is a vector with a lane for each child. Only the rays of the group's current mask are
-    tested; `lanes` are those of their block.
+    The result is a vector with a lane for each child. Only the rays in the group's current mask are
+    tested; `lanes` are those of the rays' block.
     """
     bits = mask(memory, group) & LOW_BITS
     nx, ny, nz = planes(memory, group)

@@ -39,7 +39,7 @@ class Window(NamedTuple):
 
 
 def new_window() -> Window:
-    """Return the scratch of one thread."""
+    """Return a `Window`, the scratch of one thread."""
     # Numbers behind the last block are read, and prefetched as if they were of rays.
     rays = WINDOW * BLOCK
     return Window(*(np.zeros(n, np.int64) for n in (rays, KEYS + 1, rays + 2 * BLOCK)))
@@ -61,7 +61,7 @@ def _cell(p, low, high):
 
 @inlined
 def _keys(frame, o, d, t_min):
-    """Return the sort keys of HALF rays: the octant, then the interleaved bits of the cell's axes.
+    """Return the sort keys of HALF rays: the octant, then the cell's numbers by axis, interleaved.
 
     A ray that misses the box may have any key.
     """

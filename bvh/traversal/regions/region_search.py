@@ -49,7 +49,7 @@ class Search(NamedTuple):
     """State of a search, and its scratch."""
 
     state: NDArray[np.int64]  # (8,): QUERY to AT_POLYGON
-    stack: NDArray[np.int64]
+    stack: NDArray[np.int64]  # entries as in `Position`
     numbers: NDArray[np.float64]  # local numbers of the region, its rows in a BLAS, polygons
 
 
@@ -96,7 +96,7 @@ def new_search(region: Regions, begin: int) -> Search:
 
 
 def new_found(size: int) -> Found:
-    """Return a buffer for `size` results."""
+    """Return a `Found` with room for `size` results."""
     return Found(np.empty(size, np.int64), np.empty(size, np.int64))
 
 

@@ -238,7 +238,7 @@ def _numbers_of(region, i):
 
 @inlined
 def _box_and_box(low, high, lower, upper):
-    """Return whether two boxes overlap: APART or MEET."""
+    """Return MEET if the boxes low..high and lower..upper overlap or touch, else APART."""
     if low[0] > upper[0] or low[1] > upper[1] or low[2] > upper[2]:
         return APART
     if high[0] < lower[0] or high[1] < lower[1] or high[2] < lower[2]:
@@ -248,7 +248,7 @@ def _box_and_box(low, high, lower, upper):
 
 @inlined
 def _triangle_and_box(v0, v1, v2, low, high):
-    """Return whether a triangle and a box overlap: APART or MEET."""
+    """Return MEET if a triangle and the box low..high overlap or touch, else APART."""
     return MEET if triangle_meets_box(v0, v1, v2, low, high) else APART
 
 

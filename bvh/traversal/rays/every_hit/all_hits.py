@@ -58,13 +58,13 @@ class Gathered(NamedTuple):
 
 
 def new_columns(capacity: int, ids: DTypeLike) -> Columns:
-    """Return columns for `capacity` hits, with ids of a type."""
+    """Return `Columns` for `capacity` hits, whose ids have the type `ids`."""
     kinds = (np.float64, ids, np.float64, np.float64, np.uint8)
     return Columns(*(np.empty(capacity + HALF, kind) for kind in kinds))
 
 
 def new_pairs(capacity: int, ids: DTypeLike) -> Pairs:
-    """Return scratch for `capacity` hits of a block."""
+    """Return `Pairs`, scratch, for `capacity` hits of a block, whose ids have the type `ids`."""
     which, order = np.empty(capacity + HALF, np.int64), np.empty(capacity, np.int64)
     return Pairs(which, new_columns(capacity, ids), order, np.empty(BLOCK + 1, np.int64))
 
@@ -205,7 +205,7 @@ def find_hits(tree, rays, scratch, count, goal):
 
 @by_type(inline=True)
 def goal_count(goal, i):
-    """Return the count of a goal for ray i of the block: its hits, or the sum of their weights."""
+    """Return how many hits a goal has of ray i of the block, or the sum of their weights."""
     if goal.instance_class is AllGoal:
         return lambda goal, i: peek(goal.found.counts, i)
     return lambda goal, i: peek(goal.nearest.counts, i)

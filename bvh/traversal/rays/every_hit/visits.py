@@ -53,7 +53,7 @@ LINE, PLANES_AND_CODES, PREFETCHED, AHEAD = 16, 7 * WIDTH, 128, 4
 
 
 class Visits(NamedTuple):
-    """Scratch: codes of nodes and leaves, and the lane indices of rays that visit them."""
+    """Scratch for visits: pairs of a node's or leaf's code and the lane index of a ray there."""
 
     codes: NDArray[np.int32]  # the stack
     rays: NDArray[np.int32]
@@ -64,7 +64,7 @@ class Visits(NamedTuple):
 
 
 def new_visits() -> Visits:
-    """Return the scratch of one thread."""
+    """Return `Visits`, the scratch of one thread."""
     stack, leaves = BLOCK + (DEPTHS * TAKEN + 1) * WIDTH, LEAVES + TAKEN + WIDTH
     sizes = stack, stack, TAKEN + WIDTH, TAKEN + WIDTH, leaves, leaves
     return Visits(*(np.zeros(size, np.int32) for size in sizes))
