@@ -328,12 +328,12 @@ class Camera(Projection):
         cls, raster: Raster, geometry: Geometry, perspective: bool = True, near: float = 0.0,
         far: float = math.inf,
     ) -> Self:  # fmt: skip
-        """Return a camera of this class with the numbers of a raster and a geometry."""
+        """Return a camera of this class with the pixels of `raster` and the rays of `geometry`."""
         numbers = geometry._asdict() | raster._asdict()
         return cls(**numbers, perspective=perspective, near=near, far=far)
 
 
 def check_camera(camera: object) -> None:
-    """Raise a TypeError unless an argument is a camera."""
+    """Raise a TypeError unless the argument `camera` is a Camera."""
     if not isinstance(camera, Camera):
         raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")

@@ -64,7 +64,7 @@ class Geometry(NamedTuple):
 
 
 def number(name: str, value: ArrayLike) -> float:
-    """Return an argument as a float, checked; NaN raises a ValueError."""
+    """Return the argument `name` as a float; raise a ValueError for NaN and for arrays."""
     array = reals(name, value)
     if array.shape != () or np.isnan(array):
         raise ValueError(f"{name} must be a number, got {value!r}")
@@ -72,7 +72,7 @@ def number(name: str, value: ArrayLike) -> float:
 
 
 def sides_of(x0: float, y0: float, x1: float, y1: float) -> tuple[list[float], list[float]]:
-    """Return the sides of a rectangle between two corners, checked: [left, right], [low, high]."""
+    """Return ([left, right], [low, high]) of a rectangle between two corners, which are checked."""
     numbers = []
     for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
         numbers.append(number(name, value))
@@ -82,7 +82,7 @@ def sides_of(x0: float, y0: float, x1: float, y1: float) -> tuple[list[float], l
 
 
 def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.float64]:
-    """Return an argument as a finite matrix of one of the shapes, checked."""
+    """Return the argument `name`, checked to be a finite matrix of one of the shapes."""
     array = reals(name, value)
     if array.shape not in shapes:
         expected = " or ".join(map(str, shapes))
@@ -95,7 +95,8 @@ def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.
 def affine(name: str, value: ArrayLike) -> list[Row]:
     """Return an affine, invertible 4 x 4 matrix, checked, as four rows of integers.
 
-    They are the matrix times a positive factor, which is the last number of the last row.
+    The rows are the matrix times a positive factor, which is the last number of the last row.
+    Errors call the argument `name`.
     """
     array = matrix(name, value, (4, 4))
     if array[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
@@ -108,8 +109,8 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
 
 def inverse(rows: list[Row]) -> list[Row]:
     """Return the inverse of an invertible affine matrix; both are rows as `affine` returns them."""
-    # The inverse of rows (A, b), (0, w) over w is (w A^-1, -A^-1 b), (0, 1), here times |det A|.
-    # -A^-1 b is the point at which the first three rows are 0.
+    # The rows (A, b), (0, w) are w times a matrix, whose inverse is (w A^-1, -A^-1 b), (0, 1), here
+    # times |det A|. -A^-1 b is the point at which the first three rows are 0.
     columns, det = adjugate(*rows[:3])
     *shifts, weight = _origin("matrix", rows)
     factor = rows[3][3] if det > 0 else -rows[3][3]
@@ -118,30 +119,30 @@ def inverse(rows: list[Row]) -> list[Row]:
 
 
 def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
-    """Return the inverse of a 3 x 3 matrix, each entry the nearest double."""
+    """Return the inverse of a 3 x 3 matrix, each entry the nearest double; errors name `name`."""
     rows, scale = scaled(basis.tolist())
     columns, det = _invertible(name, *rows)
     return [_floats(name, times(scale, row), det) for row in zip(*columns, strict=True)]
 
 
 def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
-    """Return rows (x, y, ..., w) of device pixels, y down, as rows of the picture's coordinates.
+    """Return rows (x, y, ..., w) for device pixels, y down, as rows for the picture's coordinates.
 
-    The rows map homogeneous points of space to pixels (x / w, y / w).
+    Rows map homogeneous points of space to pixels (x / w, y / w). All are multiplied by a factor.
     """
     x, y, *rest = rows
     if raster.y == "up":
-        # height - y / w, times w.
+        # y / w becomes height - y / w.
         y = tuple([raster.height * b - a for a, b in zip(y, rest[-1], strict=True)])
-    # Divided by the pixel ratio, a fraction.
+    # x and y are divided by the pixel ratio, a fraction, up to a factor of all rows.
     numerator, denominator = raster.pixel_ratio.as_integer_ratio()
     return [times(denominator, x), times(denominator, y), *(times(numerator, row) for row in rest)]
 
 
 def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
-    """Return the geometry of the pixels (x / w, y / w) of a perspective projection.
+    """Return the geometry of a perspective projection, which has the pixels (x / w, y / w).
 
-    `name` is the argument to name in errors.
+    x, y and w are the rows by which it maps homogeneous points; errors call their matrix `name`.
     """
     columns, det = _invertible(name, x, y, w)
     *eye, weight = _origin(name, (x, y, w))
@@ -161,10 +162,11 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
 
 
 def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
-    """Return the geometry of pixels (x / w, y / w) of parallel rays.
+    """Return the geometry of parallel rays, which have the pixels (x / w, y / w).
 
-    `x`, `y` and `z` are rows, `w` is a positive number. Rays go where z grows and x and y stay the
-    same. They start in the plane of equal z through `eye`, a homogeneous point.
+    x, y and z are rows that map homogeneous points, `w` is a positive number. Rays go where z grows
+    and x and y stay the same. They start in the plane of equal z through `eye`, a homogeneous
+    point. Errors call the matrix `name`.
     """
     # As columns / det is the inverse of the rows x, y, z, `forward` changes z by |z| alone, step_x
     # changes x by w, which is one pixel, and step_y changes y by w.
@@ -231,7 +233,7 @@ def _is_transposed(clip_matrix: NDArray[np.float64], first: int, last: int) -> b
     # The transpose of a projection may be another one. But in common ones w has the coefficient 1
     # or -1 for depth, or the last row is 0 0 0 1; if only the last column is so, it is transposed.
     row, column = clip_matrix[3].tolist(), clip_matrix[:, 3].tolist()
-    # Whether w grows by 1 in one unit of space, as where w is the depth.
+    # Whether w grows by 1 in one unit of space, as it does if w is the depth.
     unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
     if row[:2] == column[:2] == [0.0, 0.0] and row[3] == column[3] == 0.0:
         return abs(column[2]) == 1.0 and not unit
@@ -239,7 +241,7 @@ def _is_transposed(clip_matrix: NDArray[np.float64], first: int, last: int) -> b
         return False
     # The product with the view of a camera one unit from the origin may have this column, too: then
     # `unit` holds, and the depth at infinity, `ahead`, is `last` (for an infinite far plane), or it
-    # is beyond `last`.
+    # is beyond `last`, up to the rounding of a matrix in float32, for which 1e-3 leaves room.
     ahead = sum(map(operator.mul, clip_matrix[2, :3].tolist(), row[:3]))
     return not unit or (ahead - last) * (last - first) < -1e-3
 
@@ -249,7 +251,8 @@ def _perspective_range(
 ) -> tuple[float, float]:
     """Return the distances of the near and the far plane from the eye; far may be infinite.
 
-    `first` and `last` are the depths at these planes in clip space; depth is z / w.
+    The rows x, y, z and w map homogeneous points to pixels and to the depth z / w in clip space,
+    which is `first` at the near plane and `last` at the far plane. Errors call the matrix `name`.
     """
     eye, axis = _origin(name, (x, y, w)), w[:3]
     square, along = dot(axis, axis), dot(z, axis)
@@ -258,9 +261,10 @@ def _perspective_range(
     across = tuple([a * square - along * b for a, b in zip(z[:3], axis, strict=True)])
     if dot(across, across) * DEPTH_SLACK**2 > square**3:
         raise ValueError(f"{name} must have near and far planes that are parallel to the picture")
-    # So the normalised depth is tilt + level / w, where tilt = along / square is that at infinity
-    # (`level` itself is times eye[3]). It is `end`, `first` or `last`, at w = level / (end - tilt),
-    # which is |axis| times the distance from the eye. `towards` is the sign of its change.
+    # So the depth z / w is tilt + level / w, where tilt = along / square is the depth at infinity
+    # (`level` below is times eye[3]). The depth `end`, `first` or `last`, is reached at
+    # w = level / (end - tilt), which is |axis| times the distance from the eye. `towards` is 1 if
+    # the depth grows from the near to the far plane, else -1.
     level = dot(z, eye)
     towards = 1 if last > first else -1
     if level * towards > 0:
@@ -276,7 +280,7 @@ def _perspective_range(
 
 
 def _floats(name: str, numerators: Iterable[int], denominator: int) -> list[float]:
-    """Return the doubles nearest to quotients; raise a ValueError that names `name` on overflow."""
+    """Return the doubles nearest to numerators / denominator; raise a ValueError on overflow."""
     try:
         return [n / denominator for n in numerators]
     except OverflowError:
@@ -284,12 +288,12 @@ def _floats(name: str, numerators: Iterable[int], denominator: int) -> list[floa
 
 
 def _length(vector: Row) -> int:
-    """Return the length of a vector, rounded down to a multiple of 1 / UNIT, times UNIT."""
+    """Return the length of a vector of three integers in units of 1 / UNIT, rounded down."""
     return math.isqrt(dot(vector, vector) * UNIT**2)
 
 
 def _invertible(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
-    """Return the columns of the adjugate of the rows x, y, z, and their determinant, not 0."""
+    """Return the adjugate's columns and the determinant of rows x, y, z; raise if it is 0."""
     columns, det = adjugate(x, y, z)
     if det == 0:
         raise ValueError(f"{name} must be invertible")

@@ -40,14 +40,14 @@ def looking(
 ) -> Geometry:  # fmt: skip
     """Return the geometry of a view from `eye` along `forward`, 2 half_height high at depth 1.
 
-    If `up` is None, up is the axis `default`; if the view is along that axis, it is the one that
-    UP_ON_MAPS gives. `name` is the argument to name in an error message about the height.
+    If `up` is None, up is the axis `default`, or for a view along it the axis that UP_ON_MAPS
+    gives. Errors about the height call the argument that gives it `name`.
     """
     side = np.cross(forward, upward(default if up is None else up))
     if np.linalg.norm(side) < 1e-12:
         if up is not None:
             raise ValueError(f"up must not be along the view, got {up!r}")
-        # The last letter is the axis, without its sign.
+        # The last letter of `default` is the axis, without its sign.
         side = np.cross(forward, upward(UP_ON_MAPS[default[-1]]))
     right = side / np.linalg.norm(side)
     width, height, direction, ratio = raster
@@ -62,7 +62,7 @@ def looking(
 
 
 def vector(name: str, value: ArrayLike) -> Vector:
-    """Return an argument as a new array of three finite numbers, checked."""
+    """Return the argument `name` as a new array of three numbers; raise unless all are finite."""
     array = reals(name, value)
     if array.shape != (3,) or not np.isfinite(array).all():
         raise ValueError(f"{name} must be three finite numbers, got {np.asarray(value).tolist()}")
@@ -70,7 +70,7 @@ def vector(name: str, value: ArrayLike) -> Vector:
 
 
 def unit(name: str, value: ArrayLike) -> Vector:
-    """Return an argument as a direction of length 1, checked."""
+    """Return the argument `name` as a direction of length 1; raise a ValueError if it is zero."""
     direction = vector(name, value)
     size = np.abs(direction).max()
     if size == 0.0:
@@ -81,7 +81,7 @@ def unit(name: str, value: ArrayLike) -> Vector:
 
 
 def upward(up: Axis | ArrayLike, name: str = "up") -> Vector:
-    """Return the unit direction of up, which may be the name of an axis."""
+    """Return the unit direction of `up`, a vector or an axis like "-z"; errors call it `name`."""
     if isinstance(up, str):
         if up not in AXES:
             raise ValueError(f"{name} must be one of {', '.join(AXES)} or a direction, got {up!r}")
@@ -100,7 +100,7 @@ def toward(eye: Vector, target: ArrayLike) -> Vector:
 
 
 def half_height_of(fov_y: float) -> float:
-    """Return half the height of the picture at depth 1; check `fov_y`, an angle in degrees."""
+    """Return half the height of the picture at depth 1, for a field of view in degrees, checked."""
     if reals("fov_y", fov_y).shape != () or not 0.0 < fov_y < 180.0:
         raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
     if RADIANS[0] <= fov_y <= RADIANS[1] and abs(fov_y - 1.0) > 1e-6:
@@ -110,7 +110,7 @@ def half_height_of(fov_y: float) -> float:
 
 
 def oblique(up: Axis | ArrayLike) -> Vector:
-    """Return the default view direction: oblique and a little downward."""
+    """Return the default view direction for `up`, oblique and a little downward, not normalised."""
     axis = upward(up)
     # The world axis that `up` is farthest from gives a horizontal direction.
     side = np.cross(axis, np.eye(3)[np.abs(axis).argmin()])
@@ -121,16 +121,16 @@ def oblique(up: Axis | ArrayLike) -> Vector:
 def eye_that_sees(source: Any, box: Vector, basis: Vector, half: Vector) -> Vector:
     """Return the position (3,) of the nearest eye that sees all points of `_outline_of(source)`.
 
-    If that is None, the eye sees the corners of `box`, (2, 3), whose middle is then at the centre
-    of the picture. `basis` has the columns right, up and forward; `half` is half the width and
-    height, at depth 1, of the part of the picture to be filled.
+    If that outline is None, the eye sees the corners of `box`, (2, 3), whose middle is then at the
+    centre of the picture. `basis` has the columns right, up and forward; `half` is half the width
+    and height, at depth 1, of the part of the picture to be filled.
     """
     middle, points = 0.5 * box[0] + 0.5 * box[1], _outline_of(source)
     if points is not None:
         with np.errstate(over="ignore", invalid="ignore"):
             right, above, depth = _eye_before(_in_view(points - middle, *basis.T), half)
     else:
-        # A corner is seen from depth d, along the axis of view, if it is at least `across` deeper.
+        # An eye on the axis of view sees a corner that is at least `across` deeper than itself.
         corners = corners_of(box) - middle
         across = np.abs(corners @ basis[:, :2]) / half
         right, above = 0.0, 0.0
@@ -165,7 +165,7 @@ def _outline_of(source: Any) -> Vector | None:
 
 
 def _outline_of_leaves(leaves: Any) -> Vector:
-    """Return the points (n, 3) of a scene's leaves, in world coordinates, but for those of mask 0.
+    """Return the points (n, 3), in the world, of a scene's leaves whose mask is not 0.
 
     They are vertices, or corners of the leaves' bounds if there are more than MAX_SIZE primitives.
     """
@@ -205,7 +205,7 @@ def _eye_before(points: Vector, slopes: Vector) -> Vector:
         for _ in range(ROUNDS):
             across = (sides[:, roomy] - middle[roomy]) / distance
             low, high = int(across.argmin()), int(across.argmax())
-            # Moves these two to equal distances from the centre of the picture.
+            # Move the outermost two points to equal distances from the centre of the picture.
             off_centre = across[low] + across[high]
             middle[roomy] += off_centre / (1.0 / distance[low] + 1.0 / distance[high])
     return np.array([middle[0], middle[1], near])
@@ -228,7 +228,7 @@ def corners_of(bounds: Vector) -> Vector:
 def of_opencv(
     intrinsics: ArrayLike, extrinsics: ArrayLike, distortion: ArrayLike | None, raster: Raster
 ) -> Geometry:
-    """Return the geometry of a camera matrix and a pose of OpenCV, checked."""
+    """Return the geometry of a camera of OpenCV; check the arguments of `Camera.from_opencv`."""
     k = matrices.matrix("intrinsics", intrinsics, (3, 3))
     fixed = [k[1, 0], k[2, 0], k[2, 1], k[2, 2]]
     if fixed != [0.0, 0.0, 0.0, 1.0] or not (k[0, 0] > 0.0 and k[1, 1] > 0.0):
@@ -251,9 +251,10 @@ def of_opencv(
 
 
 def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, int]]:
-    """Return the view and projection (4, 4) of a camera of VTK or PyVista, and (width, height).
+    """Return (view, projection, (width, height)) of a camera of VTK or PyVista.
 
-    They are for OpenGL's clip space. `source` and `size` are those of `Camera.from_pyvista`.
+    Both matrices are (4, 4), for OpenGL's clip space. `source` and `size` are those of
+    `Camera.from_pyvista`.
     """
     lens = getattr(source, "camera", source)
     if not hasattr(lens, "GetProjectionTransformMatrix"):
@@ -277,7 +278,7 @@ def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, 
 def of_trimesh(
     source: Any, transform: ArrayLike | None, y: YDirection, pixel_ratio: float
 ) -> tuple[Geometry, Raster]:
-    """Return the geometry and the raster of a trimesh scene or camera, checked."""
+    """Return the geometry and the raster of a trimesh camera; check the arguments."""
     lens = source
     if hasattr(source, "camera_transform"):
         # In this order, because a scene without a camera creates one with a transform.
@@ -295,7 +296,7 @@ def of_trimesh(
     to_world = np.eye(4) if transform is None else transform
     a, b, c, _ = matrices.inverse(matrices.affine("transform", to_world))
     ((fx, fy),), scale = scaled([focal.tolist()])
-    # The camera looks along -z, so the depth is -back, with y up, through the centre: x / w is
+    # The camera looks along -z, so the depth is -back, with y up: the pixel x / w is
     # fx right / depth + width / 2, and v / w is -fy up / depth + height / 2. All rows are times
     # 2 scale, to be integers; fx and fy are already times scale.
     x = tuple([2 * fx * right - scale * width * back for right, back in zip(a, c, strict=True)])

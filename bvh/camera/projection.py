@@ -70,7 +70,7 @@ class Projection:
     _floats: tuple[float, ...] = field(init=False)  # centre, step_x, step_y, forward, eye: 14
 
     def __post_init__(self) -> None:
-        """Check the numbers, and store those that `project` and `cursor_ray` need."""
+        """Check the fields; set `gradients` for `project`, and `_floats` for `cursor_ray`."""
         for name, size in (("eye", 3), ("forward", 3), ("step_x", 3), ("step_y", 3), ("centre", 2)):
             array = reals(name, getattr(self, name))
             if array.shape != (size,) or not np.isfinite(array).all():
@@ -327,7 +327,7 @@ class Projection:
         return np.array(planes)
 
     def _parts(self) -> dict[str, Any]:
-        """Return the arguments of the constructor by name, arrays as lists."""
+        """Return the arguments of the constructor by name; arrays become lists, to compare."""
         values = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
         return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
 
@@ -344,7 +344,7 @@ class Projection:
         return type(self), tuple(self._parts().values())
 
     def __repr__(self) -> str:
-        """Return a description that fits a line; `str` leaves nothing out."""
+        """Return a description of at most 100 characters; `str` leaves nothing out."""
         parts, text = self._description(), str(self)
         while len(text) > 100 and len(parts) > 1:
             parts.pop()
@@ -352,6 +352,7 @@ class Projection:
         return text
 
     def __str__(self) -> str:
+        """Return a description in one line."""
         return f"{type(self).__name__}({', '.join(self._description())})"
 
     def _description(self) -> list[str]:
@@ -375,7 +376,7 @@ class Projection:
 
 
 def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
-    """Return the half-space normal . (p - eye) >= level as (*n, d), |n| = 1: n . p + d >= 0.
+    """Return the half-space normal . (p - eye) >= level as (*n, d): n . p + d >= 0, with |n| = 1.
 
     `eye` is a homogeneous point of integers.
     """
@@ -387,11 +388,11 @@ def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
 
 
 def _text(vector: Floats) -> str:
-    """Return a vector as text of six digits, zeros without a sign."""
+    """Return a vector as text, six digits a number, without minus zeros."""
     return "[" + ", ".join(f"{x + 0.0:.6g}" for x in vector.tolist()) + "]"
 
 
 def _unit(vector: Floats) -> Floats:
-    """Return a vector of length 1, without underflow or overflow."""
+    """Return a vector scaled to length 1, without underflow or overflow."""
     vector = vector / np.abs(vector).max()
     return np.asarray(vector / np.linalg.norm(vector))

@@ -17,13 +17,15 @@ from bvh.gradients.formulas import cross, dot, largest, times
 def _slopes(lib, points, ends, numbers):
     """Return the derivatives of winding numbers (...,) by the ends of edges (k, 2, 3).
 
-    Two arrays (..., k, 3): by the first ends, and by the second ones; 0 where there is none.
-    `points` are (..., 3), and `numbers` their winding numbers, not finite where there is none.
+    They are two arrays (..., k, 3), for the first and for the second ends, and 0 where there is
+    none. `points` are (..., 3); their winding `numbers` are not finite where there is no
+    derivative.
     """
     xp = lib.xp
     seen = xp.isfinite(numbers)[..., None, None]
     start = xp.where(seen, points[..., None, :], 0.0)
     a, b, edge = ends[:, 0] - start, ends[:, 1] - start, ends[:, 1] - ends[:, 0]
+    # The scale is a constant: results do not depend on it.
     size = lib.fixed(xp.maximum(largest(lib, a), largest(lib, b)))[..., None]
     scale = xp.where(size > 0.0, size, 1.0)
     a, b = a / scale, b / scale
@@ -47,7 +49,10 @@ def _slopes(lib, points, ends, numbers):
 
 
 def pull_winding(lib, points, ends, numbers, gradients):
-    """Return gradients of points, (..., 3), and ends, (k, 2, 3), from those of winding numbers."""
+    """Return gradients of points, (..., 3), and of ends of edges, (k, 2, 3).
+
+    `gradients`, (...,), are those of the winding `numbers`.
+    """
     first, last = _slopes(lib, points, ends, numbers)
     by_points = -times(gradients, (first + last).sum(-2))
     weights, count = gradients[..., None, None], math.prod(gradients.shape)
@@ -56,7 +61,10 @@ def pull_winding(lib, points, ends, numbers, gradients):
 
 
 def push_winding(lib, points, ends, numbers, moved_points, moved_ends):
-    """Return tangents of winding numbers, (...,), from those of points and of ends of edges."""
+    """Return tangents of winding numbers, (...,).
+
+    `moved_points` and `moved_ends` are the tangents of points (..., 3) and ends of edges (k, 2, 3).
+    """
     first, last = _slopes(lib, points, ends, numbers)
     moves = moved_points[..., None, :]
     change = dot(first, moved_ends[:, 0] - moves) + dot(last, moved_ends[:, 1] - moves)

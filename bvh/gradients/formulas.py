@@ -89,7 +89,7 @@ class PointRates(NamedTuple):
 
 
 def in_range(xp, values, axes):
-    """Return values, 0 where any value along the last `axes` axes is not finite."""
+    """Return values, with 0 in place of all along the last `axes` axes if any is not finite."""
     finite = xp.isfinite(values)
     for _ in range(axes):
         finite = finite.all(-1)
@@ -99,10 +99,10 @@ def in_range(xp, values, axes):
 
 
 def _bounded(formula):
-    """Return a formula whose arguments and results are bounded, so that derivatives are in range.
+    """Return `formula` with arguments and results bounded, so that derivatives are in range.
 
-    Arguments are the library; directions of rays, or points, (..., 3); corners of faces, (..., 3,
-    3); (t or distance, u, v); `hit`, true where there is one, (...); and `slopes`: gradients of
+    Its arguments are the library; directions of rays, or points, (..., 3); corners of faces, (...,
+    3, 3); (t or distance, u, v); `hit`, True where there is one, (...); and `slopes`: gradients of
     the results, or tangents of the arguments.
     """
 
@@ -127,7 +127,7 @@ def _bounded(formula):
 def pull_hit(lib, directions, corners, hits, hit, gradients):
     """Return gradients of origins, directions and corners from those of t, u, v and position.
 
-    `hits` are t, u and v.
+    `hits` are t, u and v, and `hit` is True where there is a hit.
     """
     rates = hit_rates(lib, directions, corners, hits, hit)
     by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
@@ -142,7 +142,10 @@ def pull_hit(lib, directions, corners, hits, hit, gradients):
 
 @_bounded
 def push_hit(lib, directions, corners, hits, hit, tangents):
-    """Return tangents of t, u, v and position from those of origins, directions and corners."""
+    """Return tangents of t, u, v and position from those of origins, directions and corners.
+
+    `hits` are t, u and v, and `hit` is True where there is a hit.
+    """
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
     ray = tangents[0] + times(t, tangents[1])
@@ -153,7 +156,7 @@ def push_hit(lib, directions, corners, hits, hit, tangents):
 
 
 def hit_rates(lib, directions, corners, hits, hit):
-    """Return the `HitRates` of t, u and v in `hits`; there is a hit where `hit` is True.
+    """Return the `HitRates` of t, u and v in `hits`; `hit` is True where there is a hit.
 
     By Cramer's rule, with e1 and e2 over the length of the face and d over its own `speed`:
     dt = n . r / (n . d), du = (d x e2) . r / (n . d), dv = (e1 x d) . r / (n . d).
@@ -180,7 +183,7 @@ def hit_rates(lib, directions, corners, hits, hit):
 def pull_point(lib, points, corners, results, hit, gradients, signed):
     """Return gradients of points and corners from those of distance, u, v and position.
 
-    `results` are the distance, which is `signed` or not, u and v.
+    `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
     """
     # The transpose of `push_point`: (h1, h2) is the gradient by its (x, y), (k1, k2) by (b1, b2).
     rates = point_rates(lib, points, corners, results, hit, signed)
@@ -201,7 +204,10 @@ def pull_point(lib, points, corners, results, hit, gradients, signed):
 
 @_bounded
 def push_point(lib, points, corners, results, hit, tangents, signed):
-    """Return tangents of distance, u, v and position from those of points and corners."""
+    """Return tangents of distance, u, v and position from those of points and corners.
+
+    `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
+    """
     rates = point_rates(lib, points, corners, results, hit, signed)
     faces, by_corners = rates.faces, tangents[1]
     # The move of the face at the closest point, and that of the point relative to it.
@@ -234,9 +240,9 @@ POINT_RULES = [
 
 
 def point_rates(lib, points, corners, results, hit, signed):
-    """Return the `PointRates` of closest points, whose distances, u and v are `results`.
+    """Return the `PointRates` of closest points.
 
-    Distances are `signed` or not; there is a closest point where `hit`.
+    `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
     """
     xp = lib.xp
     distance, u, v = results
@@ -282,14 +288,14 @@ def point_rates(lib, points, corners, results, hit, signed):
 def _movable(lib, e1, e2, weights, inside, area):
     """Return (xx, xy, yy) of the inverse Gram matrix of the edges that a point may move along.
 
-    These are both edges `inside` a face, one on an edge, and none at a vertex: then all are 0.
-    `area` is the square of the length of e1 x e2.
+    These are both edges where the point is `inside` a face, one on an edge, and none at a vertex:
+    then all are 0. `area` is the squared length of e1 x e2.
     """
     xp = lib.xp
     w0, w1, w2 = weights
     a, b, c = dot(e1, e1), dot(e1, e2), dot(e2, e2)
     third = e2 - e1
-    # Whether the point is inside of each edge, and its squared length. At a vertex, all are 0.
+    # For each edge, whether the point is within it, and the edge's squared length.
     edges = (
         ((w1 > 0.0) & ~(w2 > 0.0) & (w0 > 0.0), a),
         ((w2 > 0.0) & ~(w1 > 0.0) & (w0 > 0.0), c),
@@ -319,29 +325,29 @@ def _faces(lib, corners, u, v, hit):
 
 
 def weighted(weights: tuple[Array, ...], corners: Array) -> Array:
-    """Return the points of faces with these weights, or their moves with those of corners."""
+    """Return sums of corners (..., 3, 3) times weights: points of faces, or tangents of points."""
     w0, w1, w2 = (w[..., None] for w in weights)
     return w0 * corners[..., 0, :] + w1 * corners[..., 1, :] + w2 * corners[..., 2, :]
 
 
 def _unit(lib, vectors):
-    """Return vectors of length 1, and 0 for 0."""
+    """Return rows of three scaled to length 1; a row of 0 stays 0."""
     scaled = vectors / lib.fixed(_positive(lib, largest(lib, vectors)))[..., None]
     return scaled / lib.xp.sqrt(_positive(lib, dot(scaled, scaled)))[..., None]
 
 
 def _positive(lib, values):
-    """Return values with 1 for 0, to divide by."""
+    """Return values that are safe to divide by: 1 in place of those not above 0."""
     return lib.xp.where(values > 0.0, values, 1.0)
 
 
 def _sign(lib, values):
-    """Return 1, -1, or 0 for 0 and NaN."""
+    """Return the signs of values: 1, -1, or 0 for 0 and NaN."""
     return lib.xp.where(values > 0.0, 1.0, lib.xp.where(values < 0.0, -1.0, 0.0))
 
 
 def _only(lib, which, values):
-    """Return numbers, or rows of three, where `which`; else 0."""
+    """Return values, which are numbers or rows of three, where `which` is True; else 0."""
     rows = len(values.shape) > len(which.shape)
     return lib.xp.where(which[..., None] if rows else which, values, 0.0)
 
@@ -363,7 +369,7 @@ def cross(lib, a, b):
 
 
 def _cross_size(lib, a, b):
-    """Return the cross product of rows of three with the absolute values of its terms added."""
+    """Return the sums of the absolute terms of cross products, for rows of three."""
     (ax, ay, az), (bx, by, bz) = _components(lib.xp.abs(a)), _components(lib.xp.abs(b))
     return lib.xp.stack([ay * bz + az * by, az * bx + ax * bz, ax * by + ay * bx], -1)
 
@@ -375,4 +381,5 @@ def largest(lib, rows):
 
 
 def _components(rows):
+    """Return the three components of rows of three, each as an array."""
     return rows[..., 0], rows[..., 1], rows[..., 2]

@@ -27,16 +27,17 @@ bounded_p = Primitive("bvh_bounded")
 
 @bounded_p.def_impl
 def _in_range(values, *, axes):
+    """Return `formulas.in_range` of values: what the primitive computes."""
     return formulas.in_range(jnp, values, axes)
 
 
 def bounded(values, axes):
-    """Return `formulas.in_range` of values, as a linear function."""
+    """Return `formulas.in_range` of values over the last `axes` axes, as a linear function."""
     return bounded_p.bind(values, axes=axes)
 
 
 def _batch(args, dims, *, axes):
-    """Return (result, its batch axis) for a batch: the first axis, as the last ones are `axes`."""
+    """Return (result, 0) for a batch along axis dims[0]: it becomes axis 0, as `axes` are last."""
     return bounded(jnp.moveaxis(args[0], dims[0], 0), axes), 0
 
 
@@ -56,7 +57,7 @@ PUSHES = {
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def differentiable(rule, *given):
-    """Return t or distance, u, v and position unchanged (see `DifferentiableQueries`)."""
+    """Return t or distance, u, v and position, as given (see `DifferentiableQueries`)."""
     return given[-5:-1]
 
 
@@ -71,7 +72,7 @@ def _(rule, primals, tangents):
 
 @jax.custom_jvp
 def wound(points, ends, numbers):
-    """Return winding numbers unchanged, with derivatives (see `DifferentiableQueries`)."""
+    """Return `numbers`, the winding numbers of points by `ends` of open edges, with derivatives."""
     return numbers
 
 
@@ -101,7 +102,7 @@ RuntimeError
     wound = staticmethod(wound)
 
     def reals(self, name, value):
-        """Return numbers as float64; raise where JAX has none."""
+        """Return an argument as float64; raise where JAX has no float64."""
         if not jax.config.jax_enable_x64:
             raise RuntimeError(
                 "bvh.jax needs float64, which JAX has switched off: call "
@@ -117,19 +118,20 @@ RuntimeError
         return array.astype(jnp.float64)
 
     def constant(self, find):
-        """Return the result of `find`, which is called whenever a compiled function is."""
+        """Return the result of `find`; a compiled function calls it whenever it runs."""
         return jax.pure_callback(find, jax.ShapeDtypeStruct(find().shape, np.float64))
 
     def search(self, search, arguments, shape):
         """Return the results of a search, without derivatives, by one call for a batch of batches.
 
-        Vertices of None are left out of the arguments that JAX passes.
+        `arguments` are vertices or None, then those of the query; `shape` is their common shape.
         """
         # Shape of a row by its size in `types`.
         tails = {0: (), 3: (3,), 9: (3, 3)}
         types = [jax.ShapeDtypeStruct(shape + tails[n], dtype) for n, dtype in search.types()]
 
         def find(*arrays):
+            # JAX passes arrays alone: vertices of None are left out, and put back here.
             numbers = map(np.asarray, arrays)
             return search(*numbers) if search.moving else search(None, *numbers)
 

@@ -109,12 +109,13 @@ class DifferentiableQueries(ABC, Generic[Array]):
     wound: Callable[[Array, Array, Array], Array]
 
     def __init__(self, module: str) -> None:
+        """Begin without functions of the module: `function` adds them."""
         self.module = module
         self.functions: dict[str, Callable[..., Any]] = {}
 
     @abstractmethod
     def reals(self, name: str, value: Array | ArrayLike) -> Array:
-        """Return numbers as float64, with the gradient of those given."""
+        """Return the argument `value` as float64 that keeps its gradient; errors call it `name`."""
 
     @abstractmethod
     def search(
@@ -134,22 +135,22 @@ class DifferentiableQueries(ABC, Generic[Array]):
         """Return the result of `find` as a constant, whose shape does not depend on vertices."""
 
     def summable(self, rows: Array) -> Array:
-        """Return rows of three whose gradients, sums over all queries, stay in range."""
+        """Return rows of three such that sums of their gradients over all queries stay in range."""
         result: Array = self.library.bounded(rows, 1)
         return result
 
     def returned(
         self, results: Sequence[Array], given: Sequence[Array | ArrayLike | None]
     ) -> Sequence[Array]:
-        """Return results on the device of the arguments `given`."""
+        """Return results on the device of the arguments `given`: here, unchanged."""
         return results
 
     def guarded(self, query: Query) -> Query:
-        """Return a query that may also be called while the library compiles a function."""
+        """Return a query that may be called while the library compiles a function: here itself."""
         return query
 
     def function(self, query: Query, example: str) -> Query:
-        """Return a method as a function of the module, with an example in its docstring."""
+        """Return a method as a function of the module, with imports and an example in its docs."""
         answer = self.guarded(query)
 
         @wraps(query)
@@ -161,7 +162,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         example = imports + self.preparation + inspect.cleandoc(example)
         public.__doc__ = f"{text}\n\nExamples\n--------\n{example}\n"
         public.__module__, public.__qualname__ = self.module, query.__name__
-        # Documentation tools would find the method instead.
+        # By this attribute, documentation tools would find the method instead.
         del public.__wrapped__
         public.__signature__ = inspect.signature(query)  # type: ignore[attr-defined]
         self.functions[query.__name__] = public
@@ -343,7 +344,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         self, query: str, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None,
         max_distance: Array | ArrayLike, options: dict[str, Any],
     ) -> PointTuple[Array]:  # fmt: skip
-        """Return closest points; for the `query` "signed_distance", with signed distances."""
+        """Return closest points; their distances are signed for the `query` "signed_distance"."""
         if isinstance(max_distance, float | int | np.number | np.ndarray):
             lengths("max_distance", max_distance)
         places, bounds = {"points": points}, {"max_distance": max_distance}
@@ -363,8 +364,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
     ) -> tuple[Array, ...]:  # fmt: skip
         """Return the columns of a result (see `TreeSearch`), then what derivatives depend on.
 
-        These are the `vectors`, arguments (..., 3) by name, with the shape of the result, and the
-        corners of faces, (..., 3, 3). `bounds` are the arguments (...) by name.
+        `vectors` are the arguments (..., 3) by name, `bounds` the arguments (...) by name.
+        Derivatives depend on the vectors, with the shape of the result, and on the corners of
+        faces, (..., 3, 3).
         """
         tree = searches.checked_tree(query, tree)
         rows = {name: self.reals(name, value) for name, value in vectors.items()}
@@ -377,7 +379,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
         limits = [searches.with_axes(x, rank) for x in numbers.values()]
         moved = self._moved(tree, vertices)
         *columns, corners = self.search(search, [moved, *starts, *limits], shape)
-        # With vertices, these are indices: the library records how it finds corners by them.
+        # With vertices, `corners` are indices: the library records how corners are taken by them.
         if moved is not None and len(moved):
             corners = self.summable(moved)[corners]
         elif moved is not None:

@@ -44,23 +44,23 @@ class TreeSearch:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise for options that are not valid, at once, as some libraries search later."""
-        options = self.options
-        check_options(None, False, options.get("filter"), options.get("data"))
+        """Raise at once for options that are not valid: some libraries run the search later."""
+        get = self.options.get
+        check_options(sort=None, validate=False, filter=get("filter"), data=get("data"))
         for name, check in CHECKS.items():
-            if options.get(name) is not None:
-                check(options[name])
+            if get(name) is not None:
+                check(get(name))
         if self.query != "closest_hit":
-            one_mask(options.get("mask"))
-        if "method" in options:
-            check_method(options["method"])
+            one_mask(get("mask"))
+        if "method" in self.options:
+            check_method(self.options["method"])
 
     def __call__(self, vertices: NDArray[Any] | None, *arguments: Any) -> Arrays:
         """Return the result's columns, and last the faces; `arguments` are those of the query.
 
         Columns are t, prim_id, u, v and front, or distance, prim_id, u, v and position. If
         `moving`, the last array has the vertex indices of the faces, (..., 3), otherwise their
-        corners, (..., 3, 3); of misses, those of any face.
+        corners, (..., 3, 3); a miss has any face.
         """
         tree = copy(self.tree)
         points, faces = tree.vertices, tree.faces
@@ -80,8 +80,8 @@ class TreeSearch:
         return (*columns, corners if self.moving else points[corners])
 
     def _search(self, tree: BVH, *arguments: Any) -> Arrays:
-        """Return the columns of the result, as in `__call__`."""
-        # Queries on devices have fewer options.
+        """Return the columns that `__call__` lists; `arguments` are those of the query."""
+        # Queries on devices have fewer options, and none that are None.
         options = {k: v for k, v in self.options.items() if v is not None}
         if self.query == "closest_hit":
             hits = tree.closest_hit(*arguments, **options)
@@ -97,7 +97,7 @@ class TreeSearch:
         return distance, near.prim_id, near.u, near.v, near.position
 
     def types(self) -> list[tuple[int, type]]:
-        """Return (numbers of a row, type) of each array of the result; 0 for single numbers."""
+        """Return (numbers in a row, type) of each array of the result; 0 for arrays of numbers."""
         last = (3, np.int64) if self.moving else (9, np.float64)
         fifth = (0, np.bool_) if self.query == "closest_hit" else (3, np.float64)
         return [(0, np.float64), (0, np.int32), (0, np.float64), (0, np.float64), fifth, last]
@@ -114,7 +114,7 @@ class WindingSearch:
     options: dict[str, Any]
 
     def __call__(self, vertices: NDArray[Any] | None, points: NDArray[Any]) -> Arrays:
-        """Return a column of winding numbers."""
+        """Return a column of winding numbers; see `TreeSearch.__call__` for batches of vertices."""
         shape = points.shape[:-1]
         if vertices is not None:
             check_same(vertices, self.tree.vertices)
@@ -123,7 +123,7 @@ class WindingSearch:
         return (_spread(found, shape, np.float64),)
 
     def types(self) -> list[tuple[int, type]]:
-        """Return what `TreeSearch.types` does."""
+        """Return (0, type) of the one array of the result: 0 stands for an array of numbers."""
         return [(0, np.float64)]
 
 
@@ -144,13 +144,13 @@ def boundary_edges(tree: BVH, mask: int | None) -> NDArray[np.float64]:
 def boundary_ids(tree: BVH, mask: int | None) -> NDArray[np.int64]:
     """Return the directed open edges of the faces that a mask selects, by vertex indices, (n, 2).
 
-    Other than in `boundary_edges`, vertices at one position are different ones.
+    Unlike in `boundary_edges`, vertices at the same position are not merged.
     """
     return free_edges_for(tree, one_mask(mask))
 
 
 def checked_tree(query: str, tree: Any) -> BVH:
-    """Return a tree over triangles, or one on a device; raise a TypeError for all else."""
+    """Return a tree over triangles, also one on a device; else raise a TypeError for `query`."""
     if isinstance(getattr(tree, "host", None), BVH):
         on_device: BVH = tree
         return on_device
@@ -172,14 +172,14 @@ def plain_memory(value: Any) -> Any:
 
 
 def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the leading shape of rows of three numbers; raise for other shapes."""
+    """Return the leading shape of an argument (..., 3); raise a ValueError for other shapes."""
     if shape[-1:] != (3,):
         raise ValueError(f"{name} must have shape (..., 3), got {tuple(shape)}")
     return tuple(shape[:-1])
 
 
 def _spread(value: Any, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
-    """Return numbers, or rows, with a leading `shape`: a copy if they must be broadcast to it."""
+    """Return numbers or rows as an array with leading `shape`: a copy if they must be broadcast."""
     array: NDArray[Any] = np.asarray(value, dtype)
     full = shape + array.shape[len(shape) :]
     return array if array.shape == full else np.array(np.broadcast_to(array, full))

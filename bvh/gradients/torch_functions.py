@@ -27,24 +27,27 @@ class Bounded(torch.autograd.Function):
 
     @staticmethod
     def forward(values, axes):
+        """Return `formulas.in_range` of values over the last `axes` axes."""
         return formulas.in_range(torch, values, axes)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        """Save the numbers that the derivatives need."""
+        """Save `axes` for the derivatives."""
         ctx.axes = inputs[1]
 
     @staticmethod
     def backward(ctx, gradient):
+        """Return the gradient, itself bounded, and None for `axes`."""
         return Bounded.apply(gradient, ctx.axes), None
 
     @staticmethod
     def jvp(ctx, tangent, _):
+        """Return the tangent, itself bounded; that of `axes` is not used."""
         return Bounded.apply(tangent, ctx.axes)
 
 
 def bounded(values, axes):
-    """Return `formulas.in_range`, without a recorded function where none is needed."""
+    """Return `formulas.in_range`, as a `Bounded` function only where gradients are recorded."""
     if torch.is_grad_enabled():
         return Bounded.apply(values, axes)
     return formulas.in_range(torch, values, axes)
@@ -58,7 +61,7 @@ class Searching(torch.autograd.Function):
 
     @staticmethod
     def forward(search, *tensors):
-        """Return the results of a search; TypeError for tensors without data."""
+        """Return the results of a search; raise a TypeError for tensors without data."""
         try:
             arrays = [None if x is None else x.detach().numpy() for x in tensors]
         except RuntimeError as error:
@@ -75,11 +78,15 @@ class Searching(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
+        """Return no gradient, None, for each input."""
         return (None,) * len(ctx.needs_input_grad)
 
     @staticmethod
     def vmap(info, in_dims, search, *tensors):
-        """Search once for the batch, whose axis comes first."""
+        """Search once for a batch, whose axis comes first; return (results, 0), that axis.
+
+        `in_dims` are the batch axes of the arguments, None for those without; `info` is unused.
+        """
         batch = [
             None if x is None else x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
             for x, dim in zip(tensors, in_dims[1:], strict=True)
@@ -102,8 +109,8 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        # Inputs are those of `apply`; the four skipped ones come back as outputs. The formulas need
-        # directions or points, corners, t or distance, u, v, and hit.
+        """Save what the formulas need: directions or points, corners, t or distance, u, v, hit."""
+        # Inputs are those of `apply`; the four skipped ones come back as outputs.
         ctx.rule, *moving, _, _, _, _, hit = inputs
         ctx.moving = len(moving)
         saved = *moving[-2:], *output[:3], hit
@@ -135,10 +142,12 @@ class Wound(torch.autograd.Function):
 
     @staticmethod
     def forward(points, ends, numbers):
+        """Return a copy of the winding numbers: an output must not be an input."""
         return numbers.clone()
 
     @staticmethod
     def setup_context(ctx, inputs, output):
+        """Save points, ends and winding numbers for the derivatives."""
         ctx.save_for_backward(*inputs)
         ctx.save_for_forward(*inputs)
 
@@ -149,7 +158,7 @@ class Wound(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, *tangents):
-        # Those of points and ends; None is zero.
+        """Return the tangents of winding numbers from those of points and ends; None is zero."""
         pairs = zip(tangents[:2], ctx.saved_tensors, strict=False)
         slopes = [torch.zeros_like(y) if x is None else x for x, y in pairs]
         return boundaries.push_winding(LIBRARY, *ctx.saved_tensors, *slopes)
@@ -179,7 +188,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return call
 
     def reals(self, name, value):
-        """Return numbers as float64 on the CPU, with the gradient of those given."""
+        """Return the argument `value` as float64 on the CPU that keeps its gradient."""
         try:
             tensor = torch.as_tensor(plain_memory(value))
         except (TypeError, ValueError, RuntimeError) as error:
@@ -193,7 +202,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return tensor.to(CPU).to(torch.float64)
 
     def search(self, search, arguments, shape):
-        """Return the results of a search, without derivatives."""
+        """Return the results of a search, without derivatives; `shape` is for other libraries."""
         return Searching.apply(search, *(None if x is None else x.detach() for x in arguments))
 
     def constant(self, find):
@@ -201,10 +210,10 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return torch.from_numpy(find())
 
     def summable(self, rows):
-        """Return rows of three whose gradients, sums over all queries, stay in range."""
+        """Return rows of three such that sums of their gradients over all queries stay in range."""
         return Bounded.apply(rows, 1) if rows.requires_grad else rows
 
     def returned(self, results, given):
-        """Return results on the device of the first tensor."""
+        """Return results on the device of the first tensor of `given`, the arguments of a query."""
         device = next((x.device for x in given if isinstance(x, Tensor)), CPU)
         return [x.to(device) for x in results]

@@ -85,7 +85,7 @@ class Closest(NamedTuple):
 
 
 def new_search_memory() -> SearchMemory:
-    """Return the scratch of a search."""
+    """Return new arrays of a `ClosestSearch`, in the order of its fields, and their addresses."""
     search = ClosestSearch(
         np.zeros(STATE_SIZE, np.int64), np.zeros(REALS), np.zeros(2 * SIDE_SIZE),
         np.empty(PAIRS_STACK, np.int64), np.zeros(FLOATS, np.float32), np.zeros(FLOATS, np.float32),
@@ -98,7 +98,7 @@ def new_search_memory() -> SearchMemory:
 
 
 def _pointer(like):
-    """Return a function (table, i) of the pointer, to numbers like `like`, at the i-th address."""
+    """Return a function (table, i): the address table[i] as a pointer to numbers like `like`."""
     return inlined(lambda table, i: pointer_to(peek(table, i), like))
 
 
@@ -107,7 +107,7 @@ _singles, _ints, _longs = map(_pointer, (tree_rows.F4, tree_rows.I4, tree_rows.I
 
 @inlined
 def search_at(table):
-    """Return a search, of pointers, by the table of its arrays' addresses."""
+    """Return a `ClosestSearch` of pointers; `table` has the addresses of its arrays, in order."""
     return ClosestSearch(
         _longs(table, 0), doubles_at(table, 1), doubles_at(table, 2), _longs(table, 3),
         _singles(table, 4), _singles(table, 5), _singles(table, 6), doubles_at(table, 7),
@@ -118,5 +118,5 @@ def search_at(table):
 
 @inlined
 def found_at(table):
-    """Return the results `Closest`, of pointers, by the table of their addresses."""
+    """Return a `Closest` of pointers; `table` has the addresses of its arrays, in order."""
     return Closest(doubles_at(table, 0), doubles_at(table, 1), _ints(table, 2))

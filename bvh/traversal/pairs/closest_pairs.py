@@ -5,10 +5,7 @@ Pairs of subtrees are opened together, nearest boxes first (Larsen, Gottschalk, 
 of the distance are dropped. Pairs of faces whose lower bounds do not exceed it are candidates,
 which are measured at the end, or when their memory is full; if it is still full then, the search
 pauses until rational numbers have decided between them. Once two faces touch, only pairs that
-come before them are tested.
-
-A subtree is given by code and box (see `pair_walk`), a pair of faces by a code: the first id times
-2**32, plus the second.
+come before them are tested. A subtree is given by its code and the position of its box.
 """
 
 import numpy as np
@@ -40,10 +37,11 @@ DESCENTS = 2
 
 @kernel
 def _test(task, code):
-    """Test a pair of faces by its code: store it as a contact if they touch, else as a candidate.
+    """Test a pair of faces: store it as the contact if they touch, else as a candidate.
 
-    Pairs that are farther apart than the bound are dropped; once there is a contact, all that do
-    not touch. Pairs are tested only if they come before the contact, so that a new one replaces it.
+    `code` is the first face's id times 2**32, plus the second's. A pair farther apart than the
+    bound BEST is dropped. After a contact, pairs that do not touch are dropped, too, and callers
+    test only pairs of lower codes, so that a new contact replaces the former.
     """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
@@ -53,12 +51,12 @@ def _test(task, code):
     if not (valid and valid2):
         return
     low = 0.0
+    # After a contact, no distance above 0 is of interest.
     if peek(state, memory.CONTACT) == memory.NO_PAIR:
-        low, high, g, _, _ = distance_bounds(a, b)
+        low, high, direction, _, _ = distance_bounds(a, b)
         if low > peek(reals, memory.BEST):
             return
     if low <= 0.0:
-        # The faces may touch.
         if triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2]):
             poke(state, memory.CONTACT, code)
             poke(reals, memory.BEST, 0.0)
@@ -66,25 +64,31 @@ def _test(task, code):
             return
         if peek(state, memory.CONTACT) != memory.NO_PAIR:
             return
-    # Here there is no contact. A nearer pair also gives a better direction.
+    # Here there is no contact. A nearer pair also gives a better direction for bounds.
     if measured_pairs.lower_best(reals, high):
-        _direct(task, g)
+        _direct(task, direction)
     measured_pairs.add_candidate(search, code, low, NAN)
     if peek(state, memory.COUNT) == memory.CAPACITY:
-        measured_pairs.settle(task)
+        measured_pairs.measure_candidates(task)
 
 
 @inlined
-def _direct(task, g):
-    """Set the direction of the search, in float64 and float32: that of g, from second to first."""
-    pair_frames.set_direction(task.side, task.side2, g)
+def _direct(task, direction):
+    """Set the direction along which both sides are measured, in float64 and in float32.
+
+    `direction` is a vector from the second side to the first, of any length.
+    """
+    pair_frames.set_direction(task.side, task.side2, direction)
     pair_frames.set_floats(task.side, task.search.floats)
     pair_frames.set_floats(task.side2, task.search.floats2)
 
 
 @inlined
 def _pair_at(task, i):
-    """Return the code, of ids, of the i-th collected pair, whose name has positions of faces."""
+    """Return the code of the i-th collected pair: the first id times 2**32, plus the second.
+
+    The pair's name has positions of faces, group * WIDTH + lane, in place of their ids.
+    """
     name = peek(task.search.names, i)
     first = np.int64(peek(task.tree.ids, id_at(name >> 32)))
     return first << 32 | peek(task.tree2.ids, id_at(name & memory.LOW_BITS))
@@ -92,45 +96,45 @@ def _pair_at(task, i):
 
 @kernel
 def _test_collected(task):
-    """Test collected pairs of faces, nearest bounds first, while there is room for candidates.
+    """Test the collected pairs of faces, nearest bounds first, while there is room for candidates.
 
-    state[LEFT] is how many are collected, and on return how many are left.
+    state[LEFT] is the number of collected pairs; on return, of those that are left.
     """
-    # Pairs that are surely apart become candidates untested, except the nearest one after lanes
-    # have lowered the bound: tests of the others would lower it by no more than the error of
-    # lanes. Once faces touch, the lowest pairs come first.
+    # A pair that is surely apart becomes a candidate without a test, except the first one after
+    # float32 lanes have lowered the bound (LOWERED): tests of further ones would lower the bound by
+    # no more than the error of float32. After a contact, pairs of the lowest codes come first.
     stay_outlined()
     search = task.search
     state, keys, names = search.state, search.keys, search.names
     count = peek(state, memory.LEFT)
     while count > 0 and peek(state, memory.COUNT) < memory.CAPACITY:
-        # Find the nearest pair, or the lowest one after a contact. Pairs that are too far by now,
-        # or come after the contact, are dropped: the last one takes their place.
+        # Choose the pair with the least key or, after a contact, the lowest code. A pair that is
+        # too far by now, or comes after the contact, is dropped: the last pair takes its place.
         bound, contact = near_pairs.bound_of(task, memory.FACE_MARGIN), peek(state, memory.CONTACT)
-        best, key, lowest, i = np.int64(-1), INF, contact, np.int64(0)
+        chosen, least, lowest, i = np.int64(-1), INF, contact, np.int64(0)
         while i < count:
-            near, pair = peek(keys, i), np.int64(0)
+            key, pair = peek(keys, i), np.int64(0)
             if contact != memory.NO_PAIR:
                 pair = _pair_at(task, i)
-            if near > bound or pair >= contact:
+            if key > bound or pair >= contact:
                 count -= 1
                 poke(keys, i, peek(keys, count))
                 poke(names, i, peek(names, count))
                 continue
-            if best < 0 or pair < lowest or (pair == lowest and near < key):
-                best, key, lowest = i, near, pair
+            if chosen < 0 or pair < lowest or (pair == lowest and key < least):
+                chosen, least, lowest = i, key, pair
             i += 1
-        if best < 0:
+        if chosen < 0:
             break
-        pair = _pair_at(task, best)
+        pair = _pair_at(task, chosen)
         count -= 1
-        poke(keys, best, peek(keys, count))
-        poke(names, best, peek(names, count))
-        low = measured_pairs.lower_bound(search.reals, key)
+        poke(keys, chosen, peek(keys, count))
+        poke(names, chosen, peek(names, count))
+        low = measured_pairs.lower_bound(search.reals, least)
         if low > 0.0 and peek(state, memory.LOWERED) == 0:
             measured_pairs.add_candidate(search, pair, low, memory.UNTESTED)
             if peek(state, memory.COUNT) == memory.CAPACITY:
-                measured_pairs.settle(task)
+                measured_pairs.measure_candidates(task)
         else:
             poke(state, memory.LOWERED, np.int64(0))
             _test(task, pair)
@@ -138,17 +142,17 @@ def _test_collected(task):
 
 
 @inlined
-def _leaves(task, code, box, code2, box2):
-    """Collect the pairs of faces of two leaves that may be near enough, and test them."""
+def _test_leaves(task, code, box, code2, box2):
+    """Test the pairs of faces of two leaves (codes and box positions) that may be near enough."""
     poke(task.search.state, memory.LEFT, collect_faces(task, code, box, code2, box2))
     _test_collected(task)
 
 
 @kernel
 def _descend_from(task, name):
-    """Descend from a pair of children of the roots, always to the nearest, and test both leaves.
+    """Descend from a pair of the roots' children, always to the nearest pair; test both leaves.
 
-    `name` gives the lanes of both (see `near_pairs.open_pair`).
+    `name` is the lane of the second child in its root times WIDTH, plus the lane of the first.
     """
     stay_outlined()
     tree, tree2, search = task.tree, task.tree2, task.search
@@ -165,17 +169,18 @@ def _descend_from(task, name):
         name = peek(search.names, best)
         code, box = child_of(tree.blocks, code, box, name % WIDTH)
         code2, box2 = child_of(tree2.blocks, code2, box2, name // WIDTH)
-    _leaves(task, code, box, code2, box2)
-    # Only the bound or a contact remains: the search will come to these pairs again.
+    _test_leaves(task, code, box, code2, box2)
+    # Keep only the bound or a contact: the search will come to these pairs of faces again.
     poke(search.state, memory.COUNT, np.int64(0))
     poke(search.state, memory.LEFT, np.int64(0))
 
 
 @kernel
 def _descend(task):
-    """Descend from the nearest pairs of children of the roots, for a bound or a contact."""
+    """Lower the bound, or find a contact, by descents from the nearest of the roots' children."""
     stay_outlined()
-    # The stack holds the keys and names of those pairs; the key of one that is done becomes NaN.
+    # The stack, which is not yet in use, holds the keys and names of these pairs. The key of a pair
+    # that is done becomes NaN, which no comparison chooses.
     search, root = task.search, np.int64(0)
     stack, count = search.stack, near_pairs.open_pair(task, root, root, root, root)
     for i in range(count):
@@ -194,10 +199,10 @@ def _descend(task):
 
 @kernel
 def _begin(task, limit, hint):
-    """Begin a query: set the frame of the pair and bounds, and test some pairs to lower these.
+    """Begin a query: set the frame of the pair and the bound BEST; test a few pairs to lower it.
 
-    `limit` is the largest distance that counts. Tested are the pair of faces with the code `hint`,
-    or if it is -1 the leaves that descents from the roots lead to.
+    `limit` is the largest distance that counts. The pair tested is the one with the code `hint`; if
+    that is -1, descents from the roots choose pairs of leaves.
     """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
@@ -212,9 +217,9 @@ def _begin(task, limit, hint):
     poke(reals, memory.BOX_MARGIN, margin + BOX_ERROR * extent)
     poke(reals, memory.FACE_MARGIN, margin + FACE_ERROR * extent)
     poke(reals, memory.LIMIT, limit)
-    # More by what rounding may add to a distance, as in `lower_best`.
+    # The limit, and what rounding may add to a distance (see `lower_best`).
     poke(reals, memory.BEST, limit * (1.0 + 2.0**-50) + 1e-322)
-    # Begin with the direction between the centres, the shifts of both maps.
+    # Begin with the direction between the centres, which are the shifts of both maps.
     _direct(task, minus(vector(side, SHIFT // 3), vector(side2, SHIFT // 3)))
     for word in (memory.COUNT, memory.DECIDED, memory.LEFT, memory.LOWERED):
         poke(state, word, np.int64(0))
@@ -223,30 +228,31 @@ def _begin(task, limit, hint):
     poke(reals, memory.SHARED, NAN)
     if hint >= 0:
         _test(task, hint)
-        # The search will come to it again.
+        # Keep only the bound or a contact: the search will come to this pair again.
         poke(state, memory.COUNT, np.int64(0))
     else:
         _descend(task)
 
 
 def _visit(search, task, top, pair):
-    """Drop or open a pair of subtrees, or test two leaves; return the stack's height.
+    """Drop or open a pair of subtrees, or test its two leaves; return the stack's height.
 
-    The key's 64 bits are those of a lower bound of the squared distance, or after a contact of a
-    number that orders pairs by lowest ids. See `pair_walk.visit`.
+    `pair` is the entry (key, code, box, code2, box2), which has been popped; `top` is the height.
+    The key has the bits of a float64: a lower bound of the squared distance or, after a contact, a
+    number that orders pairs by their lowest ids.
     """
     (key, code, box, code2, box2), state = pair, search.state
     contact = peek(state, memory.CONTACT)
     if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
         return top
     if np.int64(peek(task.lowest, box)) > contact >> 32 and code != 0:
-        # All pairs of faces come after the one that touches. The root, of code 0, has no lowest id.
+        # All pairs below come after the contact. The root, of code 0, is in no table of lowest ids.
         return top
     if code >= 0 or code2 >= 0:
         count = near_pairs.open_pair(task, code, box, code2, box2)
         near_pairs.sort_collected(search, count)
         return near_pairs.push_collected(task, top, code, box, code2, box2, count)
-    _leaves(task, code, box, code2, box2)
+    _test_leaves(task, code, box, code2, box2)
     if contact == memory.NO_PAIR and peek(state, memory.CONTACT) != memory.NO_PAIR:
         # After the first contact, begin at the roots again, with lowest faces first.
         poke(state, memory.LEFT, np.int64(0))
@@ -254,16 +260,17 @@ def _visit(search, task, top, pair):
     return top
 
 
-# It pauses while pairs are collected that had no room among the candidates.
+# The search pauses while there are collected pairs that had no room among the candidates.
 SEARCHES[memory.ClosestSearch] = _visit, lambda search: peek(search.state, memory.LEFT) > 0
 
 
 @kernel
 def _continue(task, steps):
-    """Continue the search of a query for some steps; return how many of them are left."""
+    """Continue a query's search for some steps, visits of pairs; return how many steps are left."""
     search = task.search
     if peek(search.state, memory.DECIDED) != 0:
-        # Candidates filled their memory; the caller has left the best of them, or none.
+        # Candidates had filled their memory; the caller has left the best one, or none. Its `low`
+        # is its exact distance, rounded.
         poke(search.state, memory.DECIDED, np.int64(0))
         if peek(search.state, memory.COUNT) > 0:
             measured_pairs.lower_best(search.reals, peek(search.lows, 0))
@@ -276,10 +283,10 @@ def _continue(task, steps):
 
 @kernel
 def _finish(task, found, q):
-    """Write row q of the results, if it is decided; return whether it is.
+    """Write the result of query q if float64 can decide it; return whether it can.
 
-    Without a contact, it is not if several candidates may be the closest, or one has no exact
-    distance. Then their corners are written for rational numbers.
+    Without a contact, it cannot where several candidates may be the closest, or the only one has no
+    exact distance. Then the candidates' corners are written, for rational numbers to decide.
     """
     stay_outlined()
     search = task.search
@@ -287,7 +294,7 @@ def _finish(task, found, q):
     code, distance = peek(state, memory.CONTACT), 0.0
     if code == memory.NO_PAIR:
         if peek(state, memory.DECIDED) == 0:
-            measured_pairs.settle(task)
+            measured_pairs.measure_candidates(task)
         count = peek(state, memory.COUNT)
         if count > 1 or (count == 1 and peek(search.lows, 0) != peek(search.highs, 0)):
             measured_pairs.put_corners(task, count)
@@ -301,7 +308,10 @@ def _finish(task, found, q):
 
 @kernel
 def _write(task, found, q, code, distance):
-    """Write row q of the results: a pair by its code, -1 for none, its distance and points."""
+    """Write row q of the results: the ids of the pair `code`, its `distance` and nearest points.
+
+    For the code -1, no pair, the ids are -1, the distance is inf, and the points are NaN.
+    """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     i, j, x, y = np.int64(-1), np.int64(-1), (NAN, NAN, NAN), (NAN, NAN, NAN)
@@ -340,18 +350,19 @@ def closest_pairs(row, row2, motions, limits, hints, memory_table, end, steps, f
     all queries, or one each: the largest distance, and the code of a pair that is probably near, -1
     for none.
 
-    Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
-    rational numbers to decide. The caller leaves the best of them as the only candidate, or none,
-    sets state[DECIDED], and calls again.
+    Returns DONE; LATER if the steps did not suffice; or UNDECIDED if rational numbers must choose
+    among the candidates. The caller then leaves the best one as the only candidate, or none beyond
+    the limit, sets state[DECIDED], and calls again.
     """
     search, out = memory.search_at(memory_table), memory.found_at(found)
     address, address2 = TriangleRow(simd.address(row, 0)), TriangleRow(simd.address(row2, 0))
     task = task_of(address, address2, search.sides, search.stack, search)
-    # Of each tree, `motions` has one map at most: its row `first`, which is 0.
+    # `motions` has at most one map for each tree: row 0, `first`.
     state, first = search.state, np.int64(0)
     empty = is_empty(pointer(row)) or is_empty(pointer(row2))
     while peek(state, memory.QUERY) < end:
         q = peek(state, memory.QUERY)
+        # A height of -1: the query has not begun.
         if peek(state, memory.HEIGHT) < 0:
             limit = limits[q if len(limits) > 1 else 0]
             poke(state, memory.HEIGHT, np.int64(0))
@@ -366,7 +377,7 @@ def closest_pairs(row, row2, motions, limits, hints, memory_table, end, steps, f
         if peek(state, memory.DECIDED) == 0 or _has_more(state):
             steps = _continue(task, steps)
             if _has_more(state):
-                # Either the steps are used up, or candidates fill their memory.
+                # The search has stopped for want of steps, or of memory for candidates.
                 if peek(state, memory.COUNT) < memory.CAPACITY:
                     return LATER
                 measured_pairs.put_corners(task, memory.CAPACITY)

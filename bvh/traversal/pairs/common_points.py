@@ -12,9 +12,9 @@ COMMON = 2.0**-52
 
 @kernel
 def _nearer(p, a, b, least, best):
-    """Return (distance, point) of p or `best`, whichever is nearer to both triangles a and b.
+    """Return (distance, point) of p or of `best`, whichever is nearer to triangles a and b.
 
-    The distance is that from the farther triangle; `least` is that of `best`.
+    The distance of a point is the larger of those from a and from b; for `best` it is `least`.
     """
     stay_outlined()
     distance = max(nearest_on_triangle(p, *a)[0], nearest_on_triangle(p, *b)[0])
@@ -28,7 +28,7 @@ def common_point(a, b):
     # edges. The first that is as near to both triangles as its rounding allows is taken, or the one
     # that is computed nearest to both.
     stay_outlined()
-    # Limited so that 2**scale and 2**-scale are doubles.
+    # The exponent of the largest coordinate, limited so that 2**scale and 2**-scale are doubles.
     scale = min(max(exponent(max(reach_of(*a), reach_of(*b))), -1022), 1022)
     f = power_of_two(-scale)
     a, b = all_scaled(a, f), all_scaled(b, f)
@@ -46,10 +46,12 @@ def common_point(a, b):
                 p, q = other[k], other[(k + 1) % 3]
                 if attempt == 1:
                     least, best = _nearer(p, a, b, least, best)
+                # Heights of p and q above the plane of the face, times |n|.
                 h, g = dot(n, minus(p, face[0])), dot(n, minus(q, face[0]))
                 if h != g and largest(n) > 0.0 and (attempt == 1 or (h <= 0.0) != (g <= 0.0)):
                     x = point_on(p, q, h / (h - g))
                     least, best = _nearer(x, a, b, least, best)
+                # As near as the rounding of its coordinates allows.
                 if least <= COMMON:
                     return put_back(best, scale)
     return put_back(best, scale)

@@ -26,8 +26,8 @@ ROUNDED = 1.0 - 2.0**-18
 
 
 @inlined
-def _place(t, p):
-    """Return the index of the vertex of a triangle that is at a point, -1 for none."""
+def _vertex_at(t, p):
+    """Return the index of the vertex of triangle t that equals the point p, -1 for none."""
     for i in range(3):
         if t[i][0] == p[0] and t[i][1] == p[1] and t[i][2] == p[2]:
             return i
@@ -36,9 +36,10 @@ def _place(t, p):
 
 @inlined
 def _leads_away(u, g, square):
-    """Return whether an edge u clearly leads away along g, and is neither too short nor too long.
+    """Return whether an edge u clearly leads along g, its length in the range of the products.
 
-    `square` is g . g.
+    The component of u along g must exceed NEAR |g|, its squared cosine CLEAR; u . u must be below
+    FAR times `square`, which is g . g.
     """
     c, size = dot(u, g), dot(u, u)
     return c > NEAR * square and c * c > CLEAR * (size * square) and size < FAR * square
@@ -46,7 +47,7 @@ def _leads_away(u, g, square):
 
 @inlined
 def _askew(u, v):
-    """Return whether two edges are clearly not parallel."""
+    """Return whether edges are clearly not parallel: their squared sine exceeds CLEAR."""
     n = cross(u, v)
     return dot(n, n) > CLEAR * (dot(u, u) * dot(v, v))
 
@@ -57,13 +58,13 @@ def nearest_at(a, b, v, w):
 
     If so, `triangle_distance` returns their distance, and is sure of it.
     """
-    # Edges at v lead away from w, and edges at w away from v, so that the distance grows along all
-    # of them. Two features (vertices, edges, faces) of which one contains neither v nor w are
-    # farther apart by at least 2**-31 of the distance. All others are found not to be nearer by
+    # Edges p, q at v lead away from w, and edges r, s at w away from v, so that the distance grows
+    # along all of them. Two features (vertices, edges, faces) of which one contains neither v nor w
+    # are farther apart by at least 2**-31 of the distance. All others are found not to be nearer by
     # signs of products of sines and cosines above 2**-20: at least 2**-60 of their terms, which
     # double-doubles decide, with errors of 2**-98.
     stay_outlined()
-    i, j = _place(a, v), _place(b, w)
+    i, j = _vertex_at(a, v), _vertex_at(b, w)
     g = minus(v, w)
     square = dot(g, g)
     if i < 0 or j < 0 or not (largest(v) < REACH and largest(w) < REACH and square > LEAST):
@@ -81,7 +82,7 @@ def nearest_at(a, b, v, w):
 
 @inlined
 def lower_best(reals, distance):
-    """Lower the upper bound BEST to a rounded distance; return whether that is less."""
+    """Lower the upper bound BEST to a rounded distance if that is less; return whether it was."""
     # Distances are rounded, by 2 units in the last place at most; 1e-322 covers denormal ones.
     distance = distance * (1.0 + 2.0**-50) + 1e-322
     lower = distance < peek(reals, memory.BEST)
@@ -92,7 +93,7 @@ def lower_best(reals, distance):
 
 @inlined
 def put_points(reals, at, x, y):
-    """Store the points x and y, six numbers, from `at` on."""
+    """Store the points x and y as six numbers of `reals`, from position `at` on."""
     for axis in range(3):
         poke(reals, at + axis, x[axis])
         poke(reals, at + 3 + axis, y[axis])
@@ -100,31 +101,36 @@ def put_points(reals, at, x, y):
 
 @inlined
 def points_at(reals, at):
-    """Return the two points that are stored from `at` on."""
+    """Return the two points that are stored in `reals` as six numbers, from position `at` on."""
     points = shifted(reals, at)
     return vector(points, 0), vector(points, 1)
 
 
 @inlined
-def _at_shared(reals, a, b):
-    """Return whether two faces have the distance SHARED, between the stored VERTICES."""
+def _nearest_at_shared(reals, a, b):
+    """Return whether the stored VERTICES are clearly the nearest points of faces a and b.
+
+    The distance of the faces is then the stored one, SHARED.
+    """
     v, w = points_at(reals, memory.VERTICES)
     d = peek(reals, memory.SHARED)
+    # A distance of NaN: no vertices are stored.
     return d == d and nearest_at(a, b, v, w)
 
 
 @inlined
 def measure(reals, a, b):
-    """Return (low, high, x, y) of two triangles: bounds of the distance, and nearest points.
+    """Return (low, high, x, y) of triangles a and b: bounds of their distance, and nearest points.
 
     Bounds are equal where the distance is certain. Where the two VERTICES that were nearest in an
-    earlier pair of faces are clearly nearest in this one, too, its distance is SHARED.
+    earlier pair of faces are clearly nearest in this pair, too, its distance is SHARED.
     """
     d = peek(reals, memory.SHARED)
-    if _at_shared(reals, a, b):
+    if _nearest_at_shared(reals, a, b):
         v, w = points_at(reals, memory.VERTICES)
         return d, d, v, w
     _, low, high, x, y = triangle_distance(a, b)
+    # Not <=, so that the first distance replaces NaN.
     if low == high and not low > d and nearest_at(a, b, x, y):
         poke(reals, memory.SHARED, low)
         put_points(reals, memory.VERTICES, x, y)
@@ -133,7 +139,10 @@ def measure(reals, a, b):
 
 @inlined
 def add_candidate(search, code, low, high):
-    """Add a pair with bounds of its distance to the candidates, for which there must be room."""
+    """Append a pair, by its code, to the candidates, for which there must be room.
+
+    `low` and `high` bound its distance; `high` is NaN or UNTESTED if it is yet to be measured.
+    """
     count = peek(search.state, memory.COUNT)
     poke(search.codes, count, code)
     poke(search.lows, count, low)
@@ -143,7 +152,10 @@ def add_candidate(search, code, low, high):
 
 @inlined
 def lower_bound(reals, key):
-    """Return a lower bound of the distance of two faces in the world, by their key from lanes."""
+    """Return a lower bound of the distance of two faces in the world.
+
+    `key` bounds the squared distance in the frame of the pair, by float32 lanes.
+    """
     return (
         (sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN))
         / peek(reals, memory.SCALE)
@@ -153,7 +165,7 @@ def lower_bound(reals, key):
 
 @inlined
 def _nearest_first(search, count):
-    """Bring the candidate with the least lower bound to the front."""
+    """Swap the candidate with the least lower bound, of the first `count`, to the front."""
     best = np.int64(0)
     for i in range(1, count):
         if peek(search.lows, i) < peek(search.lows, best):
@@ -170,11 +182,11 @@ def _nearest_first(search, count):
 
 
 @kernel
-def settle(task):
+def measure_candidates(task):
     """Measure all candidates; leave only those that may still be the closest pair.
 
-    These are the best one whose bounds are equal, of these the lowest pair, and others whose bounds
-    do not decide.
+    Left are the candidates whose bounds differ and do not exceed BEST, and last the nearest of
+    those with equal bounds; of several, the one with the lowest code.
     """
     # A candidate whose upper bound is NaN or UNTESTED has not been measured. `left` counts those
     # with unequal bounds, which stay at the front; the best of the others is appended at the end.
@@ -194,8 +206,8 @@ def settle(task):
             valid2, b = side_corners(tree2.primitives, code & memory.LOW_BITS, side2)
             if not (valid and valid2):
                 continue
-            # Of all but the nearest, quick bounds may save the measurement.
-            if i > 0 and high == memory.UNTESTED and not _at_shared(reals, a, b):
+            # Quick bounds may save the measurement of all but the first, which is the nearest.
+            if i > 0 and high == memory.UNTESTED and not _nearest_at_shared(reals, a, b):
                 low, high, _, _, _ = distance_bounds(a, b)
                 lower_best(reals, high)
                 if low > peek(reals, memory.BEST):
@@ -214,7 +226,7 @@ def settle(task):
             poke(search.highs, left, high)
             left += 1
     if best_code != memory.NO_PAIR:
-        # There is room, as this one was a candidate.
+        # There is room, as the pair was a candidate.
         poke(search.codes, left, best_code)
         poke(search.lows, left, best)
         poke(search.highs, left, best)
@@ -224,7 +236,10 @@ def settle(task):
 
 @kernel
 def put_corners(task, count):
-    """Write the corners, in the world, of the first `count` candidates' faces to `corners`."""
+    """Write the corners of the first `count` candidates' faces, in the world, to `search.corners`.
+
+    Each candidate has six: those of the first face, then those of the second.
+    """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     for c in range(count):

@@ -77,16 +77,17 @@ def new_pair_search(entries: int) -> PairSearch:
 
 
 def begin_with(pair_search: PairSearch, entries: NDArray[np.int64]) -> None:
-    """Begin a search with some pairs of subtrees, (n, ENTRY) entries of its stack."""
+    """Begin a search with `entries` of its stack, (n, ENTRY): pairs of subtrees."""
     pair_search.stack[: entries.size] = entries.ravel()
+    # HEIGHT, MET and FIRST.
     pair_search.state[:] = entries.size, 0, 0
 
 
 @inlined
 def _overlapping(low, high, rows, k):
-    """Return the lanes, as bits, whose boxes low..high overlap box k of the second side.
+    """Return the lanes, as bits, whose boxes low..high overlap one box of the second side.
 
-    That is in column k of the rows, of LOW and HIGH of `pair_frames`.
+    The corners of that box are in column k of the rows LOW and HIGH of `pair_frames`.
     """
     first, last = pair_frames.lower(rows, k), pair_frames.upper(rows, k)
     below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
@@ -96,11 +97,15 @@ def _overlapping(low, high, rows, k):
 
 @kernel
 def _open(task, top, code, box, code2, box2):
-    """Push the pairs of children of a node-node or node-leaf pair; return the stack's height."""
+    """Push the overlapping pairs of children of two nodes, or a node and a leaf; return the height.
+
+    `top` is the height of the stack. A side is given by its code, below 0 for a leaf, and the
+    position of its box. A leaf is paired as its own only child.
+    """
     stay_outlined()
     blocks, blocks2, rows = task.tree.blocks, task.tree2.blocks, task.search.rows
-    # The box of a leaf of the second tree is a lane of its parent. `bits2` are the lanes of the
-    # second side's children that are left.
+    # The box of a leaf is a lane of its parent. `bits2` are the lanes of the second side's children
+    # that are left.
     node2 = code2 if code2 >= 0 else box2 // WIDTH
     bits2 = mask_bits(pair_frames.transform_children(blocks2, node2, task.side2, rows))
     if code < 0:
@@ -122,7 +127,7 @@ def _open(task, top, code, box, code2, box2):
         bits2 &= bits2 - 1
         child2, bits = child_of(blocks2, code2, box2, k), _overlapping(low, high, rows, k)
         if task.search.shared == ONE_TREE and code == code2:
-            # Each pair of children once, and each child with itself.
+            # Lanes 0 to k: each pair of children once, and each child with itself.
             bits &= (2 << k) - 1
         while bits != 0:
             child = child_of(blocks, code, box, simd.lowest_bit(bits))
@@ -133,9 +138,10 @@ def _open(task, top, code, box, code2, box2):
 
 @inlined
 def _straddling(tree, group, rows, at, margin):
-    """Return the lanes, as bits, of a group whose planes the triangle at `at` of the rows may meet.
+    """Return the lanes, as bits, of a group whose planes another triangle may meet.
 
-    `margin` bounds the errors of differences of that triangle's corners from the group's.
+    The corners of that triangle are in column `at` of the rows V0, V1 and V2; `margin` bounds the
+    errors of their differences from the group's corners.
     """
     # The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
     # below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate
@@ -157,22 +163,24 @@ def _straddling(tree, group, rows, at, margin):
 def _meets(task, i, j):
     """Return whether face i of the first tree and face j of the second intersect, exactly."""
     stay_outlined()
+    # A face with a corner that is not finite meets nothing.
     valid, a = side_corners(task.tree.primitives, i, task.side)
     valid2, b = side_corners(task.tree2.primitives, j, task.side2)
     if not (valid and valid2):
         return False
     if task.search.shared != TWO_MESHES:
+        # Not those that only share a corner or an edge.
         return faces_overlap(a, b)
     return triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
 
 
 @inlined
 def _test_leaves(search, task, code, code2):
-    """Test the faces of two leaves, and add the pairs that intersect, for which there is room."""
+    """Add the intersecting pairs of faces of two leaves, given by codes; there is room for all."""
     tree, tree2, rows, side2 = task.tree, task.tree2, search.rows, task.side2
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
-    itself, count = search.shared == ONE_TREE, peek(search.state, MET)
+    one_tree, count = search.shared == ONE_TREE, peek(search.state, MET)
     bound = frames.bound(tree.frame)
     widest = max(peek(side2, MARGIN), max(peek(side2, MARGIN + 1), peek(side2, MARGIN + 2)))
     for m in range(many2):
@@ -184,7 +192,7 @@ def _test_leaves(search, task, code, code2):
         for m in range(many2):
             g2 = first2 + m
             # A leaf with itself: each pair of groups once, then each pair of lanes once.
-            if itself and code == code2 and g2 < g:
+            if one_tree and code == code2 and g2 < g:
                 continue
             for k in range(WIDTH):
                 j = np.int64(peek(tree2.ids, group_at(g2) + k))
@@ -193,21 +201,21 @@ def _test_leaves(search, task, code, code2):
                     continue
                 at = m * GROUP_SIZE + k
                 bits = used & _overlapping(low, high, rows, at)
-                if itself and code == code2 and g2 == g:
+                if one_tree and code == code2 and g2 == g:
                     bits &= (1 << k) - 1
                 if bits == 0:
                     continue
-                # The margin of `_straddling`: 2e-6 is above 32 * 2**-24.
+                # The margin of `_straddling`: 2e-6 is above 32 * 2**-24, for float32; 1.1 is slack.
                 size = np.float64(pair_frames.largest_coordinate(rows, at)) + bound
                 bits &= _straddling(tree, g, rows, at, np.float32(1.1 * widest + 2e-6 * size))
                 while bits != 0:
                     i = np.int64(peek(tree.ids, group_at(g) + simd.lowest_bit(bits)))
                     bits &= bits - 1
-                    # A face that was split is in several leaves.
-                    if itself and i == j:
+                    # A face that was split is in several leaves, which may pair it with itself.
+                    if one_tree and i == j:
                         continue
                     if _meets(task, i, j):
-                        swap = itself and i > j
+                        swap = one_tree and i > j
                         poke(search.pairs, 2 * count, np.int32(j if swap else i))
                         poke(search.pairs, 2 * count + 1, np.int32(i if swap else j))
                         count += 1
@@ -215,7 +223,10 @@ def _test_leaves(search, task, code, code2):
 
 
 def _visit(search, task, top, pair):
-    """Open a pair of subtrees, or test two leaves (see `pair_walk.visit`)."""
+    """Open a pair of subtrees, or test two leaves; return the stack's height, `top` before.
+
+    `pair` is the popped entry (key, code, box, code2, box2), whose key is not used.
+    """
     _, code, box, code2, box2 = pair
     if code >= 0 or code2 >= 0:
         return _open(task, top, code, box, code2, box2)
@@ -223,7 +234,7 @@ def _visit(search, task, top, pair):
     return top
 
 
-# It pauses once more pairs have been found than `room` tells.
+# The search pauses once more than `room` pairs have been found.
 SEARCHES[Meeting] = _visit, lambda search: peek(search.state, MET) > search.room
 
 
@@ -232,12 +243,14 @@ def _task_of(row, row2, motions, places, pair_search, room, shared):
     """Return the task of a search for pairs that meet, in the frame of the first tree.
 
     `motions` is the table of `pair_frames.set_motions`, `places` are the leaves (instances) of both
-    sides in it. It pauses once more than `room` pairs are found; for `shared` see TWO_MESHES.
+    sides in it. The search pauses once more than `room` pairs are found; `shared` is TWO_MESHES,
+    ONE_MESH or ONE_TREE.
     """
-    memory, none = as_pointers(pair_search), np.int64(0)
+    # The table has one matrix at most.
+    memory, matrix = as_pointers(pair_search), np.int64(0)
     search = Meeting(memory.state, memory.rows, memory.pairs, np.int64(room), np.int64(shared))
     task = pair_walk.task_of(row, row2, memory.sides, memory.stack, search)
-    pair_frames.set_motions(task.side, task.side2, motions, places[0], places[1], none)
+    pair_frames.set_motions(task.side, task.side2, motions, places[0], places[1], matrix)
     pair_frames.set_first_frame(task.tree, task.tree2, task.side, task.side2, motions, places[0])
     return task
 
@@ -247,11 +260,11 @@ def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
     """Open pairs of subtrees until there are `wanted`, or only leaves are left.
 
     On entry the pairs are the first state[HEIGHT] numbers of the stack; on return those from
-    state[FIRST] to state[HEIGHT]. Arguments are as in `meet`.
+    state[FIRST] to state[HEIGHT]. Other arguments are as in `meet`.
     """
-    # `leaves` is how many of the stack's last numbers are those of pairs of leaves.
-    none = np.int64(0)
-    task = _task_of(row, row2, motions, (leaf, leaf2), pair_search, none, shared)
+    # Pairs of leaves are the last entries of the stack, `leaves` numbers.
+    zero = np.int64(0)
+    task = _task_of(row, row2, motions, (leaf, leaf2), pair_search, zero, shared)
     stack, top, first, leaves = task.stack, pair_search.state[HEIGHT], np.int64(0), np.int64(0)
     capacity = len(pair_search.stack) - SPARE
     while leaves < top - first < ENTRY * wanted and top <= capacity:
@@ -259,7 +272,7 @@ def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
         _, code, box, code2, box2 = pair_walk.entry(stack, first)
         first += ENTRY
         if code >= 0 or code2 >= 0:
-            top, leaves = _open(task, top, code, box, code2, box2), none
+            top, leaves = _open(task, top, code, box, code2, box2), zero
         else:
             top = push(stack, top, 0, (code, box), (code2, box2))
             leaves += ENTRY

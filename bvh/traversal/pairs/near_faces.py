@@ -43,15 +43,15 @@ def _local_group(groups, group):
 
 @inlined
 def _ends(group, floats, side, sign):
-    """Return the ends of triangles along the search's direction, float64 in lanes.
+    """Return where triangles end along the search's direction, as float64 lanes.
 
-    They are the least products of their points with the direction for sign -1, the greatest for
-    sign 1, moved outward by the side's margin. `group` is what `_local_group` returns.
+    The end is the least product of a triangle's points with the direction for sign -1, the greatest
+    for sign 1, moved outward by the side's margin. `group` is (v0, e1, e2) by `_local_group`, and
+    `floats` are the side's numbers in float32.
     """
     v0, e1, e2 = group
     sign32, none = F(sign), splat(F(0.0), WIDTH)
-    # How far the triangles extend from v0 in the direction times `sign`. The shift is that of the
-    # side in the frame of the pair, along the direction.
+    # How far the triangles extend from v0 in the direction times `sign`.
     wide = greater(greater(towards(floats, e1) * sign32, towards(floats, e2) * sign32), none)
     margin = peek(side, ALONG_SHIFT) + sign * peek(side, ALONG_MARGIN)
     return doubles(towards(floats, v0) + wide * sign32, margin)
@@ -59,7 +59,10 @@ def _ends(group, floats, side, sign):
 
 @inlined
 def _in_frame(group, floats):
-    """Return the corners of triangles, as `_local_group` returns them, in the frame of the pair."""
+    """Return the corners of a group's triangles in the frame of the pair.
+
+    `group` is (v0, e1, e2) by `_local_group`, and `floats` are the numbers of its side.
+    """
     v0, e1, e2 = group
     a, u, v = placed(floats, v0), turned(floats, e1), turned(floats, e2)
     return a, (a[0] + u[0], a[1] + u[1], a[2] + u[2]), (a[0] + v[0], a[1] + v[1], a[2] + v[2])
@@ -81,13 +84,14 @@ def _beyond(g, reach, inverse, p, q, r):
 def _keys_of_box(corners, n, inverse, box):
     """Return lower bounds of the squared distances of triangles, in lanes, from a box.
 
-    `n` and `inverse` are their normals and 1 / n . n; `box` is what `near_pairs.in_frame` returns.
+    `n` are the triangles' normals, `inverse` is 1 / n . n; `box` is as by `near_pairs.in_frame`.
     """
     (c, h0, h1, h2), reaches, inverses = box
     p, q, r = minus(corners[0], c), minus(corners[1], c), minus(corners[2], c)
     keys = _beyond(h0, reaches[0], inverses[0], p, q, r)
     keys = greater(keys, _beyond(h1, reaches[1], inverses[1], p, q, r))
     keys = greater(keys, _beyond(h2, reaches[2], inverses[2], p, q, r))
+    # The reach of the box along n.
     wide = abs(dot(n, h0)) + abs(dot(n, h1)) + abs(dot(n, h2))
     # For a degenerate triangle n may be far from a normal, but any direction gives a bound.
     return greater(keys, _beyond(n, wide, inverse, p, q, r))
@@ -110,32 +114,31 @@ def _either_gap(g, a, b):
 
 
 @inlined
-def _row(rows, row):
-    """Return three rows of lanes, from `row` on, as a vector."""
+def _load_three(rows, row):
+    """Return a vector of lanes, whose coordinates are three rows from number `row` on."""
     at = row * WIDTH
     return load(rows, at, WIDTH), load(rows, at + WIDTH, WIDTH), load(rows, at + 2 * WIDTH, WIDTH)
 
 
 @inlined
 def _sum(v):
-    """Return the sum of three vectors."""
-    return (
-        v[0][0] + v[1][0] + v[2][0], v[0][1] + v[1][1] + v[2][1], v[0][2] + v[1][2] + v[2][2]
-    )  # fmt: skip
+    """Return the sum of three vectors, the items of v."""
+    a, b, c = v
+    return a[0] + b[0] + c[0], a[1] + b[1] + c[1], a[2] + b[2] + c[2]
 
 
 @inlined
 def _keys_of_faces(rows, at, k):
-    """Return lower bounds of squared distances of triangles a, in lanes, from one more, b.
+    """Return lower bounds of the squared distances of triangles a, in lanes, from one triangle b.
 
-    Both have rows as `_put_corners` stores them: those of a begin at row `at`; b is at position k,
-    its first row times WIDTH, plus its lane. A bound is the largest squared gap along three
-    directions: g between the centres, and the normals n of a and m of b.
+    Both are stored as by `_put_corners`: a from row `at` on, b from position k on, which is its
+    first row times WIDTH, plus its lane. A bound is the largest squared gap along three directions:
+    g between the centres, and the normals n of a and m of b.
     """
-    a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
+    a = _load_three(rows, at), _load_three(rows, at + 3), _load_three(rows, at + 6)
     b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
     g = minus(_sum(a), _sum(b))
-    n, inverse = _row(rows, at + NORMAL), load(rows, (at + SQUARE) * WIDTH, WIDTH)
+    n, inverse = _load_three(rows, at + NORMAL), load(rows, (at + SQUARE) * WIDTH, WIDTH)
     along_n = square_above(_either_gap(n, a, b), inverse)
     inverse = splat(peek(rows, SQUARE * WIDTH + k), WIDTH)
     along_m = square_above(_either_gap(spread(rows, NORMAL, k), a, b), inverse)
@@ -150,17 +153,17 @@ _between = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.
 def _nearest_edges(rows, at, k):
     """Return (squares, keys) of triangles in lanes and one more, by nearest points of edges.
 
-    `squares` are the least squared distances of two edges, up to rounding, and `keys` lower bounds
-    of the squared distances of the triangles, along the directions between the edges' nearest
-    points. `at` and k are those of `_keys_of_faces`.
+    `squares` are the least squared distances of two edges, up to rounding. `keys` are lower bounds
+    of the triangles' squared distances, along the directions between these nearest points. `at` and
+    k give the triangles' places, as in `_keys_of_faces`.
     """
     best = splat(F(INF), WIDTH)
     gx, gy, gz = best, best, best
     for i in range(3):
         # The nearest points of two edges are p + s u and r + t v (Ericson 2005, "Real-Time
         # Collision Detection", 5.1.9).
-        p = _row(rows, at + 3 * i)
-        u = minus(_row(rows, at + 3 * ((i + 1) % 3)), p)
+        p = _load_three(rows, at + 3 * i)
+        u = minus(_load_three(rows, at + 3 * ((i + 1) % 3)), p)
         a = dot(u, u)
         one_by_a = near_pairs.inverse_of(a)
         for j in range(3):
@@ -179,14 +182,14 @@ def _nearest_edges(rows, at, k):
             best = select(nearer, square, best)
             gx, gy, gz = select(nearer, x, gx), select(nearer, y, gy), select(nearer, z, gz)
     g = gx, gy, gz
-    a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
+    a = _load_three(rows, at), _load_three(rows, at + 3), _load_three(rows, at + 6)
     b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
     return best, near_pairs.quotient(_gap(g, a, b), dot(g, g))
 
 
 @inlined
 def _put_corners(rows, row, corners):
-    """Store corners, normals n and 1 / n . n of triangles from `row` on; return (n, 1 / n . n)."""
+    """Store corners, normals n and 1 / n . n of triangles, from `row` on; return (n, 1 / n . n)."""
     n = cross(minus(corners[1], corners[0]), minus(corners[2], corners[0]))
     inverse = near_pairs.inverse_of(dot(n, n))
     for i in range(3):
@@ -198,10 +201,9 @@ def _put_corners(rows, row, corners):
 
 @inlined
 def _lower(task, squares, mask):
-    """Lower BEST, the bound of the distance, by squared distances of points of pairs of faces.
+    """Lower BEST to the least distance of two points of faces, if it is less; then set LOWERED.
 
-    `squares` are in the frame of the pair, and only the lanes of `mask` count. LOWERED is set if
-    the bound becomes less.
+    `squares` are squared distances in the frame of the pair; only the lanes of `mask` count.
     """
     state, reals = task.search.state, task.search.reals
     least = sqrt(np.float64(near_pairs.least_of(squares, mask)))
@@ -217,9 +219,10 @@ def _lower(task, squares, mask):
 def collect_faces(task, code, box, code2, box2):
     """Collect the pairs of faces of two leaves that may be near enough; return how many.
 
-    A pair gets a key, a lower bound of its squared distance, and a name: the number group * WIDTH +
-    lane of the first face, times 2**32, plus that of the second. First faces with higher ids than
-    that of a pair that touches are left out, for their pairs come after it.
+    Leaves are given by codes and positions of boxes. A pair gets a key, which is a lower bound of
+    its squared distance, and a name: the position group * WIDTH + lane of the first face, times
+    2**32, plus the position of the second. After a contact, first faces with ids above the
+    contact's are left out, for their pairs come after it.
     """
     stay_outlined()
     search, tree, tree2 = task.search, task.tree, task.tree2
@@ -230,15 +233,15 @@ def collect_faces(task, code, box, code2, box2):
     first2, many2 = leaf_rows(code2)
     reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
     # Where first faces begin along the direction, which leads to them from the second side. `ends`
-    # has these behind MAX_LEAF_ROWS rows of the opposites of where second faces end: the sum of two
-    # ends is the gap between the faces.
+    # has these numbers behind MAX_LEAF_ROWS rows of minus where second faces end: the sum of two
+    # entries is the gap between the faces.
     least = INF
     for g in range(many):
         used = _up_to(load(tree.ids, group_at(first + g), WIDTH), last)
         low = _ends(_local_group(tree.groups, first + g), search.floats, task.side, -1.0)
         simd.store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
         least = min(least, near_pairs.least_of(low, used))
-    # Second faces that are near enough to those, and to the first leaf's box.
+    # Second faces that are near enough to the first faces, and to the first leaf's box.
     leaf_box = near_pairs.in_frame(one_box(task.boxes, box), search.floats)
     most = -INF
     for m in range(many2):
@@ -255,7 +258,7 @@ def collect_faces(task, code, box, code2, box2):
         simd.poke(search.masks, m, mask_bits(used))
         simd.store(ends, m * WIDTH, -high)
         most = max(most, -near_pairs.least_of(-high, used))
-    # First faces that are near enough to these, and to the second leaf's box.
+    # First faces that are near enough to these second faces, and to the second leaf's box.
     leaf_box = near_pairs.in_frame(one_box(task.boxes2, box2), search.floats2)
     at = MAX_LEAF_ROWS * memory.GROUP_ROWS
     for g in range(first, first + many):
@@ -269,8 +272,9 @@ def collect_faces(task, code, box, code2, box2):
         if mask_bits(near) == 0:
             continue
         for m in range(many2):
-            # The side with more faces left is in lanes, those of the other are taken one by one:
-            # `column` and `step2` are of the latter. A name grows by `step` from lane to lane.
+            # The side with more faces left is in lanes, from row `lanes` on; faces of the other are
+            # taken one by one, from row `column` on. The name of a pair grows by `step` a lane, and
+            # by `step2` from face to face.
             bits, bits2 = mask_bits(near), peek(search.masks, m)
             lanes, lanes_at = at, MAX_LEAF_ROWS + g - first
             column, column_at = m * memory.GROUP_ROWS, m

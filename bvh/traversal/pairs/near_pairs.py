@@ -38,16 +38,16 @@ DEEPEST = -16.0
 
 @inlined
 def reach_of(reals):
-    """Return the upper bound of the search's distance in the frame of the pair."""
+    """Return BEST, the upper bound of the distance, in the frame of the pair, rounded up."""
     return (simd.peek(reals, memory.BEST) * simd.peek(reals, memory.SCALE)) * UP + 2.0**-100
 
 
 @inlined
 def bound_of(task, margin):
-    """Return the bound beyond which keys are those of pairs that are too far.
+    """Return the largest key of pairs that may still be near enough.
 
-    It is a squared distance in the frame of the pair. `margin` is the index of an error: BOX_MARGIN
-    for keys of boxes, FACE_MARGIN for those of faces.
+    It is a squared distance in the frame of the pair. `margin` is the index, in the numbers of the
+    search, of the error of keys: BOX_MARGIN for boxes, FACE_MARGIN for faces.
     """
     reach = reach_of(task.search.reals) + simd.peek(task.search.reals, margin)
     return reach * reach * SLACK
@@ -59,35 +59,36 @@ far = inlined(lambda keys, bound: keys > F(bound))
 
 @inlined
 def square_above(gap, inverse):
-    """Return the square of a gap along a vector, in lanes, 0 if it is negative.
+    """Return the squares of gaps along a vector, in lanes; 0 for negative gaps.
 
-    `inverse` is 1 by the vector's squared length.
+    `gap` is times the length of the vector, and `inverse` is 1 over its squared length.
     """
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return gap * gap * inverse
 
 
-# The same with the sign of the gap, in place of 0.
+# As `square_above`, but with the sign of the gap in place of 0.
 _signed_square = inlined(lambda gap, inverse: gap * abs(gap) * inverse)
 
 
 @inlined
 def quotient(gap, square):
-    """Return gap**2 / square, in lanes; 0 if the gap is negative or the square is tiny.
+    """Return the squares of gaps along a direction, gap**2 / square, in lanes.
 
-    The gap is along a direction, times its length, of which `square` is the square.
+    `gap` is times the length of the direction, `square` is its squared length. The result is 0 for
+    negative gaps, and for tiny squares.
     """
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return simd.select(square > F(1e-30), gap * gap / square, F(0.0))
 
 
-# The inverses of squares; 0 for tiny ones.
+# The inverses of squares, 0 for tiny ones, whose vectors bound nothing.
 inverse_of = inlined(lambda square: simd.select(square > 1e-30, 1.0 / square, 0.0))
 
 
 @inlined
 def spread(rows, row, k):
-    """Return the vector in column k of three rows, from `row` on, each coordinate in all lanes."""
+    """Return the vector in column k of rows `row` to row + 2, each coordinate in all lanes."""
     at = row * WIDTH + k
     return (
         simd.splat(simd.peek(rows, at), WIDTH), simd.splat(simd.peek(rows, at + WIDTH), WIDTH),
@@ -97,7 +98,7 @@ def spread(rows, row, k):
 
 @inlined
 def put_three(rows, row, v):
-    """Store a vector of lanes in three rows, from `row` on."""
+    """Store the coordinates of v, vectors in lanes, as three rows from number `row` on."""
     for axis in range(3):
         simd.store(rows, (row + axis) * WIDTH, v[axis])
 
@@ -108,10 +109,11 @@ doubles = inlined(lambda lanes, x: simd.convert(lanes, 0.0) + x)
 
 @inlined
 def _ends(box, floats, side, sign):
-    """Return the ends of boxes along the search's direction, float64 in lanes.
+    """Return where boxes end along the search's direction, as float64 lanes.
 
-    They are the least products of their points with the direction for sign -1, the greatest for
-    sign 1, moved outward by the side's margin. A box is (centre, h0, h1, h2), with its half axes.
+    The end is the least product of a box's points with the direction for sign -1, the greatest for
+    sign 1, moved outward by the side's margin. A box is (centre, h0, h1, h2), with its half axes;
+    `floats` are the side's numbers in float32.
     """
     c, h0, h1, h2 = box
     wide = abs(towards(floats, h0)) + abs(towards(floats, h1)) + abs(towards(floats, h2))
@@ -141,9 +143,10 @@ def in_frame(box, floats):
 
 @inlined
 def _box_keys(box, reaches, inverses, rows, k, bound, lanes):
-    """Return keys of boxes in lanes and the one in column k of the rows, all as by `in_frame`.
+    """Return keys of the distances of boxes, in lanes, from the box in column k of the rows.
 
-    If the keys along the centres exceed `bound` in all `lanes`, given as bits, these suffice.
+    All boxes are as by `in_frame`. If the keys along the line between the centres exceed `bound` in
+    all `lanes` (bits), these are returned; else the largest keys of seven directions.
     """
     # Any direction bounds a distance from below. These are between the centres, and along the half
     # axes of either. With `in_frame`, all is in float32: no coordinate of a centre is above 2, and
@@ -151,8 +154,9 @@ def _box_keys(box, reaches, inverses, rows, k, bound, lanes):
     # in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
     # frames by 2**-19: BOX_ERROR covers it all.
     #
-    # Boxes that overlap along all of them have keys below 0, minus the square of how far: faces
-    # meet sooner where boxes overlap deeply.
+    # Boxes that overlap along all directions have keys below 0, minus the square of the depth:
+    # faces meet sooner where boxes overlap deeply. d leads between the centres; x and y are its
+    # products with the half axes h and g of the boxes, and m are those of h with g.
     c, h0, h1, h2 = box
     g0, g1, g2 = spread(rows, 3, k), spread(rows, 6, k), spread(rows, 9, k)
     d = minus(spread(rows, 0, k), c)
@@ -179,7 +183,7 @@ def _box_keys(box, reaches, inverses, rows, k, bound, lanes):
 
 @inlined
 def collect(task, keys, lanes, name, step, count):
-    """Append the keys and names of `lanes`, given as bits, to `count` others; return the new count.
+    """Append the keys and names of `lanes` (bits) to the `count` collected ones; return the count.
 
     The name of lane k is name + step * k.
     """
@@ -197,17 +201,18 @@ def collect(task, keys, lanes, name, step, count):
 
 @inlined
 def _lane_mask(used, child, node):
-    """Return the mask `used`, limited to the lane of the box at position `child` of a node."""
+    """Return the mask `used`, limited to the lane of the box with number `child` in a node."""
     return used & (simd.lane_numbers(WIDTH) == np.int32(child - node * WIDTH))
 
 
 @kernel
 def open_pair(task, code, box, code2, box2):
-    """Collect the near pairs of children of a node-node or node-leaf pair; return how many.
+    """Collect the near pairs of children of two nodes, or a node and a leaf; return how many.
 
-    Pairs get keys and names in `search.keys` and `search.names`. A name is the lane of the second
-    child times WIDTH, plus that of the first. A leaf counts as the only child, in the lane that it
-    has in its parent. Once faces touch, keys order pairs by lowest ids.
+    A side is given by its code and the position of its box; a leaf counts as the only child of its
+    parent. Pairs get keys and names in `search.keys` and `search.names`. A name is the lane of the
+    second child times WIDTH, plus the lane of the first. After a contact, keys order pairs by the
+    lowest ids of first faces.
     """
     stay_outlined()
     search = task.search
@@ -230,7 +235,7 @@ def open_pair(task, code, box, code2, box2):
     touching = contact != memory.NO_PAIR
     if touching:
         used = used & (ids <= np.int32(contact >> 32))
-    # Along the direction first: drop boxes that are too far from all of the other side.
+    # First drop boxes that are too far, along the search's direction, from all of the other side.
     low = _ends(boxes, search.floats, task.side, -1.0)
     used = used & (low <= reach - least_of(-high, used2))
     bits2 = simd.mask_bits(used2 & (high >= least_of(low, used) - reach))
@@ -252,7 +257,7 @@ def open_pair(task, code, box, code2, box2):
         keys = _box_keys(boxes, reaches, inverses, rows, k, bound, lanes)
         lanes &= ~simd.mask_bits(far(keys, bound))
         if touching:
-            # Pairs that may touch come before all others, the lowest faces first.
+            # Keys below all distances, in order of the first faces' lowest ids.
             count = collect(task, simd.convert(ids, 0.0) - FIRST, lanes, k * WIDTH, 1, count)
         else:
             count = collect(task, simd.convert(keys, 0.0), lanes, k * WIDTH, 1, count)
@@ -261,9 +266,9 @@ def open_pair(task, code, box, code2, box2):
 
 @inlined
 def sort_collected(search, count):
-    """Sort collected pairs, the nearest last; if more than SORTED, only move the nearest there.
+    """Sort `count` collected pairs by keys, the nearest last, to be pushed last and visited first.
 
-    The last one is pushed last, and so visited first.
+    Of more than SORTED pairs, only the nearest is moved to the end.
     """
     keys, names = search.keys, search.names
     if count > SORTED:
@@ -289,7 +294,10 @@ def sort_collected(search, count):
 
 @inlined
 def push_collected(task, top, code, box, code2, box2, count):
-    """Push `count` collected pairs of children of a pair of subtrees; return the stack's height."""
+    """Push `count` collected pairs of children of two subtrees; return the stack's height.
+
+    The subtrees are given by codes and positions of boxes.
+    """
     search = task.search
     for i in range(count):
         name, key = simd.peek(search.names, i), bits(simd.peek(search.keys, i))

@@ -69,7 +69,7 @@ LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
 
 
 def _three(row: int) -> tuple[Accessor, Accessor, Accessor]:
-    """Return accessors of three rows: to read a column, to load lanes, and to store either."""
+    """Return accessors (read a column, load lanes, store) of three rows, from number `row` on."""
     return simd.rows(np.float32, *range(row * WIDTH, (row + 3) * WIDTH, WIDTH))
 
 
@@ -91,10 +91,10 @@ doubles_at = inlined(lambda table, i: simd.pointer_to(peek(table, i), 0.0))
 
 @inlined
 def _store_map(side, at, numbers, first, given):
-    """Store twelve `numbers` from `first` on as a map of a side, or the identity if not `given`."""
+    """Store a map (3, 4) at side[at]: numbers[first] and on, or the identity if not `given`."""
     for i in range(12):
-        one = 1.0 if i % 5 == 0 else 0.0
-        poke(side, at + i, peek(numbers, first + i) if given else one)
+        identity = 1.0 if i % 5 == 0 else 0.0
+        poke(side, at + i, peek(numbers, first + i) if given else identity)
 
 
 @inlined
@@ -102,7 +102,8 @@ def set_motions(side, side2, table, leaf, leaf2, q):
     """Store what moves the vertices of both sides: the maps of two leaves, and the q-th matrix.
 
     The table has four addresses: of maps (n, 3, 4) and their inverses, for the first side; of maps,
-    and of matrices (n, 4, 4), for the second. An address of 0 stands for the identity.
+    and of matrices (n, 4, 4), for the second. An address of 0 stands for the identity. `leaf` and
+    `leaf2` are rows of the maps; the map is applied first.
     """
     mapped, mapped2, moved = peek(table, 0) != 0, peek(table, 2) != 0, peek(table, 3) != 0
     matrices = doubles_at(table, 3)
@@ -118,14 +119,14 @@ def set_motions(side, side2, table, leaf, leaf2, q):
 
 @inlined
 def _applied(numbers, at, p):
-    """Return a point moved by the map whose numbers begin at `at`, every operation rounded."""
+    """Return the point p moved by the map whose numbers begin at `at`, every operation rounded."""
     a, b, c = row_of(numbers, at), row_of(numbers, at + 4), row_of(numbers, at + 8)
     return dot(p, a) + a[3], dot(p, b) + b[3], dot(p, c) + c[3]
 
 
 @inlined
 def _turned(numbers, at, v):
-    """Return a vector under the linear part of the map whose numbers begin at `at`."""
+    """Return the vector v under the linear part of the map whose numbers begin at `at`."""
     return (
         dot(v, row_of(numbers, at)), dot(v, row_of(numbers, at + 4)),
         dot(v, row_of(numbers, at + 8)),
@@ -134,7 +135,7 @@ def _turned(numbers, at, v):
 
 @inlined
 def _sized(side, at, p):
-    """Return the sums of the absolute terms of `_applied`, for a p that bounds coordinates."""
+    """Return bounds of absolute coordinates under the map at `at`, of points that p bounds."""
     a, b, c = row_of(side, at), row_of(side, at + 4), row_of(side, at + 8)
     return (
         abs(a[0]) * p[0] + abs(a[1]) * p[1] + abs(a[2]) * p[2] + abs(a[3]),
@@ -145,7 +146,7 @@ def _sized(side, at, p):
 
 @inlined
 def _column(side, k):
-    """Return column k of the linear map from a side's tree, without its scale, to the world."""
+    """Return the image in the world of axis k of a side's tree, without the scale of its frame."""
     column = peek(side, MAP + k), peek(side, MAP + 4 + k), peek(side, MAP + 8 + k)
     return _turned(side, MATRIX, column)
 
@@ -165,7 +166,7 @@ def _extent(tree, side):
 
 @kernel
 def _radius(tree, side):
-    """Return LESS times a bound of how far a side reaches from its centre, along any axis."""
+    """Return LESS times a bound of how far a side reaches from its centre, along any world axis."""
     stay_outlined()
     x, y, z = _column(side, 0), _column(side, 1), _column(side, 2)
     widest = 0.0
@@ -177,11 +178,12 @@ def _radius(tree, side):
 
 @inlined
 def _set_side(tree, side, c, k, by_inverse, size, rounded):
-    """Set L, T and margins of a side: to the world, by INVERSE if `by_inverse`, less c, times 2**k.
+    """Set L, T and the margins of a side, for the map x' = L x + T to the frame of the pair.
 
-    `size` and `rounded` are 0 unless the boxes of the first side stay as they are. Then the margin
-    covers its vertices, too: they are rounded in the world, where `size` bounds their coordinates,
-    and to float32 in their frame, where `rounded` does.
+    x' is a point in the world, moved by the map INVERSE if `by_inverse`, less c, times 2**k. `size`
+    and `rounded` are 0 unless the boxes of the first side stay as they are. Then the margin also
+    covers its vertices: they are rounded in the world, where `size` bounds their coordinates, and
+    to float32 in their frame, where `rounded` does.
     """
     s, bound = power_of_two(k), frames.bound(tree.frame)
     at, (x, y, z) = _middle(tree, side), _sized(side, MATRIX, _extent(tree, side))
@@ -212,16 +214,16 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
 def set_first_frame(tree, tree2, side, side2, table, leaf):
     """Set the map of the second side to the local frame of the first, after `set_motions`.
 
-    `table` is that of the motions, and `leaf` the first side's leaf.
+    `table` is the table of `set_motions`, and `leaf` the first side's row of maps in it.
     """
     stay_outlined()
     for i in range(2):
         # Identities, which scenes often have, need no exact arithmetic.
-        one, same = side if i == 0 else side2, True
+        either, same = side if i == 0 else side2, True
         for k in range(12):
-            same = same and peek(one, MAP + k) == (1.0 if k % 5 == 0 else 0.0)
+            same = same and peek(either, MAP + k) == (1.0 if k % 5 == 0 else 0.0)
         if same:
-            poke(one, MAPPED, 0.0)
+            poke(either, MAPPED, 0.0)
     _store_map(side2, INVERSE, doubles_at(table, 1), 12 * leaf, peek(table, 1) != 0)
     (x, y, z), tiny = _extent(tree, side), 2.0**-1000
     c, k = frames.centre(tree.frame), frames.exponent(tree.frame)
@@ -233,7 +235,7 @@ def set_first_frame(tree, tree2, side, side2, table, leaf):
 def set_common_frame(tree, tree2, side, side2):
     """Set the maps of both sides to a common frame, after `set_motions`; return (scale, extent).
 
-    The extent bounds the coordinates of both in the frame.
+    A unit of the world is `scale` units of the frame, where `extent` bounds all coordinates.
     """
     stay_outlined()
     c, c2, none = _middle(tree, side), _middle(tree2, side2), (0.0, 0.0, 0.0)
@@ -247,10 +249,10 @@ def set_common_frame(tree, tree2, side, side2):
 
 @kernel
 def set_direction(side, side2, g):
-    """Set the direction along which both sides are measured: that of g in the frame of the pair.
+    """Set the direction along which both sides are measured: that of g, at a length of about 1.
 
-    g leads from the second side to the first. The direction is 0, which bounds nothing, if g is too
-    short or too long.
+    g leads from the second side to the first, in the frame of the pair. The direction is 0, which
+    bounds nothing, if g is too short or too long.
     """
     stay_outlined()
     length = simd.sqrt(dot(g, g))
@@ -259,22 +261,22 @@ def set_direction(side, side2, g):
         # A side that is all of space has no bound along a direction.
         f = f if peek(side, MARGIN + row) + peek(side2, MARGIN + row) < INF else 0.0
     for k in range(2):
-        one = side if k == 0 else side2
+        either = side if k == 0 else side2
         for i in range(ALONG, BOUND):
-            poke(one, i, 0.0)
+            poke(either, i, 0.0)
         if not f > 0.0:
             continue
         margin, size = ALONG_ERROR, 0.0
         for row in range(3):
             to = g[row] * f
-            poke(one, ALONG_SHIFT, peek(one, ALONG_SHIFT) + to * peek(one, SHIFT + row))
-            margin += abs(to) * peek(one, MARGIN + row)
+            poke(either, ALONG_SHIFT, peek(either, ALONG_SHIFT) + to * peek(either, SHIFT + row))
+            margin += abs(to) * peek(either, MARGIN + row)
             for column in range(3):
-                entry = to * peek(one, LINEAR + 3 * row + column)
-                poke(one, ALONG + column, peek(one, ALONG + column) + entry)
+                entry = to * peek(either, LINEAR + 3 * row + column)
+                poke(either, ALONG + column, peek(either, ALONG + column) + entry)
         for column in range(3):
-            size += abs(peek(one, ALONG + column))
-        poke(one, ALONG_MARGIN, margin + LANES_ERROR * size * peek(one, BOUND))
+            size += abs(peek(either, ALONG + column))
+        poke(either, ALONG_MARGIN, margin + LANES_ERROR * size * peek(either, BOUND))
 
 
 @inlined
@@ -286,13 +288,13 @@ def set_floats(side, floats):
         poke(floats, 12 + i, F(peek(side, ALONG + i)))
 
 
-# The products of vectors in lanes, in a tree's frame, with the direction of `floats`.
+# The products of vectors in lanes, in a tree's frame, with the direction in `floats`.
 towards = inlined(lambda floats, p: lanes_dot(p, vector(floats, 4)))
 
 
 @inlined
 def turned(floats, p):
-    """Return a vector, or vectors in lanes, under the linear part of the map in `floats`."""
+    """Return a vector, or vectors in lanes, under the linear part L of the map in `floats`."""
     return (
         lanes_dot(p, vector(floats, 0)),
         lanes_dot(p, vector(floats, 1)),
@@ -309,19 +311,19 @@ def placed(floats, p):
 
 @inlined
 def _doubles(v):
-    """Return lanes as doubles."""
+    """Return a vector of float32 lanes in float64."""
     return convert(v[0], 0.0), convert(v[1], 0.0), convert(v[2], 0.0)
 
 
 @inlined
 def _put(rows, at, lanes):
-    """Store doubles as float32."""
+    """Store float64 lanes as float32 from rows[at] on."""
     store(rows, at, convert(lanes, F(0.0)))
 
 
 @inlined
 def _put_ends(rows, at, row, low, high, margin):
-    """Store the intervals low..high of boxes along an axis, `row`, in the rows that begin at `at`.
+    """Store the intervals low..high of boxes along axis `row`, in rows LOW and HIGH from `at` on.
 
     They are moved outward by the margin, and by what rounding to float32 may lose.
     """
@@ -336,10 +338,7 @@ def _put_ends(rows, at, row, low, high, margin):
 
 @inlined
 def transform_children(blocks, node, side, rows):
-    """Write the boxes of a node's children, in the frame of the pair, to rows LOW and HIGH.
-
-    Returns the mask of used lanes.
-    """
+    """Write boxes of a node's children, in the frame of the pair; return the mask of children."""
     first, last = child_boxes(blocks, node_at(node))
     low, high = _doubles(first), _doubles(last)
     centre = (low[0] + high[0]) * 0.5, (low[1] + high[1]) * 0.5, (low[2] + high[2]) * 0.5
@@ -354,7 +353,7 @@ def transform_children(blocks, node, side, rows):
 
 @inlined
 def transform_group(groups, group, side, rows, at):
-    """Write GROUP_ROWS rows of a triangle group in the frame of the pair, from `at` on."""
+    """Write boxes, corners and sizes of a group, in the frame of the pair, to rows from `at` on."""
     start = group_at(group)
     e1, e2 = group_edges(groups, start)
     v0, e1, e2 = _doubles(group_origin(groups, start)), _doubles(e1), _doubles(e2)
@@ -374,7 +373,7 @@ def transform_group(groups, group, side, rows, at):
 
 @kernel
 def _moved(side, p):
-    """Return a vertex of a side, of which the map or the matrix moves vertices, in the world."""
+    """Return vertex p of a side in the world, moved by the map and the matrix that the side has."""
     stay_outlined()
     if peek(side, MAPPED) != 0.0:
         p = transformed_point(side, np.int64(MAP), p)

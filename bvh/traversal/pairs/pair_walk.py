@@ -3,8 +3,8 @@
 A search is of two trees, the *sides*; names with 2 are those of the second. A subtree is given by
 its code, of a node (0 or more) or a leaf (below 0), and the position of its box, which is that of
 its parent times WIDTH plus its lane there; the root has 0 for both. An entry of the stack is five
-numbers: a key, by which a search may order or drop pairs, and code and box of both sides. A search
-defines, by its class, how a pair is visited, and when it pauses.
+numbers: a key, by which a search may order or drop pairs, and code and box of both sides. The class
+of a search defines how a pair is visited, and when the search pauses.
 """
 
 from collections.abc import Callable
@@ -49,8 +49,8 @@ class PairTask(NamedTuple):
 def task_of(row, row2, sides, stack, search):
     """Return the `PairTask` of a search through two trees over triangles.
 
-    `row` and `row2` are their rows, each a `TriangleRow`; `sides` are the maps of both, one after
-    the other (see `pair_frames`); the class of `search` is one of SEARCHES.
+    `row` and `row2` are the trees' rows, each a `TriangleRow`; `sides` are the maps of both, one
+    after the other (see `pair_frames`); `search` is of a class in SEARCHES.
     """
     words, words2 = tree_rows.row_at(row.address), tree_rows.row_at(row2.address)
     return PairTask(
@@ -61,23 +61,23 @@ def task_of(row, row2, sides, stack, search):
 
 @inlined
 def push(stack, top, key, child, child2):
-    """Push a pair of subtrees, each as (code, box), with a key; return the stack's height."""
+    """Push a pair of subtrees, each as (code, box), with a key; return the stack's new height."""
     set_entry(stack, top, (key, child[0], child[1], child2[0], child2[1]))
     return top + ENTRY
 
 
 @inlined
 def push_roots(stack):
-    """Store the pair of roots as the stack's only entry; return its height."""
+    """Store the pair of roots as the stack's only entry; return the stack's height."""
     set_entry(stack, np.int64(0), (0, 0, 0, 0, 0))
     return np.int64(ENTRY)
 
 
 @inlined
 def child_of(blocks, code, box, lane):
-    """Return (code, box) of the child in a lane of a node; for a leaf, its own code and box.
+    """Return the code of the child in a lane of a node, and the position of its box.
 
-    `blocks` are the nodes of the tree, `code` and `box` those of the node or leaf.
+    `blocks` are the tree's nodes. For a leaf, its own `code` and `box` are returned.
     """
     if code < 0:
         return code, box
@@ -92,14 +92,15 @@ SEARCHES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 def visit(search, task, top, pair):
     """Open a pair of subtrees, or test the faces of two leaves; return the stack's height.
 
-    The pair is the entry (key, code, box, code2, box2), which has been popped.
+    The class of `search` defines the function. `pair` is the entry (key, code, box, code2, box2),
+    which has been popped; `top` is the height.
     """
     return SEARCHES[search.instance_class][0]
 
 
 @by_type(inline=True)
 def pauses(search):
-    """Return whether a search must pause before the next pair."""
+    """Return whether a search must pause before the next pair; its class defines the function."""
     return SEARCHES[search.instance_class][1]
 
 
@@ -107,7 +108,7 @@ def pauses(search):
 def walk(task, top, steps):
     """Visit up to `steps` pairs from the top of the stack; return (height, steps left).
 
-    `top` is the stack's height, in numbers of which an entry has ENTRY. It ends early if the stack
+    `top` is the stack's height in numbers, ENTRY for each entry. The walk ends early if the stack
     is empty or the search pauses.
     """
     while top > 0 and steps > 0 and not pauses(task.search):

@@ -93,17 +93,18 @@ def chosen(mask, a, b):
 
 
 @inlined
-def _permuted(v, first, second, way):
+def _permuted(v, first, second, sign):
     """Return vectors in lanes with coordinates permuted, and negated for rays that lead down.
 
-    The way of each lane's ray, an axis and a sign, then is next to the positive x axis: `first` is
-    the mask of lanes of axis 0, `second` that of axis 1, and `way` has the signs, 1.0 or -1.0.
+    The direction of each lane's ray then is next to the positive x axis. The masks `first` and
+    `second` are the lanes of rays next to axes 0 and 1, and `sign` is 1.0 for rays up, -1.0 for
+    rays down.
     """
     x, y, z = v
     return (
-        simd.select(first, x, simd.select(second, y, z)) * way,
-        simd.select(first, y, simd.select(second, z, x)) * way,
-        simd.select(first, z, simd.select(second, x, y)) * way,
+        simd.select(first, x, simd.select(second, y, z)) * sign,
+        simd.select(first, y, simd.select(second, z, x)) * sign,
+        simd.select(first, z, simd.select(second, x, y)) * sign,
     )
 
 
@@ -111,9 +112,9 @@ def _permuted(v, first, second, way):
 def _projected(v, q):
     """Return (x, y, h, across, bound, doubt) of the vertex v as seen from q, in lanes.
 
-    x, y and h are the projection of the module's text, double-doubles; `across` is abs(x) + abs(y),
-    and `bound` about r, both times r + z where z > 0. `doubt` is the mask of lanes in which x and y
-    may be too inaccurate.
+    x, y and h, double-doubles, are the projection (x + i y) / h of the file's top. `across` is
+    abs(x) + abs(y), and `bound` about the distance r; where z > 0, both are times r + z, as x and y
+    are. `doubt` is the mask of lanes in which x and y may be too inaccurate.
     """
     none = simd.splat(0.0, WIDTH)
     a = two_sum(v[0], -q[0]), two_sum(v[1], -q[1]), two_sum(v[2], -q[2])
@@ -132,18 +133,18 @@ def _projected(v, q):
 
 @inlined
 def unit_scale(re, im):
-    """Return powers of two that scale complex numbers, in lanes, to about 1: only angles count."""
-    # 2**-e, with e the exponent of the larger part: biased, e + 1023 and 1023 - e have the sum
-    # 2046.
+    """Return the powers of two, in lanes, that scale the numbers re + i im to a size of about 1."""
+    # 2**-e, with e the exponent of the larger part: the biased exponents e + 1023 and 1023 - e have
+    # the sum 2046.
     size = simd.greater(abs(re), abs(im))
     return simd.as_floats(np.int64(2046 << 52) - (simd.as_ints(size) & np.int64(2047 << 52)))
 
 
 @inlined
 def _turned(turns, re, im, sides):
-    """Return (turns, re, im): numbers with a negative real part negated, half turns added for that.
+    """Return (turns, re, im), where numbers with re < 0 are negated and half turns count for that.
 
-    A half turn has the sign of `sides`, which is that of the imaginary part, or decides for it.
+    `turns` grows by 1 where `sides`, which has or decides the sign of im, is above 0, else by -1.
     """
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     back = re[0] < none
@@ -154,16 +155,16 @@ def _turned(turns, re, im, sides):
 
 @kernel
 def _arguments(loops, s, points, directions, which, used, q, first, second, way):
-    """Return (half turns, re, im): in lanes, the sum of the angles of the factors of all edges.
+    """Return (turns, re, im): in lanes, the sum of the angles of the factors of all edges.
 
-    The sum is that of the half turns and the angle of re + i im, double-doubles. q are the points
-    from `which` on, times s, as `_permuted` by `first`, `second` and `way`; only the lanes of the
-    mask `used` count. `loops` is the boundary (see `add_boundary`).
+    The sum is `turns` half turns plus the angle of re + i im, double-doubles. `loops` is the
+    boundary (see `add_boundary`). q are the points from index `which` on, times s, as `_permuted`
+    by `first`, `second` and `way`; only the lanes of the mask `used` count.
     """
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     memory = simd.pointer_to(stack_memory(EXACT_BYTES), 0.0)
     turns, re, im = none, (one, none), (none, none)
-    # In place of the vertex before the first one, of which only the type is used.
+    # In place of the vertex before the first one: only its type is used.
     before = (one, none), (none, none), (none, none), none, none, used != used
     for i in range(loops.size):
         v = vector(loops.points, i)
@@ -194,9 +195,10 @@ def _arguments(loops, s, points, directions, which, used, q, first, second, way)
 
 @kernel
 def _decided(loops, i, points, directions, which, left, x, y, memory):
-    """Return the factors (x, y) of the edge to vertex i, by `exact_factor` in lanes `left`.
+    """Return the factors (x, y) of the edge to vertex i, by `exact_factor` in the lanes `left`.
 
-    `left` are bits of lanes, of the points from `which` on; `memory` is scratch for four vectors.
+    x and y, real and imaginary parts, stay in other lanes. `left` has bits of lanes, of the points
+    from index `which` on; `memory` is scratch for four vectors.
     """
     stay_outlined()
     for k, part in enumerate((x[0], x[1], y[0], y[1])):
@@ -246,9 +248,9 @@ def angles(x, y):
 def add_boundary(loops, points, directions, begin, end, found):
     """Turn signed crossings of rays, in `found`, into winding numbers, for points begin..end-1.
 
-    `directions` (n, 3) are those of the rays, rows of WAYS, and `loops` the boundary: its vertices
-    in loops, each of which repeats its first one at the end; begins[i] is 1 for the first vertex of
-    a loop, where no edge ends. Results are NaN for points that are not finite.
+    `directions` (n, 3) of the rays are rows of WAYS. `loops` is the boundary: its vertices in
+    loops, each of which repeats its first one at the end; begins[i] is 1 for the first vertex of a
+    loop, where no edge ends. Results are NaN for points that are not finite.
     """
     # m is the boundary's centre, and s a power of two that scales its half size to at most 1;
     # low..high is the box of the whole surface.
@@ -273,7 +275,7 @@ def add_boundary(loops, points, directions, begin, end, found):
                     used |= np.int64(1) << k
                     axis, way = way_of(vector(rays, i + k))
             if used >> k & 1 == 0:
-                # A lane without a point, or with one that is finished: any finite point will do.
+                # The lane has no point, or a finished one: any finite point will do.
                 p = m
             for j in range(3):
                 simd.poke(memory, j * WIDTH + k, p[j] * s)
@@ -291,7 +293,7 @@ def add_boundary(loops, points, directions, begin, end, found):
         q = _permuted(q, first, second, way)
         lanes = simd.mask_of(used, WIDTH)
         turns, re, im = _arguments(lines, s, where, rays, i, lanes, q, first, second, way)
-        # What the low parts change of the angle, and of the factor 1 / (2 pi). Where the ray leads
+        # `rest` is what the low parts change of the angle; TURNS is 1 / (2 pi). Where the ray leads
         # down, vectors are negated, and with them the signs of angles.
         rest = (im[1] * re[0] - re[1] * im[0]) / (re[0] * re[0] + im[0] * im[0])
         angle = angles(re[0], im[0])

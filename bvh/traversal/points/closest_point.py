@@ -54,27 +54,28 @@ SPACES: dict[type, tuple[Callable[..., object], Callable[..., object]]] = {}
 
 @by_type(inline=True)
 def space_of(target, x, reach):
-    """Return the space of x for `walk_float32`.
+    """Return the space for `walk_float32`: a tree or scene, seen from the point x.
 
-    x is a point in the frame of the target's tree, and `reach` its largest absolute coordinate.
+    x is in the frame of the target's tree; `reach` is its largest absolute coordinate. The class of
+    the target defines the function.
     """
     return SPACES[target.instance_class][0]
 
 
 @by_type(inline=True)
 def double_space_of(target, x, reach):
-    """Return the space of x for `walk_float64`; arguments are as in `space_of`."""
+    """Return the space for `walk_float64`; x and `reach` are as for `space_of`."""
     return SPACES[target.instance_class][1]
 
 
 @pointers_of(TreeTarget)
 def _tree_pointers(arrays):
-    """Return a `TreeTarget` as kernels read it."""
+    """Return a `TreeTarget` of pointers, as kernels read it."""
     return TreeTarget(as_pointers(arrays.tree), arrays.mask)
 
 
 def _tree_space(target, x, reach):
-    """Return `space_of` a tree by itself."""
+    """Return the space of a tree by itself for `walk_float32`; arguments are as in `space_of`."""
     tree = target.tree
     # In doubles: float32 would lose small errors in the sum.
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
@@ -85,7 +86,7 @@ def _tree_space(target, x, reach):
 
 
 def _tree_double_space(target, x, reach):
-    """Return `double_space_of` a tree by itself."""
+    """Return the space of a tree by itself for `walk_float64`; arguments are as in `space_of`."""
     tree, scale = target.tree, frames.scale(target.tree.frame)
     return DoubleSpace(tree, np.int64(0), scale, x, EVEN, 2.0**-49 * reach, target.mask)
 
@@ -95,10 +96,11 @@ SPACES[TreeTarget] = _tree_space, _tree_double_space
 
 @kernel
 def _closest(target, scratch, p, x, reach, limit):
-    """Return (distance, name, u, v) of the triangle closest to p; NO_TRIANGLE beyond the limit.
+    """Return (distance, name, u, v) of the triangle closest to p, its name NO_TRIANGLE for none.
 
-    u and v are the weights of its second and third corner. x is p in the frame of the target's
-    tree, and `reach` its largest absolute coordinate, which is at most FAR.
+    Only triangles within `limit` count; u and v are the weights of the second and third corner. x
+    is p in the frame of the target's tree, and `reach` its largest absolute coordinate, at most
+    FAR.
     """
     goal = Candidates(np.int64(0), (limit, np.int64(NO_TRIANGLE), NAN, NAN))
     space = space_of(target, x, reach)
@@ -109,7 +111,10 @@ def _closest(target, scratch, p, x, reach, limit):
 
 @kernel
 def _nearest_in_doubles(target, scratch, p, x, reach, rows):
-    """Fill rows with the triangles nearest to p, in float64; they begin as `_clear` sets them."""
+    """Fill rows, which begin as `_clear` sets them, with the triangles nearest to p, in float64.
+
+    x is p in the frame of the target's tree, and `reach` its largest absolute coordinate.
+    """
     stay_outlined()
     limit = peek(rows.distance, rows.k - 1)
     point_walks.walk_float64(
@@ -119,7 +124,7 @@ def _nearest_in_doubles(target, scratch, p, x, reach, rows):
 
 @inlined
 def _clear(rows, limit):
-    """Set all rows to NO_TRIANGLE at the limit, which nearer triangles replace."""
+    """Set all rows to (limit, NO_TRIANGLE), to be replaced by triangles within the limit."""
     for i in range(rows.k):
         poke(rows.distance, i, limit)
         poke(rows.names, i, np.int64(NO_TRIANGLE))
@@ -129,8 +134,8 @@ def _clear(rows, limit):
 def nearest_to(target, scratch, p, limit):
     """Return (distance, name, u, v) of the triangle closest to p, within a limit.
 
-    The name is NO_TRIANGLE if there is none, or p is not finite; the distance is then of no use,
-    and the weights are NaN.
+    The name is NO_TRIANGLE if there is none, or p is not finite. The distance is then meaningless,
+    and the weights u and v of the second and third corner are NaN.
     """
     d, name, u, v = INF, np.int64(NO_TRIANGLE), NAN, NAN
     if finite(p) and limit >= 0.0:
@@ -150,7 +155,7 @@ def nearest_to(target, scratch, p, limit):
 
 @kernel
 def _k_nearest(target, scratch, p, limit, rows):
-    """Fill rows with the triangles nearest to p within a limit, NO_TRIANGLE for none."""
+    """Fill the k `rows` with the triangles nearest to p within a limit, NO_TRIANGLE for none."""
     _clear(rows, limit)
     if finite(p) and limit >= 0.0:
         x, reach = point_bounds.local_point(target.tree.frame, p)
@@ -183,9 +188,9 @@ def point_on(corners, p):
 
 @inlined
 def _write(primitives, found, i, d, closest, whole):
-    """Write row i of the results: the distance d and `closest`, which is (name, u, v).
+    """Write row i of the results: the distance d and `closest`, a tuple (name, u, v).
 
-    If `whole`, the weights and the point that follows from them are written as well.
+    If `whole`, the weights u and v and the point of the triangle are written as well.
     """
     name, u, v = closest
     missed, x = name == NO_TRIANGLE, (NAN, NAN, NAN)
@@ -202,10 +207,9 @@ def _write(primitives, found, i, d, closest, whole):
 
 @entry
 def closest_points(target, points, limits, scratch, begin, end, found):
-    """Find the triangle closest to each of the points begin..end-1.
+    """Write to row i of `found` the triangle closest to point i, for begin <= i < end.
 
-    `limits` has one largest distance for all points, or one for each. Row i of `found` is that of
-    point i.
+    `limits` has one largest distance for all points, or one for each; `scratch` is for one thread.
     """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
@@ -220,7 +224,8 @@ def closest_points(target, points, limits, scratch, begin, end, found):
 def nearest_points(target, points, limits, scratch, begin, end, count, found):
     """Find the `count` triangles nearest to each of the points begin..end-1.
 
-    They are rows i * count to (i + 1) * count - 1 of `found`. Limits are as in `closest_points`.
+    Those of point i are written to rows i * count to (i + 1) * count - 1 of `found`. `limits` has
+    one largest distance for all points, or one for each.
     """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)

@@ -59,28 +59,28 @@ opposite = inlined(lambda a: (-a[0], -a[1]))
 
 @inlined
 def plus(a, b):
-    """Add two double-doubles; unlike in `dd_add`, the error is relative to the sizes of both."""
+    """Return a + b of double-doubles; unlike in `dd_add`, the error is relative to their sizes."""
     s, e = two_sum(a[0], b[0])
     return fast_two_sum(s, e + (a[1] + b[1]))
 
 
 @inlined
 def times(a, k):
-    """Multiply a double-double by a double."""
+    """Return the product of a double-double a and a double k."""
     p, e = two_product(a[0], k)
     return fast_two_sum(p, simd.fused(a[1], k, e))
 
 
 @inlined
 def product(a, b):
-    """Multiply two double-doubles."""
+    """Return the product of two double-doubles."""
     p, e = two_product(a[0], b[0])
     return fast_two_sum(p, simd.fused(a[0], b[1], simd.fused(a[1], b[0], e)))
 
 
 @inlined
 def sum_of(p, q, r):
-    """Add three double-doubles."""
+    """Return the sum of three double-doubles."""
     s, e = two_sum(p[0], q[0])
     s, f = two_sum(s, r[0])
     return fast_two_sum(s, (p[1] + q[1]) + (r[1] + (e + f)))
@@ -96,7 +96,7 @@ square = inlined(lambda x, y, z: sum_of(product(x, x), product(y, y), product(z,
 
 @inlined
 def way_of(d):
-    """Return (axis, sign) of a direction of WAYS: 0 to 2, and 1.0 for up or -1.0 for down."""
+    """Return (axis, sign) of a direction of WAYS: axis 0 to 2, and 1.0 for up or -1.0 for down."""
     x, y, z = abs(d[0]), abs(d[1]), abs(d[2])
     if x > y and x > z:
         return np.int64(0), (1.0 if d[0] > 0.0 else -1.0)
@@ -111,7 +111,7 @@ _shifted = inlined(lambda x, k: (scale_by(x[0], k), scale_by(x[1], k)))
 
 @inlined
 def _scaled(v, s):
-    """Return a vector of double-doubles times a power of two."""
+    """Return a vector v of double-doubles times s, a power of two."""
     return (v[0][0] * s, v[0][1] * s), (v[1][0] * s, v[1][1] * s), (v[2][0] * s, v[2][1] * s)
 
 
@@ -133,9 +133,9 @@ def _dot(a, b):
 
 @kernel
 def _away(v, q):
-    """Return v - q, of points, as double-doubles scaled to about one.
+    """Return v - q of a vertex v and a point q, as double-doubles scaled to about one.
 
-    A vertex v at q is seen in the direction (-1, 0, 0).
+    A vertex at q itself is seen in the direction (-1, 0, 0).
     """
     stay_outlined()
     s = 1.0 if max(largest(v), largest(q)) < 2.0**1000 else 0.25
@@ -145,14 +145,17 @@ def _away(v, q):
     size = max(abs(x[0]), max(abs(y[0]), abs(z[0])))
     if size == 0.0:
         return (-1.0, 0.0), (0.0, 0.0), (0.0, 0.0)
-    # `exponent` is that of normal numbers.
+    # `exponent` is right for normal numbers alone.
     k = -exponent(size) if size >= 2.0**-1000 else 1000 - exponent(size * 2.0**1000)
     return _shifted(x, k), _shifted(y, k), _shifted(z, k)
 
 
 @kernel
 def _exact_moment(a, b):
-    """Return (m, e): the cross product of two vectors is m * 2**e, to 2**-60 of each component."""
+    """Return (m, e): the cross product of vectors a and b is m * 2**e.
+
+    Each component is good to 2**-60 of itself.
+    """
     stay_outlined()
     x, f = _exact_difference(a[1], b[2], a[2], b[1])
     y, g = _exact_difference(a[2], b[0], a[0], b[2])
@@ -163,7 +166,10 @@ def _exact_moment(a, b):
 
 @kernel
 def _exact_difference(a, b, c, d):
-    """Return a * b - c * d of double-doubles as (x, e) of `leading`: x is below 2**64."""
+    """Return a * b - c * d of double-doubles as (x, e), meaning x * 2**e.
+
+    x is a double-double below 2**64, as by `leading`.
+    """
     stay_outlined()
     total = new_sum()
     for i in range(2):
@@ -175,7 +181,7 @@ def _exact_difference(a, b, c, d):
 
 @kernel
 def _exact_across(a, row):
-    """Return the dot product of a vector with one of doubles, to 2**-60 of itself."""
+    """Return the dot product of a vector a with `row`, of doubles, to 2**-60 of itself."""
     stay_outlined()
     total = new_sum()
     for i in range(2):
@@ -189,7 +195,7 @@ def _exact_across(a, row):
 def _exactly_projected(a, axis, way):
     """Return the projection (x, y, h), to 2**-60, of a vertex at the vector a from the point.
 
-    The ray's way is an axis, 0 to 2, and a sign.
+    The direction of the ray is next to `axis`, 0 to 2; `way` is 1.0 if it leads up, -1.0 if down.
     """
     stay_outlined()
     v = a if axis == 0 else ((a[1], a[2], a[0]) if axis == 1 else (a[2], a[0], a[1]))
@@ -199,8 +205,8 @@ def _exactly_projected(a, axis, way):
     if z[0] <= 0.0:
         return x, y, plus(r, opposite(z))
     if x[0] == 0.0 and y[0] == 0.0:
-        # A vertex on the ray is seen from the point moved by (e, e**2, e**3), so in the direction
-        # (-1, 0, 0) across the ray: by column k of the rows, that of the x axis in turned vectors.
+        # A vertex on the ray, seen from the point moved by (e, e**2, e**3), is in the direction
+        # (-1, 0, 0) across the ray: the column of ROWS for the x axis, k, as vectors are permuted.
         k = (3 - axis) % 3
         x = (-way * (ROWS[0][0] if k == 0 else (ROWS[0][1] if k == 1 else ROWS[0][2])), 0.0)
         y = (-way * (ROWS[1][0] if k == 0 else (ROWS[1][1] if k == 1 else ROWS[1][2])), 0.0)
@@ -228,7 +234,8 @@ def _opposite_factor(a, b, d):
     none = (0.0, 0.0)
     curved = 1.0
     if max(abs(m[0][0]), max(abs(m[1][0]), abs(m[2][0]))) == 0.0:
-        # On the edge: the moment of one that is moved by an infinitesimal, u x (e, e**2, e**3).
+        # The point is on the edge: m is the moment for a point moved by an infinitesimal,
+        # u x (e, e**2, e**3), of which the first nonzero order counts.
         m, curved = (none, u[2], opposite(u[1])), 0.0
         if u[2][0] == 0.0 and u[1][0] == 0.0:
             m = opposite(u[2]), none, u[0]
@@ -247,16 +254,16 @@ def _opposite_factor(a, b, d):
     rest = product(mm, dd_sub(product(bu, bu), product(au, au)))
     rest = dd_div(rest, dd_sub(product(bu, la), product(au, lb)))
     third = dd_div(product(rest, _dot(c, u)), product(uu, uu))
-    # Angles of factors are counted about d.
+    # The angles of factors are counted about d = -c, hence the opposite.
     return sum_of(first, second, third), opposite(_dot(c, m))
 
 
 @kernel
 def exact_factor(q, d, a, b):
-    """Return the factor (re, im) of the edge from a to b, of a point q with a ray along d.
+    """Return the factor (re, im) of the edge from a to b, for a point q with a ray along d.
 
-    Only its angle counts: it is scaled so that the larger part is about 1. The angle is good to
-    2**-60, and the sign of im is exact where the angle is 90 degrees or more.
+    Only its angle has a meaning: the larger part is scaled to about 1. The angle is good to 2**-60,
+    and the sign of im is exact where the angle is 90 degrees or more.
     """
     stay_outlined()
     axis, way = way_of(d)
@@ -284,7 +291,7 @@ def exact_factor(q, d, a, b):
 def far_number(loops, s, q):
     """Return the winding number at a point q far away, outside of the box of the surface.
 
-    `loops` are the boundary as in `boundary_angles.add_boundary`, and coordinates are scaled by s.
+    `loops` is the boundary as in `boundary_angles.add_boundary`; s scales its coordinates.
     """
     # The ray that leads away from the box crosses nothing: there are only the edges' angles.
     # With any c, the area of a triangle is twice the argument of |a| |b| |c| + ... + i c . (a x b).
@@ -311,5 +318,5 @@ def far_number(loops, s, q):
             # An angle is below 2 / FAR**2: its cube is nothing to 2**-53 of it.
             total = dd_add(total, dd_div(_dot(c, n), re))
         before = now
-    # Both vectors of each n were not scaled by p.
+    # The two vectors of which each n is the product were not scaled by p.
     return ((total[0] * TURNS[0]) * p) * p

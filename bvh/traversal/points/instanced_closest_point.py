@@ -58,12 +58,15 @@ class TopSpace(NamedTuple):
 
 @pointers_of(SceneTarget)
 def _scene_pointers(arrays):
-    """Return a `SceneTarget` as kernels read it."""
+    """Return a `SceneTarget` of pointers, as kernels read it."""
     return SceneTarget(as_pointers(arrays.tree), pointer(arrays.metrics), arrays.mask)
 
 
 def _top_space(target, x, reach):
-    """Return `space_of` and `double_space_of` a scene: x is a point in the frame of the TLAS."""
+    """Return the space of a scene's TLAS for both walks.
+
+    x is the point in the frame of the TLAS, `reach` its largest absolute coordinate.
+    """
     tree = target.tree
     return TopSpace(
         tree, frames.scale(tree.frame), target, spread_point(x), BOX_ERROR * reach + 1e-30,
@@ -76,7 +79,10 @@ SPACES[SceneTarget] = _top_space, _top_space
 
 @inlined
 def _instance_space(instanced, metric, leaf, seen, mask):
-    """Return the space of a leaf's tree for `walk_float32`; `seen` is the result of `seen_from`."""
+    """Return the space of the tree of a TLAS's leaf, for `walk_float32`.
+
+    `metric` is the leaf's row of `world_metric`, and `seen` the point as `seen_from` returns it.
+    """
     q, reach, lost, _ = seen
     error = TRIANGLE_ERROR * reach + lost + 1e-30
     return InstanceSpace(
@@ -87,7 +93,7 @@ def _instance_space(instanced, metric, leaf, seen, mask):
 
 @inlined
 def instance_double_space(instanced, metric, leaf, seen, mask):
-    """Return the space of a leaf's tree for `walk_float64`; `seen` is as in `_instance_space`."""
+    """Return the space of a leaf's tree for `walk_float64`; arguments as in `_instance_space`."""
     q, reach, lost, _ = seen
     return DoubleSpace(
         pointers_at(row_of(instanced, leaf), instanced), code_of(leaf, 0), peek(metric, SCALE), q,
@@ -99,24 +105,26 @@ def instance_double_space(instanced, metric, leaf, seen, mask):
 def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
     """Traverse the tree of a leaf of the TLAS for the closest triangle; return (near, goal).
 
-    The goal is of `Candidates`. x is p in the frame of the TLAS; the stack is free from `base` on.
+    `goal` is a `Candidates`, and `near` the upper bound of the distance. p is the point in the
+    world, x in the frame of the TLAS; the stack is free from `base` on.
     """
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
+    # Whether float32 is accurate enough.
     if seen[3]:
         space = _instance_space(instanced, metric, leaf, seen, target.mask)
         near, _, goal = point_walks.walk_instance_float32(space, goal, near, scratch, p, base)
         return near, goal
-    # Float64 has no candidates: measure those so far.
+    # The search in float64 has no candidates: measure those so far.
     so_far = point_walks.measure(instanced, scratch, goal.stored, p, goal.so_far)
     return _closest_in_doubles(target, scratch, p, x, leaf, base, so_far)
 
 
 @kernel
 def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
-    """Return the result of `_closest_in_leaf`, in float64, after all candidates have been measured.
+    """Return (near, goal) as `_closest_in_leaf` does, from a search in float64.
 
-    `so_far` is (distance, name, u, v) of the closest triangle so far.
+    `so_far` is (distance, name, u, v) of the closest triangle so far; no candidates are left.
     """
     stay_outlined()
     best, name, u, v = so_far
@@ -132,9 +140,10 @@ def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
 
 @kernel
 def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf for the k nearest triangles; return (near, rows).
+    """Traverse the tree of a leaf of the TLAS for the k nearest triangles; return (near, rows).
 
-    Arguments are those of `_closest_in_leaf`, with rows as the goal.
+    `rows` is a `Rows`, and `near` the upper bound of the distance. p is the point in the world, x
+    in the frame of the TLAS; the stack is free from `base` on.
     """
     stay_outlined()
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
@@ -148,7 +157,7 @@ def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
 
 
 def _visiting(in_leaf: Dispatcher) -> Callable[..., object]:
-    """Return `point_walks.visit` for leaves of a TLAS, whose trees `in_leaf` traverses."""
+    """Return the function `visit` of a TLAS, which traverses the tree of a leaf by `in_leaf`."""
 
     def visit(space, goal, near, limits, scratch, p, code, top):
         """Traverse the tree of a leaf, by its code, if the leaf passes the mask.

@@ -33,21 +33,22 @@ STACK_BYTES = 8 * STACK
 
 @inlined
 def _sooner(least, way, depth, k):
-    """Return the smaller depth and its way; a depth that is NaN is never the smaller."""
+    """Return (depth, k) if the depth is less than `least`, else (least, way), also if it is NaN."""
     return simd.select(depth < least, depth, least), simd.select(depth < least, k, way)
 
 
 @entry
 def write_ways_out(corners, ways, points, directions):
-    """Write for each point the direction, of the six rows of `ways`, that leaves a box soonest.
+    """Write to `directions` for each point the row of `ways` along which it leaves a box soonest.
 
-    `corners` are the box's lower and upper corner, (2, 3).
+    `corners` are the box's lower and upper corner, (2, 3). The six `ways` are directions next to
+    the axes x, y and z, three down, then three up.
     """
     box, table = simd.pointer(corners), simd.pointer(ways)
     low, high = vector(box, 0), vector(box, 1)
     where, out = simd.pointer(points), simd.pointer(directions)
     for i in range(len(points)):
-        # Down along the axes x, y and z, then up. Unrolled: a loop takes six times as long.
+        # Unrolled: a loop takes six times as long.
         x, y, z = vector(where, i)
         least, way = _sooner(INF, np.int64(0), x - low[0], np.int64(0))
         least, way = _sooner(least, way, y - low[1], np.int64(1))
@@ -62,7 +63,7 @@ def write_ways_out(corners, ways, points, directions):
 
 
 def _may_touch_group(tree, code, point, error):
-    """Run `_may_touch` for a tree over triangles."""
+    """Return whether a point may be within `error` of a triangle of a leaf, given by its code."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, _ = group_bounds(tree.groups, group, point)
@@ -73,9 +74,10 @@ def _may_touch_group(tree, code, point, error):
 
 @by_type(inline=True)
 def _may_touch(tree, code, point, error):
-    """Return whether a point in the box of a leaf, given by its code, may be on a face of the leaf.
+    """Return whether a point in the box of a leaf, given by its code, may be on a primitive of it.
 
-    The point is spread over lanes (`spread_point`); `error` is that of distances from it.
+    Other primitives than triangles are not tested: True. The point is spread over lanes
+    (`spread_point`); `error` bounds the errors of distances from it.
     """
     if primitives_class(tree) is Triangles:
         return _may_touch_group
@@ -84,11 +86,11 @@ def _may_touch(tree, code, point, error):
 
 @kernel
 def _near_face(tree, stack, p):
-    """Return whether the finite point p may be on a face; if False, it surely is not."""
+    """Return False if the finite point p surely is on no face; `stack` is scratch memory."""
     x, reach = local_point(tree.frame, p)
     if not reach <= FAR:
         return True
-    # Only boxes that may contain the point, and faces that may, are within the errors of distances.
+    # Boxes and faces that may contain the point are those at a distance within its error.
     point, bound = spread_point(x), square_bound(0.0, BOX_ERROR * reach + 1e-30)
     error = F((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
     simd.poke(stack, 0, np.int64(0))
@@ -110,10 +112,10 @@ def _near_face(tree, stack, p):
 
 @entry
 def decide_parity(tree_row, points, crossings, surface, found, near):
-    """Write to `found` whether each point is inside: if its ray has an odd number of crossings.
+    """Write to `found` whether each point is inside: whether its number of crossings is odd.
 
-    If `surface`, also write to `near` the indices of other points that may be on a face, to be
-    tested exactly. Returns how many these are, else 0.
+    `crossings` are those of one ray from each point. If `surface`, also write to `near` the indices
+    of other points that may be on a face, to be tested exactly. Returns how many these are, else 0.
     """
     tree, stack = as_pointers(tree_row), simd.pointer_to(stack_memory(STACK_BYTES), np.int64(0))
     where, empty, count = simd.pointer(points), is_empty(tree_row), np.int64(0)

@@ -52,7 +52,7 @@ EVEN = (1.0, 1.0, 1.0)
 
 @inlined
 def local_point(frame, p):
-    """Return (x, reach): a point in the local frame, and its largest absolute coordinate."""
+    """Return (x, reach): point p in a tree's local frame, and its largest absolute coordinate."""
     c, s = frames.centre(frame), frames.scale(frame)
     x = ((p[0] - c[0]) * s, (p[1] - c[1]) * s, (p[2] - c[2]) * s)
     return x, largest(x)
@@ -77,10 +77,10 @@ def local_bound(distance, scale):
 
 @inlined
 def square_bound(best, box_error):
-    """Return the largest squared distance, in float32, of boxes that may contain what is near.
+    """Return the largest squared distance, in float32, of boxes that may contain a near primitive.
 
-    `best` is the bound of local distances of primitives, and `box_error` the error of those of
-    boxes.
+    A primitive is near at a local distance of at most `best`; `box_error` is the error of distances
+    to boxes.
     """
     bound = (np.float64(best) + box_error) * UP
     return F(min(bound * bound * UP, 1e30))
@@ -88,7 +88,7 @@ def square_bound(best, box_error):
 
 @inlined
 def box_squares(blocks, at, p):
-    """Return the squared distances from p to the boxes of the node at `at`, in lanes."""
+    """Return the squared distances from p to the boxes of the node at `at`, in float32 lanes."""
     none = simd.splat(F(0.0), WIDTH)
     low, high = wide_nodes.child_boxes(blocks, at)
     x = simd.greater(simd.greater(low[0] - p[0], p[0] - high[0]), none)
@@ -99,10 +99,11 @@ def box_squares(blocks, at, p):
 
 @inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
-    """Push the children with squared distances within a bound, nearest on top; return the top.
+    """Push the children with squared distances within a bound, nearest on top; return the new top.
 
-    An entry of the stack is the 32 bits of the squared distance, which sort like the number, then
-    those of the code. `spare` is scratch for one vector of squares and one of codes.
+    `code` is the code of the node, `squares` are in lanes. An entry of the stack has the 32 bits of
+    the squared distance, which sort like the number, then those of the code. `spare` is scratch for
+    one vector of squares and one of codes.
     """
     bits = simd.mask_bits(squares <= bound)
     if bits == 0:
@@ -134,8 +135,8 @@ key_of = inlined(lambda bound: np.int64(np.float32(bound).view(np.int32)) << 32 
 def group_bounds(groups, group, p):
     """Return bounds (low, high) of the distances from p to a group's triangles, in lanes.
 
-    They are off by up to LEAF_ERROR times P + B (see above). Both are infinite in lanes without a
-    triangle, `high` also where there is no bound.
+    They are off by at most LEAF_ERROR times the sum of p's largest coordinate and the frame's
+    bound. Both are infinite in lanes without a triangle, `high` also where there is no bound.
     """
     v0, e1, e2, n, tolerance, _, _ = load_group(groups, group)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
@@ -145,10 +146,10 @@ def group_bounds(groups, group, p):
 
 @inlined
 def corner_bounds(a, e1, e2, n, tolerance):
-    """Return `group_bounds` of triangles in lanes.
+    """Return bounds (low, high) of the distances from a point p to triangles, in lanes.
 
-    a is p - v0, e1 and e2 are their edges from v0, n their normals, and the tolerance is negative
-    in lanes without a triangle.
+    a is p - v0, e1 and e2 are the triangles' edges from v0, n their normals. The tolerance is
+    negative in lanes without a triangle, whose bounds are infinite.
     """
     none, one = simd.splat(F(0.0), WIDTH), simd.splat(F(1.0), WIDTH)
     # The weights s, t of the nearest point, by region (Ericson 2005, section 5.1.5).
@@ -176,7 +177,7 @@ def corner_bounds(a, e1, e2, n, tolerance):
     at_c = (d6 >= none) & (d5 <= d6)
     s, t = simd.select(at_c, none, s), simd.select(at_c, one, t)
     inside = inside & ~(at_a | at_b | at_c)
-    # A NaN becomes 0 here.
+    # A weight of NaN, as of a triangle without area, becomes 0.
     s = simd.lesser(simd.greater(s, none), one)
     t = simd.lesser(simd.greater(t, none), one - s)
     # From the nearest point to p: a - s e1 - t e2.
@@ -205,7 +206,7 @@ def corner_bounds(a, e1, e2, n, tolerance):
 
 @inlined
 def _box_square(blocks, at, x, weights):
-    """Return the weighted square of the distance from x to the box `at`, -1 for an unused one."""
+    """Return the weighted squared distance from x to the box `at`, -1 for an unused lane."""
     square = 0.0
     for axis in range(3):
         low = np.float64(wide_nodes.child_lower(blocks, at, axis))
@@ -219,9 +220,10 @@ def _box_square(blocks, at, x, weights):
 
 @inlined
 def square_limit(best, scale, lost):
-    """Return `square_bound` in float64, for the distance `best` in the world.
+    """Return the largest squared distance, in float64, of boxes that may contain a near primitive.
 
-    `scale` is that of the local frame; `lost` bounds the absolute error of distances there.
+    A primitive is near at a distance of at most `best` in the world. `scale` is local units per
+    unit of the world; `lost` bounds the absolute error of local distances.
     """
     bound = (local_distance(best, scale) + lost + 1e-300) * (1.0 + 2.0**-48)
     return bound * bound * (1.0 + 2.0**-48)
@@ -229,9 +231,10 @@ def square_limit(best, scale, lost):
 
 @kernel
 def push_near(blocks, code, x, weights, bound, scratch, top):
-    """Push the children whose weighted squared distance is within a bound, as `push_squares` does.
+    """Push the children whose weighted squared distance is within a bound; return the new top.
 
-    The weights are factors of the squares of a distance's components. Entries are in two stacks:
+    x is the point in the frame of the tree, `code` the node's code; `weights` are factors of the
+    squares of a distance's components. The nearest child comes on top. Entries are in two stacks:
     codes in `scratch.stack`, and squares in `scratch.squares`.
     """
     stack, squares = scratch.stack, scratch.squares
@@ -239,7 +242,7 @@ def push_near(blocks, code, x, weights, bound, scratch, top):
     for lane in range(WIDTH):
         at = wide_nodes.node_at(code) + lane
         square = _box_square(blocks, at, x, weights)
-        # A square that is NaN is not beyond the bound.
+        # A child whose square is NaN is not left out.
         if square == -1.0 or square > bound:
             continue
         k = top

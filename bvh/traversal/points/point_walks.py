@@ -87,7 +87,8 @@ class Rows(NamedTuple):
 def _walk_float32(space, goal, near, scratch, p, base):
     """Traverse a tree, nearest boxes first; return the final (near, limits, goal).
 
-    The stack is free from `base` on.
+    p is the point in the world; `near` is the largest distance that counts. The stack is free from
+    `base` on.
     """
     stack = scratch.stack
     limits = limits_of(space, near)
@@ -109,7 +110,7 @@ def _walk_float32(space, goal, near, scratch, p, base):
 
 
 def _walk_float64(space, goal, near, scratch, p, base):
-    """Traverse a tree as `walk_float32` does, in float64; return the final (near, goal)."""
+    """Traverse a tree as `_walk_float32` does, in float64; return the final (near, goal)."""
     stack, squares = scratch.stack, scratch.squares
     bound = point_bounds.square_limit(near, space.scale, space.lost)
     simd.poke(stack, base, np.int64(0))
@@ -138,13 +139,16 @@ walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_
 
 @inlined
 def limits_of(space, near):
-    """Return `limits`, in float32, for the upper bound `near` of distances in the world."""
+    """Return `limits` for `near`, the largest distance in the world that counts.
+
+    They are the largest local distance to triangles, and squared distance to boxes, in float32.
+    """
     bound = point_bounds.local_bound(near, space.scale)
     return bound, point_bounds.square_bound(bound, space.box_error)
 
 
 def _push_local(space, code, bound, scratch, top):
-    """Run `push` for a tree whose local distances are those of the world but for a scale."""
+    """Push the node's children within a squared local distance `bound`; return the new top."""
     squares = point_bounds.box_squares(space.tree.blocks, node_at(code), space.point)
     return point_bounds.push_squares(
         space.tree.blocks, code, squares, bound, scratch.stack, top, scratch.spare
@@ -152,7 +156,7 @@ def _push_local(space, code, bound, scratch, top):
 
 
 def _push_transformed(space, code, bound, scratch, top):
-    """Run `push` for the tree of an instance, by its world metric."""
+    """Push the node's children of an instance's tree, as `push` says, by its world metric."""
     return push_stretched(
         space.tree.blocks, code, space.point, space.metric, bound, scratch.stack, top, scratch.spare
     )
@@ -160,13 +164,13 @@ def _push_transformed(space, code, bound, scratch, top):
 
 @by_type(inline=True)
 def push(space, code, bound, scratch, top):
-    """Push the children of a node within a squared bound, nearest on top; return the new top."""
+    """Push the node's children within a squared `bound`, nearest on top; return the new top."""
     return _push_transformed if space.instance_class is InstanceSpace else _push_local
 
 
 @by_type(inline=True)
 def triangle_bounds(space, group):
-    """Return (low, high) of the local distances to a group's triangles, before `space.error`."""
+    """Return bounds of local distances to a group's triangles, up to errors of `space.error`."""
     if space.instance_class is TreeSpace:
         return lambda space, group: point_bounds.group_bounds(space.tree.groups, group, space.point)
     return lambda space, group: stretched_bounds(
@@ -179,7 +183,10 @@ ids_at = inlined(lambda space, group: id_place(space.tree.groups, group_at(group
 
 
 def _visit_closest(space, goal, near, limits, scratch, p, code, top):
-    """Collect the triangles of a leaf that may be the closest (see `visit`)."""
+    """Collect the triangles of a leaf, by its code, that may be the closest (see `visit`).
+
+    `near` bounds distances in the world, `limits` local ones; both are returned, lowered.
+    """
     bound, square = limits
     count, so_far = goal
     unit = 1.0 / space.scale
@@ -214,7 +221,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
-    """Insert the triangles of a leaf that are nearer than the last of the rows (see `visit`)."""
+    """Insert the triangles of a leaf that come before the last row of the goal (see `visit`)."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, _ = triangle_bounds(space, group)
@@ -230,7 +237,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
-    """Do as `_visit_nearest`, without bounds in float32: measure all triangles of the leaf.
+    """Measure all triangles of a leaf; insert those that come before the last row (see `visit`).
 
     `limits` are returned as given: `walk_float64` has its own.
     """
@@ -254,16 +261,17 @@ VISITS: dict[tuple[type, type], Callable[..., object]] = {
 
 @by_type(inline=True)
 def visit(space, goal, near, limits, scratch, p, code, top):
-    """Bound or measure the primitives of a leaf, by its code; return (near, limits, goal).
+    """Bound or measure the primitives of a leaf, by its code; return the new (near, limits, goal).
 
-    The stack is free from `top` on.
+    The classes of `space` and `goal` choose the function. `near` and `limits` bound distances in
+    the world and local ones, p is the point in the world, and the stack is free from `top` on.
     """
     return VISITS[space.instance_class, goal.instance_class]
 
 
 @by_type(inline=True)
 def nearer(space, near, nearest, unit):
-    """Return `near`, lowered to `nearest` local units in the tree of an instance.
+    """Return `near` or, in the tree of an instance, the distance of `nearest` local units if less.
 
     `unit` is the length of a local unit in the world. In a tree by itself, `limits` suffice.
     """
@@ -276,7 +284,7 @@ def nearer(space, near, nearest, unit):
 def measure(primitives, scratch, count, p, so_far):
     """Return (distance, name, u, v) of the closest to p among `count` candidates and `so_far`.
 
-    Of triangles at the same distance it is the one of the lowest name.
+    `so_far` is such a tuple. Of triangles at the same distance, the one of lowest name is closest.
     """
     stay_outlined()
     best, name, u, v = so_far
@@ -302,43 +310,39 @@ def measure(primitives, scratch, count, p, so_far):
 
 
 def _collect_local(space, scratch, count, lows, ids):
-    """Run `collect` for a tree by itself."""
+    """Store local bounds, float32, and ids, int32, behind the first `count` candidates."""
     simd.store(scratch.bounds, count, lows)
     simd.store(scratch.names, count, ids)
 
 
 def _collect_in_world(space, scratch, count, lows, ids):
-    """Run `collect` for the tree of an instance."""
+    """Store bounds of distances in the world, and codes, behind the first `count` candidates."""
     simd.store(scratch.bounds, count, simd.convert(lows, 0.0) * (1.0 / space.scale))
     simd.store(scratch.names, count, simd.convert(ids, np.int64(0)) | space.base)
 
 
 @by_type(inline=True)
 def collect(space, scratch, count, lows, ids):
-    """Store lower bounds and names behind the first `count` candidates.
-
-    Those of a tree stay local lanes of float32 and int32; a scene's are distances in the world and
-    codes.
-    """
+    """Store lower bounds and names behind the first `count` candidates; a tree's stay local."""
     return _collect_local if space.instance_class is TreeSpace else _collect_in_world
 
 
 @by_type(inline=True)
 def _bound_of(space, near, bound):
-    """Return the bound beyond which candidates are dropped, in the units of `collect`.
+    """Return the bound beyond which candidates are dropped, in the units of their lower bounds.
 
-    `bound` is that of local distances, `near` that of distances in the world.
+    `bound` is the bound of local distances, `near` that of distances in the world.
     """
     if space.instance_class is TreeSpace:
         return lambda space, near, bound: bound
-    # Lower bounds were rounded when they were converted to distances in the world.
+    # More by what lower bounds lost in their conversion to distances in the world.
     return lambda space, near, bound: near * (1.0 + 2.0**-48) + 1e-323
 
 
 @inlined
 def keep_near(space, scratch, count, near, bound):
-    """Drop candidates surely further away than `near`, or `bound` locally; return the new count."""
-    # Each candidate is stored, and replaced by the next one unless it stays: there is no branch.
+    """Drop candidates beyond `near`, in a `TreeSpace` beyond local `bound`; return the count."""
+    # Without a branch: each candidate is stored, and overwritten by the next unless it is kept.
     bound = _bound_of(space, near, bound)
     left = np.int64(0)
     for i in range(count):
@@ -351,7 +355,7 @@ def keep_near(space, scratch, count, near, bound):
 
 @inlined
 def _insert(rows, d, name):
-    """Insert a name at a distance d into sorted rows, unless it is there; drop the last row."""
+    """Insert (d, name) into sorted rows, unless the name is there, and drop the last row."""
     distance, names, k = rows.distance, rows.names, rows.k - 1
     for i in range(rows.k):
         if simd.peek(names, i) == name:
@@ -366,7 +370,7 @@ def _insert(rows, d, name):
 
 @inlined
 def insert_nearer(rows, d, name):
-    """Insert a name at a distance d into sorted rows if it comes before the last one."""
+    """Insert (d, name), a distance and a name, into sorted rows if it comes before the last row."""
     worst, last = simd.peek(rows.distance, rows.k - 1), simd.peek(rows.names, rows.k - 1)
     if d < worst or (d == worst and name < last):
         _insert(rows, d, name)
@@ -374,9 +378,9 @@ def insert_nearer(rows, d, name):
 
 @kernel
 def insert_group(primitives, ids, base, at, bits, p, rows):
-    """Insert the triangles of a group, of the lanes `bits`, that are nearer to p than the last row.
+    """Insert the triangles of a group, in the lanes `bits`, that are nearer to p than the last row.
 
-    The ids of the group begin at `at` of `ids`; names are `base` with an id in the low bits.
+    The group's ids begin at `ids[at]`; a name is `base` with the id in the low bits.
     """
     stay_outlined()
     for lane in range(WIDTH):
@@ -391,6 +395,6 @@ def insert_group(primitives, ids, base, at, bits, p, rows):
 
 @inlined
 def _insert_group(space, group, bits, p, rows):
-    """Run `insert_group` for a group of the tree of a space."""
+    """Insert the triangles of a group, in the lanes `bits`, that are nearer than the last row."""
     tree = space.tree
     insert_group(tree.primitives, tree.ids, space.base, ids_at(space, group), bits, p, rows)

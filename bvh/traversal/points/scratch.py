@@ -31,9 +31,9 @@ class PointScratch(NamedTuple):
 
 
 def new_scratch(scene: bool = False) -> PointScratch:
-    """Return the scratch of one thread, for a tree or a scene."""
-    # For a scene, its stack is for two trees, the BLAS's above the TLAS's, and candidates are in
-    # float64 and int64 in place of float32 and int32.
+    """Return new scratch of one thread: for a `scene`, with larger stacks and wider candidates."""
+    # The stack of a scene is for two trees, the BLAS's above the TLAS's. Its candidates are
+    # distances in the world, float64, and codes, int64, in place of float32 and int32.
     trees, real, whole = (2, np.float64, np.int64) if scene else (1, np.float32, np.int32)
     return PointScratch(
         aligned(trees * STACK, np.int64), aligned(trees * STACK, np.float64),
@@ -52,8 +52,8 @@ SCRATCH_BYTES = CLOSEST + 8 + 64
 
 @inlined
 def scratch_at(memory):
-    """Return scratch for a tree, as pointers, in SCRATCH_BYTES of memory from an address on."""
-    # Aligned to a cache line.
+    """Return scratch for a tree, as pointers into SCRATCH_BYTES of memory at an address."""
+    # Rounded up to a cache line of 64 bytes.
     at = memory + (-memory & 63)
     return PointScratch(
         pointer_to(at, np.int64(0)), pointer_to(at + SQUARES, 0.0),

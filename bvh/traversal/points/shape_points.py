@@ -87,11 +87,12 @@ def _visit_around(space, goal, near, limits, scratch, p, code, top):
 
 @kernel
 def _walk_leaf(target, goal, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf over shapes; return (near, goal).
+    """Traverse the tree of a leaf of the TLAS, over shapes; return (near, goal).
 
-    x is p in the frame of the TLAS. The stack is free from `base` on.
+    p is the point in the world, x in the frame of the TLAS; only shapes at most `near` from it
+    count. The stack is free from `base` on.
     """
-    # Stretched distances also lose the error of vertices, times the lengths of the metric.
+    # The error of vertices, stretched by the lengths of the metric, is added to that of the point.
     stay_outlined()
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     q, reach, lost, near_enough = seen_from(instanced, metric, leaf, x)
@@ -104,7 +105,7 @@ def _walk_leaf(target, goal, near, scratch, p, x, leaf, base):
 
 
 def _visit_leaf(space, goal, near, limits, scratch, p, code, top):
-    """Traverse the tree of a leaf of the TLAS, if it is over shapes and passes the mask."""
+    """Traverse the tree of a TLAS leaf, given by code, if it is over shapes and passes the mask."""
     instanced, leaf = space.tree.primitives, np.int64(peek(space.tree.ids, ~code >> LEAF_BITS))
     row = row_of(instanced, leaf)
     if (
@@ -121,7 +122,7 @@ VISITS[TopSpace, ShapeRows] = VISITS[TopSpace, Around] = _visit_leaf
 
 @kernel
 def _walk(target, goal, near, scratch, p):
-    """Traverse a tree or scene for the shapes at most `near` from a finite point p."""
+    """Collect, in `goal`, the shapes of a tree or scene at most `near` from a finite point p."""
     x, reach = point_bounds.local_point(target.tree.frame, p)
     space = double_space_of(target, x, reach)
     point_walks.walk_float64(space, goal, near, scratch, p, np.int64(0))
@@ -137,7 +138,7 @@ def _is_shape(primitives, name):
 
 @by_type(inline=True)
 def _nearest_on_face(primitives, name, p):
-    """Return (point, u, v): the point of a face that is nearest to p, and its weights."""
+    """Return (point, u, v): the nearest point to p of a face by its name, and its weights."""
     if primitives.instance_class is Instanced:
         return lambda primitives, name, p: point_on(corners(primitives, name), p)
     # Trees over shapes have no faces.
@@ -146,10 +147,10 @@ def _nearest_on_face(primitives, name, p):
 
 @kernel
 def _finish(primitives, found, i, p, whole):
-    """Complete row i of the results, whose distance and name are written.
+    """Complete row i of the results, in which distance and name are written.
 
-    Rows of NO_TRIANGLE get the distance inf and the name -1. If `whole`, the nearest point and its
-    weights are written as well, NaN without a primitive; weights of shapes are NaN.
+    A row of NO_TRIANGLE gets the distance inf and the name -1. If `whole`, the nearest point to p
+    and its weights are written as well: NaN if there is no primitive; weights of shapes are NaN.
     """
     stay_outlined()
     name, x, u, v = peek(found.names, i), (NAN, NAN, NAN), NAN, NAN
@@ -170,7 +171,7 @@ def _finish(primitives, found, i, p, whole):
 
 @entry
 def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
-    """Find the `count` shapes nearest to each of the points begin..end-1, within `limits`.
+    """Find the `count` shapes nearest to each of the points begin..end-1.
 
     On entry, the `count` rows of each point in `found` have the nearest faces, or the name -1;
     nearer shapes replace them. `limits` has one largest distance for all points, or one for each.
@@ -193,7 +194,7 @@ def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
 
 @entry
 def mark_around(target, points, scratch, begin, end, surface, found):
-    """Set the bytes, in `found`, of points begin..end-1 in a shape or, if `surface`, on one."""
+    """Set byte i of `found` if point i is in a shape or, if `surface`, on one; begin <= i < end."""
     aim, memory = as_pointers(target), as_pointers(scratch)
     where, marks, empty = pointer(points), pointer(found), is_empty(target.tree)
     for i in range(begin, end):

@@ -43,7 +43,7 @@ dot = inlined(lambda a, b: simd.fused(a[0], b[0], simd.fused(a[1], b[1], a[2] * 
 
 @inlined
 def _ring(terms, at, cosine, sine):
-    """Return c cosine + s sine, in lanes: c are the numbers at `at`, s those of the next lanes."""
+    """Return c cosine + s sine, in lanes: c are the terms at `at`, s those LANES further on."""
     return simd.fused(
         simd.load(terms, at, LANES), cosine, simd.load(terms, at + LANES, LANES) * sine
     )
@@ -51,10 +51,10 @@ def _ring(terms, at, cosine, sine):
 
 @inlined
 def _series(terms, at, x, y, z, h):
-    """Return the sums of the series of a node's children, whose factors begin at `at`, in lanes.
+    """Return the sums of the series of a node's children, in lanes.
 
-    x, y, z are unit vectors from the point to the children's centres; h is the inverse of the
-    distance.
+    The factors of the series are the terms from `at` on. x, y, z are unit vectors from the point to
+    the children's centres, and h is 1 over the distance.
     """
     # Order by order, v1 to v5, by descending degrees m, with xm + i ym = (x + i y)**m (see
     # `winding_moments`).
@@ -93,9 +93,10 @@ def _series(terms, at, x, y, z, h):
 def _far_sum(terms, at, p, beta):
     """Return (solid angles of a node's far children, in lanes; bits of the lanes of near ones).
 
-    The terms of the node begin at `at`; p is the point, beta the square of the accuracy.
+    The node's terms begin at `at`; p is the point, `beta` the square of the accuracy: a child is
+    far if its squared distance exceeds beta times its squared radius.
     """
-    # Terms have squares of radii, -1 where there is no child.
+    # RADIUS has squares of radii, -1 where there is no child.
     none = simd.splat(F(0.0), LANES)
     x = simd.load(terms, at + CENTRE * LANES, LANES) - p[0]
     y = simd.load(terms, at + (CENTRE + 1) * LANES, LANES) - p[1]
@@ -114,7 +115,7 @@ def _far_sum(terms, at, p, beta):
 def _corner(faces, at, count, p):
     """Return (vectors, lengths) from p to one corner of each face of a leaf, in lanes.
 
-    A leaf of `count` faces has its corners as rows of `count` numbers: x at `at`, then y and z.
+    The x of the corners are `count` numbers from `at` on, one for each face; y and z follow alike.
     """
     v = (
         simd.load(faces, at, LANES) - p[0],
@@ -128,8 +129,8 @@ def _corner(faces, at, count, p):
 def _turn(re, im, around, faces, first, count, p):
     """Return (re, im, around): re + i im times the complex numbers of a leaf's faces, in lanes.
 
-    The angle of the number x + i y of a face is half its solid angle. The sum of all angles is that
-    of the product and `around` full turns. Corners are those of `_corner`, from face `first` on.
+    The number x + i y of a face has half its solid angle as its angle. The sum of all angles is
+    that of the product plus `around` full turns. The leaf has `count` faces from number `first` on.
     """
     at, none = CORNERS * first, simd.splat(0.0, LANES)
     a, la = _corner(faces, at, count, p)
@@ -165,9 +166,10 @@ def _turn(re, im, around, faces, first, count, p):
 
 @kernel
 def _winding(tree, x, p, beta):
-    """Return the winding number at x in the local frame; p is the point times the frame's scale.
+    """Return the winding number at the point x in the local frame of a tree.
 
-    `tree` is a `WindingTerms` of pointers, `beta` the square of the accuracy.
+    p is the point in the world times the frame's scale, `tree` a `WindingTerms` of pointers, and
+    `beta` the square of the accuracy.
     """
     codes, terms, faces, _ = tree
     point = simd.splat(F(x[0]), LANES), simd.splat(F(x[1]), LANES), simd.splat(F(x[2]), LANES)
@@ -198,7 +200,7 @@ def _winding(tree, x, p, beta):
 
 @inlined
 def _total(vector, memory):
-    """Return the sum of the lanes, added in pairs; `memory` is scratch for them."""
+    """Return the sum of the 8 lanes, added in pairs; `memory` is scratch for one vector."""
     simd.store(memory, 0, vector)
     odd = simd.peek(memory, 1) + simd.peek(memory, 3), simd.peek(memory, 5) + simd.peek(memory, 7)
     even = simd.peek(memory, 0) + simd.peek(memory, 2), simd.peek(memory, 4) + simd.peek(memory, 6)

@@ -81,7 +81,7 @@ SHEARED, STEPS = 0.75, 2
 def _least_eigenvalue(a, b, c):
     """Return a lower bound, at least 0, of the eigenvalues of a symmetric 3 x 3 matrix.
 
-    It has ones on its diagonal, and beside it a, b, c, the cosines between the columns of K.
+    Its diagonal is 1; its other entries a, b, c are the cosines between the columns of K.
     """
     p = (a * a + b * b + c * c) / 3.0
     least = -2.0 * sqrt(p)
@@ -97,10 +97,10 @@ def _least_eigenvalue(a, b, c):
 
 @entry
 def fill_metrics(rows, maps, frames, tree_of, out):
-    """Write the rows `rows` of `out`, which has METRIC_SIZE numbers for each leaf.
+    """Write the rows of `out`, (n, METRIC_SIZE), for the leaves whose numbers are `rows`.
 
     Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]]. Its row begins
-    with K (see ROWS). Of the tree of a leaf with a SCALE of 0, no box is too far.
+    with K (see ROWS). A SCALE of 0 means that no box of the tree is too far.
     """
     for i in rows:
         m, frame, row = maps[i], frames[tree_of[i]], out[i]
@@ -118,6 +118,7 @@ def fill_metrics(rows, maps, frames, tree_of, out):
             x, y, z = row[ROWS + column], row[ROWS + 3 + column], row[ROWS + 6 + column]
             row[LENGTHS + column] = sqrt(x * x + y * y + z * z)
             least = min(least, row[LENGTHS + column])
+        # The SCALE stays 0 where numbers are out of range.
         row[SCALE] = 0.0
         if least < MIN_LENGTH or abs(e) > MAX_EXPONENT or abs(shift) > MAX_EXPONENT:
             continue
@@ -147,7 +148,7 @@ def fill_metrics(rows, maps, frames, tree_of, out):
 
 @inlined
 def _mapped(transforms, at, x):
-    """Return a coordinate of the mapped point x, and the sum of its terms' sizes.
+    """Return one coordinate of the mapped point x, and the sum of the absolute values of its terms.
 
     `transforms` has maps by columns of three numbers; the first number of the row of the map that
     gives the coordinate is at `at`.
@@ -162,9 +163,9 @@ def _mapped(transforms, at, x):
 def seen_from(instanced, metric, leaf, x):
     """Return (q, reach, lost, near) of the point x of the TLAS's frame, as seen by a leaf's tree.
 
-    q is the point in the frame of the BLAS, `reach` its S (see above), `lost` bounds the error of
-    stretched distances from q, inf if unknown, and `near` tells whether float32 is accurate enough.
-    `metric` is the leaf's row of `fill_metrics`.
+    q is the point in the frame of the BLAS, `reach` the S to which float32 errors are relative,
+    `lost` bounds the error of stretched distances from q, inf if unknown, and `near` tells whether
+    float32 is accurate enough. `metric` is the leaf's row of `fill_metrics`.
     """
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     q0, s0 = _mapped(transforms, at, x)
@@ -195,7 +196,7 @@ _along = inlined(lambda g, row: g[0] * row[0] + g[1] * row[1] + g[2] * row[2])
 
 @inlined
 def _stretch(metric, v):
-    """Return K times a vector of lanes."""
+    """Return K times v, a vector of lanes."""
     return _along(v, _row(metric, 0)), _along(v, _row(metric, 1)), _along(v, _row(metric, 2))
 
 
@@ -220,7 +221,7 @@ _off = inlined(lambda low, high, p: greater(greater(low - p, p - high), splat(F(
 
 @inlined
 def _weighed(blocks, at, p, metric):
-    """Return lower bounds of squared stretched distances from p to a node's boxes, by weights."""
+    """Return lower bounds of squared stretched distances from p to a node's boxes, by WEIGHTS."""
     low, high = child_boxes(blocks, at)
     x, y, z = _off(low[0], high[0], p[0]), _off(low[1], high[1], p[1]), _off(low[2], high[2], p[2])
     return (
@@ -231,10 +232,11 @@ def _weighed(blocks, at, p, metric):
 
 @inlined
 def _step(g, r, near, far, column, share):
-    """Return (g, r): stretched vectors g from points of boxes to p, moved to be shorter.
+    """Move points of boxes along one axis, towards p; return the new (g, r).
 
-    The points move along one axis. r, in near..far, are the vectors' components along it before K
-    is applied, `column` is that of K, and `share` the inverse of its squared length.
+    g are the stretched vectors from the points to p, and r, in near..far, the vectors' components
+    along the axis before K is applied. `column` is the axis's column of K, and `share` the inverse
+    of its squared length.
     """
     moved = greater(lesser(r - _along(g, column) * share, far), near)
     change = moved - r
@@ -244,14 +246,17 @@ def _step(g, r, near, far, column, share):
 
 @inlined
 def _least_along(g, near, far, column):
-    """Return the least product of g with `column` times a number of near..far, in lanes."""
+    """Return the least of (g . column) r for r in near..far, in lanes."""
     m = _along(g, column)
     return lesser(m * near, m * far)
 
 
 @inlined
 def _directed(blocks, at, p, metric):
-    """Return lower bounds of squared stretched distances from p to a node's boxes, by direction."""
+    """Return lower bounds of squared stretched distances from p to a node's boxes, by directions.
+
+    For each box, g leads to p from about the nearest point; the gap along g bounds the distance.
+    """
     low, high = child_boxes(blocks, at)
     none = splat(F(0.0), WIDTH)
     # Vectors from points of the box to p lie between `near` and `far`.
@@ -282,7 +287,10 @@ def _directed(blocks, at, p, metric):
 
 @kernel
 def push_stretched(blocks, code, p, metric, bound, stack, top, spare):
-    """Push the children of a node of an instance's tree, as `push_squares`; return the new top."""
+    """Push the children of a node of an instance's tree, as `push_squares`; return the new top.
+
+    p is the point in the frame of the tree, `metric` the leaf's row of `fill_metrics`.
+    """
     stay_outlined()
     at = node_at(code)
     if peek(metric, LEAST) < SHEARED:
