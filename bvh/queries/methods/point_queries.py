@@ -67,13 +67,13 @@ class PointQueries:
             32 bits; faces whose `groups`, and instances whose mask, share none of them are ignored.
             Faces without groups have all bits, as queries have by default.
         threads, progress
-            As in `closest_hit`; progress counts points.
+            Number of threads, and callback or bar, as in `closest_hit`; progress counts points.
 
         Returns
         -------
         ClosestPoints
             With fields of the points' leading shape; scalars for a single point. A miss has
-            distance +inf, prim_id -1, else NaN. In a scene also `instance_id` and `leaf`.
+            distance +inf, prim_id -1, NaN elsewhere. In a scene also `instance_id` and `leaf`.
 
         Notes
         -----
@@ -335,7 +335,7 @@ class PointQueries:
 
 
 def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: str = PARITY) -> None:
-    """Warn, once for each tree, if the faces that a mask selects have open edges.
+    """Warn, once for each tree `of`, if the faces that a mask selects have open edges.
 
     The text names the tree, then has `consequence`, where `query` takes the place of ``{}``.
     """
@@ -345,7 +345,7 @@ def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: st
 
 
 def _of_method(query: str, method: InsideRule) -> str:
-    """Return the name of a query for errors, with its method if that is "winding".
+    """Return the name of a query for errors, followed by its method if that is "winding".
 
     The name also decides which primitives are supported: winding numbers need triangles.
     """
@@ -353,7 +353,7 @@ def _of_method(query: str, method: InsideRule) -> str:
 
 
 def _accuracy(accuracy: float) -> float:
-    """Return a checked accuracy, at least 1: below it the far-field series diverges."""
+    """Return a checked accuracy, at least 1: below 1 the series for clusters diverges."""
     if isinstance(accuracy, (bool, str)) or not isinstance(accuracy, (int, float, np.number)):
         raise TypeError(f"accuracy must be a number, got {accuracy!r}")
     if not accuracy >= 1.0:
