@@ -77,7 +77,7 @@ def _positions(
     """Return the x and y of grid points, and whether the grid keeps its orientation.
 
     `row` and `column` are indices, which broadcast to the shape of the grid. The grid is mirrored
-    (the last result is False) if exactly one of its axes runs against x or y, as by a flip.
+    (the last result is False) if exactly one of its axes runs against x or y.
     """
     if transform is not None:
         if x is not None or y is not None:

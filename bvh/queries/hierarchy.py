@@ -138,12 +138,10 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         Parameters
         ----------
         centers : array_like, shape (n, 3)
-            A sphere whose centre is not finite is ignored (others keep their ids) and counted in
-            `stats`.
+            Spheres whose centre is not finite are ignored (others keep their ids), see `stats`.
         radii : float or array_like, shape (n,)
             One radius for all, at least 0; or one for each: then spheres with a negative radius, or
-            one that is not finite, are ignored. A sphere of radius 0 is a point, which a ray may
-            hit.
+            one that is not finite, are ignored. A ray may hit a sphere of radius 0, a point.
         quality, threads, progress
             Quality of the tree, number of threads, and callback or bar, as in `from_triangles`.
 

@@ -123,8 +123,7 @@ class MeshTrees(TreeBase):
         groups : int or array_like of int, optional
             32 bits for each face or cell of the source, or for all of them, as in `from_triangles`.
         quality, memory, threads, progress
-            Quality and size of the tree, number of threads, and callback or bar, as in
-            `from_triangles`.
+            Options of the tree, number of threads, and callback or bar, as in `from_triangles`.
 
         Returns
         -------

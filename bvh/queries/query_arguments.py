@@ -96,7 +96,7 @@ def is_foreign(*arguments: object) -> bool:
 
 
 def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:
-    """Check that flags are booleans (`sort` may be None), and that no `data` lacks a `filter`."""
+    """Raise unless `sort` (or None) and `validate` are booleans, and `data` has a `filter`."""
     if sort is not None:
         flag("sort", sort)
     flag("validate_rays", validate)
@@ -138,7 +138,7 @@ def check_method(method: str) -> None:
 
 
 def edge_rule(edges: EdgeRule) -> bool:
-    """Return True for the rule "once", one hit a crossing, and False for "closed"; check it."""
+    """Return True for the rule "once", one hit a crossing, False for "closed"; raise for others."""
     if type(edges) is not str or edges not in EDGES:
         check_option("edges", edges, tuple(EDGES))
     return EDGES[edges]
@@ -254,7 +254,10 @@ def flat_rows(array: NDArray[Any], shape: tuple[int, ...], width: int = 0) -> ND
 def real_rows(
     array: NDArray[Any], shape: tuple[int, ...], threads: int, width: int = 0
 ) -> NDArray[np.float64]:
-    """Return the result of `flat_rows` as float64; threads share the copy of a large array."""
+    """Return `array`, broadcast to (*shape, width), as float64 rows; threads share large copies.
+
+    With a width of 0 rows are numbers, (n,). A row that all queries share stays one row.
+    """
     tail = (width,) if width else ()
     rows = math.prod(shape)
     if rows > ROWS_AT_ONCE and array.size > 1 and any(array.strides[: array.ndim - len(tail)]):

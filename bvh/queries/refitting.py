@@ -66,8 +66,7 @@ class Refitting(TreeBase):
         radii : float or array_like, shape (n,), optional
             For spheres and capsules only: one radius for all, or one for each.
         threads, progress
-            Number of threads, and callback or bar, as in `BVH.from_triangles`; progress is in
-            nodes.
+            Number of threads, and callback or bar, as in `from_triangles`; progress is in nodes.
 
         Returns
         -------

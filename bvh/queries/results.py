@@ -134,7 +134,7 @@ class AllHits(Located, Ragged, Table):
 
     @property
     def ray_id(self) -> NDArray[np.int64]:
-        """The ray of each hit, counted flat, shape (m,)."""
+        """The index of the ray of each hit, in the flat batch, shape (m,)."""
         return self._queries()
 
     def _columns(self) -> dict[str, NDArray[np.generic]]:
@@ -252,7 +252,7 @@ class Overlaps(Ragged):
 
     @property
     def query_id(self) -> NDArray[np.int64]:
-        """The query of each entry of `prim_id`, counted flat, shape (m,)."""
+        """The index of the query of each entry of `prim_id`, in the flat batch, shape (m,)."""
         return self._queries()
 
     def __len__(self) -> int:
@@ -273,7 +273,7 @@ class Overlaps(Ragged):
         return type(self)(**columns, offsets=offsets, shape=())
 
     def _only(self, chosen: NDArray[np.bool_]) -> Self:
-        """Return the entries for which `chosen`, (m,), is True, as the overlaps of all queries."""
+        """Return the overlaps of the same queries with only the entries `chosen`, True in (m,)."""
         columns = {name: column[chosen] for name, column in self._entries().items()}
         # A part now begins at the number of chosen entries before it.
         offsets = np.append(0, np.cumsum(chosen))[self.offsets].astype(np.int64)

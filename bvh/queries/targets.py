@@ -102,10 +102,10 @@ def ray_target(searched: Any) -> Any:
 
 
 def point_target(searched: Any, query: str, mask: int | None) -> Any:
-    """Return the `PointTarget` of faces that `mask` selects; a TypeError if `query` has none."""
+    """Return the `PointTarget` of the faces in `mask`; raise a TypeError if `query` has none."""
     return searched._point_target(query, mask)
 
 
 def region_target(searched: Any, query: str, mask: int | None, kinds: tuple[type, ...]) -> Any:
-    """Return the `RegionTarget` of faces that `mask` selects; a TypeError unless of `kinds`."""
+    """Return the `RegionTarget` of the faces in `mask`; raise a TypeError if not of `kinds`."""
     return searched._region_target(query, mask, kinds)

@@ -142,7 +142,7 @@ class TreeBase:
     def groups(self) -> NDArray[np.uint32] | None:
         """The bits of each face, which select the faces that count for the `mask` of a query.
 
-        Read-only, shape (m,); None if the tree was built without (see `BVH.from_triangles`).
+        Read-only, shape (m,); None if the tree was built without `groups`: faces have all bits.
         """
         return self._groups
 
@@ -178,7 +178,7 @@ class TreeBase:
         return now
 
     def _grouped_arrays(self) -> TreeArrays:
-        """Return the arrays for queries with masks: with the bits of faces, if these have any."""
+        """Return the arrays for queries with masks: with the bits of faces, if there are groups."""
         groups, arrays = self._groups, self._arrays
         if groups is None or len(arrays.face_bits):
             return arrays
@@ -189,7 +189,7 @@ class TreeBase:
         arrays = self._arrays
         if not len(arrays.face_bits):
             return in_full(arrays)
-        # Arrays with bits of faces do not use this key in `_grouped_arrays`.
+        # The key is free: `_grouped_arrays` stores nothing for arrays that have bits of faces.
         return cached(arrays, "_grouped", without_hidden)
 
     def _arrays_for(self, mask: int) -> TreeArrays:
@@ -250,7 +250,7 @@ class TreeBase:
         return f"{self!r} {'bounds no volume' if self.kind in THIN else 'has open edges'}"
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
-        """Return the search for regions in faces of `mask`; raise a TypeError unless of `kinds`."""
+        """Return the search for regions in the faces of `mask`; a TypeError if not of `kinds`."""
         from bvh.queries.batches.overlap_batches import search_of
 
         now = self._snapshot()
@@ -307,7 +307,7 @@ class TreeBase:
         return other
 
     def _must_hold(self, query: str, *kinds: type, thin: bool = True) -> None:
-        """Raise a TypeError unless primitives are of `kinds`; unless `thin`, also for thin ones."""
+        """Raise a TypeError if primitives are not of `kinds`, or thin although `thin` is False."""
         # Thin are points and segments, which are stored as triangles.
         if not isinstance(self._arrays.primitives, kinds) or not (thin or self.kind not in THIN):
             *others, last = (kind.__name__.lower() for kind in kinds)
@@ -377,7 +377,7 @@ def cached(arrays: TreeArrays, key: str, compute: Callable[[TreeArrays], T]) -> 
 def selected_ids(
     groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
 ) -> NDArray[np.bool_]:
-    """Return which faces `ids`, (n,), share a bit with `mask`, (n,); no groups: faces have all."""
+    """Return whether each face of `ids` shares a bit with `mask`, (n,); groups None: all bits."""
     return np.full(len(ids), mask != 0) if groups is None else selected(groups[ids], mask)
 
 

@@ -262,8 +262,7 @@ class TreeQueries(
         Returns
         -------
         int or ndarray of int32
-            The item of `face_ids` for each triangle, or `prim_id` itself if the tree has no
-            `face_ids`; -1 for a miss.
+            The item of `face_ids` of each triangle, or `prim_id` without `face_ids`; -1 for misses.
 
         Examples
         --------

@@ -48,7 +48,7 @@ UNPICKLED = ("_source", "_unread")
 
 
 def _selected_source(source: Source | LazySource, index: Any) -> Source | LazySource:
-    """Return the source of the hits that `index` selects; one with rays keeps those of the hits."""
+    """Return the source of the hits that `index` selects, with their rays alone if it has rays."""
     if callable(source):
         return lambda name: selected(source(name), index, 1)
     searched, moves, rays = source
@@ -137,7 +137,7 @@ class SourcedPerQuery(Sourced, PerQuery):
     """Base of results with one entry a query."""
 
     def __getitem__(self, index: Any) -> Self:
-        """Select entries as from an array of the batch's shape."""
+        """Select entries as from an array of the batch's shape; `index` is any index of numpy."""
         some = super().__getitem__(index)
         if vars(self).get("_source") is not None:
             vars(some)["_source"] = _selected_source(vars(self)["_source"], index)

@@ -77,7 +77,7 @@ class Library(NamedTuple):
 
         `found` is a dataclass of results, a tuple, an array or a number. Python integers become
         arrays: of type `ids` for a `prim_id`, int32 for other fields of a dataclass, and `integer`
-        for a `found` that is itself one.
+        if `found` itself is an integer.
         """
         if is_dataclass(found) and not isinstance(found, type):
             columns = {field.name: getattr(found, field.name) for field in fields(found)}
@@ -128,7 +128,7 @@ def in_numpy(value: Any) -> Any:
 
 
 def given_like(found: Any, like: Any) -> Any:
-    """Return `found`, numpy's, in the library of the array `like`; unchanged if that is numpy's."""
+    """Return a numpy array or number as an array of the library of `like`; unchanged for numpy."""
     if not is_other(like):
         return found
     library = Library.of({"array": like})

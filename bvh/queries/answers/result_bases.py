@@ -101,7 +101,7 @@ class Record:
         raise AttributeError(text, name=name, obj=self)
 
     def __post_init__(self) -> None:
-        """Remove the fields that are None."""
+        """Remove the fields that are None, so that the class's default, None, is read instead."""
         entries = vars(self)
         for name in [name for name, value in entries.items() if value is None]:
             del entries[name]
@@ -115,7 +115,7 @@ class Table(Record):
         raise NotImplementedError
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return a new structured array with a field for each column; `dtype` must be its type."""
+        """Return a new structured array with a field for each column; `dtype`: None or its type."""
         columns, kind = self._columns(), type(self).__name__
         names = ", ".join(columns)
         if any(map(is_lazy, columns.values())):
@@ -159,7 +159,7 @@ class PerQuery(Table):
         return ids.shape[0] if is_other(ids) and ids.shape else len(ids)
 
     def __getitem__(self: Entries, index: Any) -> Entries:
-        """Select entries as from an array of the batch's shape."""
+        """Select entries as from an array of the batch's shape; `index` is any index of numpy."""
         more = self._more_axes
         columns = columns_of(self).items()
         return type(self)(**{k: selected(array, index, more.get(k, 0)) for k, array in columns})

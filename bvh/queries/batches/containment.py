@@ -96,7 +96,7 @@ def _add_inside_leaves(
 
     `crossings` (n,) are the numbers of crossings of each point's ray with all leaves of a scene.
     """
-    # If the sum is odd, a leaf is crossed an odd number of times: the point is marked already.
+    # If that number is odd, so is the number for some leaf: the point is marked already.
     undecided = np.flatnonzero(~result & (crossings > 0))
     ends = np.cumsum(crossings[undecided])
     begin = 0

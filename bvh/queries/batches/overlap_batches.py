@@ -94,7 +94,7 @@ def search_of(
     arrays: TreeArrays, bounds: NDArray[np.float64],
     select: Callable[[Any], Overlaps] | None = None,
 ) -> RegionSearch:  # fmt: skip
-    """Return the region search of a tree; `select` returns the overlaps that a mask allows."""
+    """Return the region search of a tree with `bounds` (2, 3); `select` applies a mask."""
     primitives = arrays.primitives
 
     def corners(prim: int) -> Any:
@@ -132,7 +132,7 @@ def find_regions(
         """Add the results of regions begin..end-1 to `parts`."""
 
         def keys_of(queries: NDArray[np.int64], codes: Codes) -> Keys:
-            """Return keys, which sort by query, leaf and primitive."""
+            """Return a key of 64 bits for each pair, which sorts by query, leaf and primitive."""
             # In a scene, the leaf is moved from bit 32 down to PRIM_BITS, to leave room above.
             if search.owners is not None:
                 codes = (codes >> CODE_BITS) << PRIM_BITS | codes & PRIM_MASK

@@ -44,6 +44,7 @@ class NearestSearch:
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat; inf beyond its limit."""
+        # None and False: one primitive for each point, without its position.
         return self.run(batch, None, False, threads, progress).distance
 
     def closest_points(

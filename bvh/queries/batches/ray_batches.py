@@ -85,7 +85,7 @@ class RaySearch(NamedTuple):
     merged: Callable[[int, int], Any] | None = None
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the side to cull: 1 for the back, -1 for the front, 0; check the primitives."""
+        """Return the side to cull: 1 for the back, -1 for the front or 0 for none; check it."""
         code, primitives = cull_code(cull), self.arrays.primitives
         if code and not isinstance(primitives, Triangles | Instanced):
             kind = type(primitives).__name__.lower()
@@ -93,7 +93,7 @@ class RaySearch(NamedTuple):
         return code
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Return a user's filter with its data, as kernels take them."""
+        """Return a user's filter `function` with its last argument `data`, as kernels take them."""
         in_scene = isinstance(self.arrays.primitives, Instanced)
         return user_filter(function, data, SCENE_FILTER if in_scene else FILTER)
 
@@ -101,12 +101,12 @@ class RaySearch(NamedTuple):
         """Return the closest hit of each ray; with `counters`, also its cost."""
         arrays, batch, merged = self._chosen(batch, options, mergeable=not counters)
         if counters:
-            costs = np.zeros((2, batch.size), np.int32)
-            goal, options = CountGoal(False, options.cull, *costs), options._replace(sort=False)
-            hits = _closest(arrays, batch, lambda: goal, options)
-            vars(hits)["nodes"], vars(hits)["tests"] = shaped(batch.shape, *costs)
+            nodes, tests = np.zeros((2, batch.size), np.int32)
+            goal = CountGoal(any_hit=False, cull=options.cull, nodes=nodes, tests=tests)
+            hits = _closest(arrays, batch, lambda: goal, options._replace(sort=False))
+            vars(hits)["nodes"], vars(hits)["tests"] = shaped(batch.shape, nodes, tests)
         else:
-            hits = _closest(arrays, batch, _goals(False, options, arrays), options)
+            hits = _closest(arrays, batch, _goals(options, arrays, any_hit=False), options)
         vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
         return hits if merged is None else merged.named(hits, options.threads)
 
@@ -117,7 +117,7 @@ class RaySearch(NamedTuple):
         no_ids = np.empty(0, ids_of(arrays.primitives))
         # For any hit, the kernel writes the column `front` alone: whether there is a hit.
         out = Columns(none, no_ids, none, none, hit.view(np.uint8))
-        _trace(arrays, batch, _goals(True, options, arrays), options, out)
+        _trace(arrays, batch, _goals(options, arrays, any_hit=True), options, out)
         return shaped(batch.shape, hit)[0]
 
     def all_hits(
@@ -191,7 +191,7 @@ def ids_of(primitives: object) -> Any:
     return np.int64 if isinstance(primitives, Instanced) else np.int32
 
 
-def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[], Goal]:
+def _goals(options: RayOptions, arrays: TreeArrays, any_hit: bool) -> Callable[[], Goal]:
     """Return a function that makes the goal of a chunk; with a filter it has scratch of its own."""
     accept = options.accept
     if accept is None:
@@ -263,7 +263,7 @@ def _claimed(order: Order, work: Work, threads: int) -> None:
 
 
 def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
-    """Trace n rays of a few blocks on this thread, in their order; write hits to `out`."""
+    """Trace n rays of a few blocks at the tree of `row`, on this thread; write hits to `out`."""
     memory = SHELF.take()
     memory.measured[:] = UNMEASURED
     closest_hits(row, rays, Order(n, 0, AUTO), memory, goal, 0, -(-n // BLOCK), out)

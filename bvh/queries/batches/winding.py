@@ -86,6 +86,7 @@ class Wound(NamedTuple):
         terms, found = self.moments(threads), np.empty(len(points))
 
         def work(begin: int, end: int) -> None:
+            """Compute the numbers of points begin..end-1."""
             winding_numbers(terms, points, accuracy**2, begin, end, found)
 
         share(len(points), MAX_POINTS, work, threads, progress, MIN_POINTS)

@@ -34,7 +34,7 @@ class Cast(Protocol[HitOfOne]):
         self, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = np.inf,
     ) -> HitOfOne:  # fmt: skip
-        """Cast one ray; return t, prim_id, u, v and front, in a scene also the leaf."""
+        """Cast a ray from (ox, oy, oz); return t, prim_id, u, v, front, in a scene also leaf."""
 
 
 TreeCast: TypeAlias = Cast[tuple[float, int, float, float, bool]]
@@ -129,7 +129,7 @@ class RayQueries:
             threads, for candidates of the closest hit, so it should have no side effects. ray_id
             is the flat index of the ray; with Dask arrays, of those of its chunk.
         data : object, optional
-            Last argument of `filter`, which it requires: an array, a number, or a tuple of them.
+            Last argument of `filter`: an array, a number, or a tuple of these. None without filter.
         counters : bool
             Count what each ray costs. Rays are then traced one by one, never in streams.
 
