@@ -47,7 +47,7 @@ def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
 
 
 def selected(array: Any, index: Any, axes: int = 0) -> Any:
-    """Return `array[index]`, where `index` is that of a batch, and arrays have `axes` more axes."""
+    """Return `array[index]` for an index of the batch; `array` has `axes` more axes, kept whole."""
     if axes == 0:
         return array[index]
     parts = index if isinstance(index, tuple) else (index,)

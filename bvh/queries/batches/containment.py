@@ -113,7 +113,7 @@ def _add_inside_leaves(
 
 
 def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
-    """Return the rays of the indices `chosen`; all rays of `batch` share a range and a mask."""
+    """Return the rays of `batch` with the indices `chosen`; all share one range and one mask."""
     rays = batch.rays
     # `take` lets other threads run meanwhile; an index does not.
     origins, directions = (

@@ -228,7 +228,7 @@ def decide(search: ClosestSearch) -> None:
     """
     count, best = int(search.state[layout.COUNT]), (np.inf, -1)
     for i in range(count):
-        distance = float(search.lows[i])
+        distance = float(search.lows[i])  # a lower bound; in `highs` an upper one
         if distance > best[0]:
             continue
         # Where its bounds differ, the distance is computed exactly and rounded.

@@ -111,8 +111,8 @@ def search_of(
 def axis_of(row: NDArray[np.float64]) -> Any:
     """Return both ends of the axis of a round shape, (3,) each, and its radius, (1,), as lists.
 
-    `row` has the shape's box, of six numbers; the ends of the axis, equal and only once of a
-    sphere; the radius.
+    `row` has the six numbers of the shape's box, then one end of a sphere, which is both ends here,
+    or two of a capsule, then the radius.
     """
     return [row[6:9].tolist(), row[-4:-1].tolist(), row[-1:].tolist()]
 
