@@ -25,9 +25,10 @@ AXES = {
 
 
 def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any) -> Surface:
-    """Return the triangles of a height field, and the cell of each as `face_ids`.
+    """Return the triangles of a height field, two for each cell, and the cells as `face_ids`.
 
-    Arguments are those of `BVH.from_heightfield`, and checked.
+    `z` (rows, columns) are heights, `x` and `y` the coordinates of columns and rows, or None;
+    `transform` are six affine coefficients in place of `x` and `y`, or None. All are checked here.
     """
     if isinstance(z, str | os.PathLike):
         raise TypeError(
@@ -61,8 +62,9 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     vertices[..., 2] = heights
     corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
     a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
-    # Corners of cells: a, b at columns j, j + 1 of row i; d, c at these of row i + 1. They are
-    # listed so that normals point upward.
+    # Corners of cells: a, b at columns j, j + 1 of row i; d, c at the same columns of row i + 1. A
+    # grid that is mirrored or transposed, but not both, winds them the other way: the order of the
+    # corners is chosen so that normals point upward.
     halves = (a, b, c, a, c, d) if keeps_turn != is_transposed else (a, c, b, a, d, c)
     faces = np.stack(halves, axis=2).reshape(-1, 3)
     cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
@@ -72,14 +74,16 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
 def _positions(
     row: Any, column: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any
 ) -> tuple[Any, Any, bool]:
-    """Return x and y at the indices `row` and `column`, and whether the grid is not mirrored.
+    """Return the x and y of grid points, and whether the grid keeps its orientation.
 
-    It is not if the turn from growing columns to growing rows has the sense of that from x to y.
+    `row` and `column` are indices, which broadcast to the shape of the grid. The grid is mirrored
+    (the last result is False) if exactly one of its axes runs against x or y.
     """
     if transform is not None:
         if x is not None or y is not None:
             raise ValueError("transform must not be given together with x or y")
-        # Affine coefficients as in rasterio, which place corners of pixels: heights are at middles.
+        # Affine coefficients as in rasterio. These place corners of pixels, heights are at the
+        # middles of pixels. A determinant below 0 mirrors the grid.
         a, b, c, d, e, f = reals("transform", list(transform)[:6])
         right, down = column + 0.5, row + 0.5
         return a * right + b * down + c, d * right + e * down + f, bool(a * e - b * d > 0.0)
@@ -96,9 +100,10 @@ def _has_x_first(z: Any) -> bool:
 
 
 def _axis_of(name: Any, coordinate: Any) -> str | None:
-    """Return the axis along which a dimension runs, "x" or "y"; None if its names are unknown.
+    """Return the axis along which a dimension of xarray runs, "x" or "y"; None if it is unknown.
 
-    Its names are the attributes "axis" and "standard_name" of its coordinate, then `name`.
+    The attributes "axis" and "standard_name" of its `coordinate` are looked up in AXES, then the
+    `name` of the dimension.
     """
     attributes = getattr(coordinate, "attrs", {})
     for given in (attributes.get("axis"), attributes.get("standard_name"), name):
@@ -109,10 +114,11 @@ def _axis_of(name: Any, coordinate: Any) -> str | None:
 
 
 def _axis(name: str, given: ArrayLike | None, size: int) -> NDArray[np.float64]:
-    """Return the checked coordinates of `size` rows or columns; by default 0, 1, 2, ..."""
+    """Return coordinates of `size` rows or columns: `given`, checked, or by default 0, 1, 2, ..."""
     if given is None:
         return np.arange(size, dtype=np.float64)
     coordinates = reals(name, np.asarray(given))
+    # A step of 0, which the test below rejects, stands for a wrong shape.
     steps = np.diff(coordinates) if coordinates.shape == (size,) else np.zeros(1)
     if not ((steps > 0.0).all() or (steps < 0.0).all()):
         shape = coordinates.shape

@@ -72,12 +72,12 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         ----------
         lower, upper : array_like, shape (n, 3)
             Corners. A box with lower > upper on an axis, or with a coordinate that is not finite,
-            is ignored (other boxes keep their ids) and counted in `stats`. If there is no other,
-            a `BVHWarning` is given.
+            is ignored (other boxes keep their ids) and counted in `stats`. If no box is left, a
+            `BVHWarning` is given.
         quality, threads, progress
-            As in `from_triangles`.
+            Quality of the tree, number of threads, and callback or bar, as in `from_triangles`.
         warn : bool
-            False gives no such warning, for a tree that may be empty.
+            False disables this warning, for a tree that may be empty.
 
         Examples
         --------
@@ -106,7 +106,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         transforms : array_like, shape (n, 4, 4)
             From local to world coordinates: affine, invertible. `ray_obb` documents what is exact.
         quality, threads, progress
-            As in `from_triangles`.
+            Quality of the tree, number of threads, and callback or bar, as in `from_triangles`.
 
         Examples
         --------
@@ -127,24 +127,23 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
     ) -> BVH:  # fmt: skip
         """Build a tree over spheres: atoms, particles, joints.
 
-        They are closed surfaces: a ray that begins inside hits one where it leaves, with `front`
-        False. Hits are decided exactly, touching included, as by `ray_sphere`; normals point
-        outward. `all_hits` and `count_hits` have two hits of a sphere that a ray crosses, where it
-        enters and where it leaves; other queries, and all with a filter, use the first in range.
-        ``cull="back"`` ignores points where rays leave, "front" those where they enter. The closest
-        point is that of the surface, also from inside. A point in or on any of them is inside for
-        `contains`.
-        Winding numbers and solids do not take them.
+        Spheres are closed surfaces: a ray that begins inside a sphere hits it where it leaves, with
+        `front` False. Hits are decided exactly, touching included, as by `ray_sphere`; normals
+        point outward. `all_hits` and `count_hits` have two hits of a sphere that a ray crosses,
+        where it enters and where it leaves; other queries, and all with a filter, use the first in
+        range. ``cull="back"`` ignores points where rays leave, "front" those where they enter. The
+        closest point is on the surface, also for points inside. A point in or on any sphere is
+        inside for `contains`. Winding numbers and solids do not take spheres.
 
         Parameters
         ----------
         centers : array_like, shape (n, 3)
-            One that is not finite is ignored (others keep their ids) and counted in `stats`.
+            Spheres whose centre is not finite are ignored (others keep their ids), see `stats`.
         radii : float or array_like, shape (n,)
-            One for all, at least 0, or one for each: a sphere with one that is negative or not
-            finite is ignored. With 0 it is a point, which a ray may hit.
+            One radius for all, at least 0; or one for each: then spheres with a negative radius, or
+            one that is not finite, are ignored. A ray may hit a sphere of radius 0, a point.
         quality, threads, progress
-            As in `from_triangles`.
+            Quality of the tree, number of threads, and callback or bar, as in `from_triangles`.
 
         Examples
         --------
@@ -173,12 +172,12 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         Parameters
         ----------
         p, q : array_like, shape (n, 3)
-            Ends of their axes. If both are one point, it is a sphere. A capsule with an
+            Ends of their axes. A capsule whose ends are one point is a sphere. A capsule with an
             end that is not finite is ignored.
         radii : float or array_like, shape (n,)
-            As in `from_spheres`.
+            One radius for all or one for each, as in `from_spheres`.
         quality, threads, progress
-            As in `from_triangles`.
+            Quality of the tree, number of threads, and callback or bar, as in `from_triangles`.
 
         Examples
         --------
@@ -216,7 +215,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
             The last argument of `intersect`: an array, a number, or a tuple of them. It is not
             copied and must not change.
         threads, progress
-            As in `from_triangles`.
+            Number of threads, and callback or bar, as in `from_triangles`.
 
         Examples
         --------
@@ -268,7 +267,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 def _corner_rows(
     lower: ArrayLike, upper: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the arguments `lower` and `upper`, checked, (n, 3) each."""
+    """Return the corners `lower` and `upper` of boxes as checked arrays, (n, 3) each."""
     low, high = _limited("lower", lower), rows("upper", upper)
     if low.shape != high.shape:
         raise ValueError(f"upper must have the shape of lower, {low.shape}, got {high.shape}")
@@ -276,7 +275,7 @@ def _corner_rows(
 
 
 def _limited(name: str, given: ArrayLike) -> NDArray[np.float64]:
-    """Return an argument as rows (n, 3), checked; raise for more than MAX_PRIMITIVES of them."""
+    """Return the argument `name` as checked rows (n, 3); raise for more than MAX_PRIMITIVES."""
     array = rows(name, given)
     if len(array) > MAX_PRIMITIVES:
         raise ValueError(f"{name} must have at most {MAX_PRIMITIVES} rows, got {len(array)}")
@@ -326,13 +325,13 @@ def _warm_points() -> None:
 
 @called_by_address
 def _accept_all(ray_id, prim_id, t, u, v, data):
-    """A filter for which every hit counts."""
+    """Accept every hit: a filter, whose arguments, those of all filters, are not needed."""
     return True
 
 
 @called_by_address
 def _plane_at_x_1(prim_id, origin, direction, t_min, t_max, data):
-    """The intersection function of a custom primitive: the plane x = 1."""
+    """Return (t, u, v) of a ray's hit on the plane x = 1: a custom primitive, with u and v 0."""
     return (1.0 - origin[0]) / direction[0], 0.0, 0.0
 
 

@@ -121,9 +121,9 @@ class MeshTrees(TreeBase):
 
             `from_file` reads files.
         groups : int or array_like of int, optional
-            As in `from_triangles`, for each face or cell of the source, as `face_ids` number them.
+            32 bits for each face or cell of the source, or for all of them, as in `from_triangles`.
         quality, memory, threads, progress
-            As in `from_triangles`.
+            Options of the tree, number of threads, and callback or bar, as in `from_triangles`.
 
         Returns
         -------
@@ -171,16 +171,16 @@ class MeshTrees(TreeBase):
     ) -> Self:  # fmt: skip
         """Build a tree over points.
 
-        They are faces without area, so all queries of faces take them, such as the k nearest,
-        overlaps, distances and selections, alone and in scenes with meshes. A ray never hits one:
-        pick with a radius, or query the closest point.
+        Points are faces without area, so all queries of faces take them, such as the k nearest,
+        overlaps, distances and selections, alone and in scenes with meshes. A ray never hits a
+        point: pick with a radius, or query the closest point.
 
         Parameters
         ----------
         points : array_like, shape (n, 3)
-            Those that are not finite are ignored (others keep their ids).
+            Points that are not finite are ignored (others keep their ids).
         groups, quality, memory, threads, progress
-            As in `from_triangles`.
+            Bits of each point, and options of the tree, as in `from_triangles`.
 
         Examples
         --------
@@ -205,14 +205,14 @@ class MeshTrees(TreeBase):
     ) -> Self:  # fmt: skip
         """Build a tree over line segments: wires, edges of a mesh, paths.
 
-        They are faces without area, as the points of `from_points` are.
+        Segments are faces without area, as the points of `from_points` are: no ray hits them.
 
         Parameters
         ----------
         p, q : array_like, shape (n, 3)
-            Their ends; a segment with one that is not finite is ignored.
+            Ends of the segments. A segment with an end that is not finite is ignored.
         groups, quality, memory, threads, progress
-            As in `from_triangles`.
+            Bits of each segment, and options of the tree, as in `from_triangles`.
 
         Examples
         --------
@@ -238,19 +238,20 @@ class MeshTrees(TreeBase):
         Parameters
         ----------
         z : array_like, shape (rows, columns)
-            Heights. Cells at one that is NaN, or masked, are holes. The coordinates of an
-            ``xarray.DataArray`` are used, too; dimension x is the one with the ``axis``,
+            Heights. Cells with a corner whose height is NaN, or masked, are holes. The coordinates
+            of an ``xarray.DataArray`` are used, too; dimension x is the one with the ``axis``,
             ``standard_name`` or name of x, such as lon, longitude and easting, or else the second.
         x : array_like, shape (columns,), optional
-            Coordinates of the columns, rising or falling; by default 0, 1, 2, ... Of an array whose
-            first dimension is x, those of the rows, and `y` those of the columns.
+            Coordinates of the columns, rising or falling; by default 0, 1, 2, ... For an array
+            whose first dimension is x, `x` has the coordinates of the rows, and `y` those of the
+            columns.
         y : array_like, shape (rows,), optional
-            Coordinates of the rows.
+            Coordinates of the rows, rising or falling; by default 0, 1, 2, ...
         transform : affine.Affine or six numbers, optional
-            In place of `x` and `y`, as in rasterio: x = a column + b row + c and y = d column +
-            e row + f, for the corners of pixels; heights are at their middles.
+            In place of `x` and `y`, as in rasterio: (a, b, c, d, e, f), where the corners of pixels
+            are at x = a column + b row + c, y = d column + e row + f; heights are at their middles.
         groups, quality, memory, threads, progress
-            As in `from_mesh`, where cells are faces.
+            Bits of each cell, and options of the tree, as in `from_mesh`.
 
         Returns
         -------
@@ -293,7 +294,7 @@ class MeshTrees(TreeBase):
             `bvh.load_scene`, which says what is read of glTF, keeps their instances and names. The
             outside of mirrored ones stays outside.
         groups, quality, memory, threads, progress
-            As in `from_mesh`.
+            Bits of each face of the file, and options of the tree, as in `from_mesh`.
 
         Raises
         ------
@@ -328,17 +329,18 @@ class MeshTrees(TreeBase):
         cls, primitives: Primitives, quality: Quality = "medium", threads: int | None = None,
         progress: ProgressLike | None = None, noun: str | None = None, memory: Memory = "full",
     ) -> Self:  # fmt: skip
-        """Build a tree over checked primitives.
+        """Build a tree over checked primitives; options are those of `from_triangles`.
 
-        With their `noun`, such as "boxes", a `BVHWarning` is given if none of them is valid.
+        A `noun`, such as "boxes", is the name of the primitives in a `BVHWarning`, which is given
+        if none of them is valid. Without a `noun` there is no warning.
         """
         arguments.check_option("memory", memory, get_args(Memory))
-        # The type of the numbers of triangles in leaves.
-        lanes = np.int16 if memory == "compact" else np.float32
+        # The type of the coordinates of triangles that leaves store.
+        leaf_type = np.int16 if memory == "compact" else np.float32
         workers = arguments.thread_count(threads)
         began = notice.clock()
         with heard(progress) as report:
-            arrays, bounds = build(primitives, quality, workers, report, lanes)
+            arrays, bounds = build(primitives, quality, workers, report, leaf_type)
         # Created only now, so that an exception leaves no incomplete tree.
         tree = object.__new__(cls)
         tree._quality, tree._face_ids, tree._bounds = quality, None, bounds

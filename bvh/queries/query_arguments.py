@@ -55,7 +55,7 @@ class RayBatch(NamedTuple):
 
     @property
     def masked(self) -> bool:
-        """Whether the rays were given masks."""
+        """Whether the rays were given masks; without masks, `masks` is the constant EVERY."""
         return self.rays.masks is not EVERY
 
     @property
@@ -88,7 +88,7 @@ class RayOptions(NamedTuple):
 
 
 def is_foreign(*arguments: object) -> bool:
-    """Return whether one of the arguments is an array that is lazy or of another library."""
+    """Return whether an argument is a lazy (Dask) array, or an array of another library."""
     for argument in arguments:
         if type(argument) not in ORDINARY and (is_lazy(argument) or is_other(argument)):
             return True
@@ -96,7 +96,7 @@ def is_foreign(*arguments: object) -> bool:
 
 
 def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:
-    """Raise a TypeError for flags that are not booleans, a ValueError for data without a filter."""
+    """Raise unless `sort` (or None) and `validate` are booleans, and `data` has a `filter`."""
     if sort is not None:
         flag("sort", sort)
     flag("validate_rays", validate)
@@ -107,7 +107,7 @@ def check_options(sort: bool | None, validate: bool, filter: object, data: objec
 def reported(
     search: Callable[..., Answer], progress: ProgressLike | None, *given: object
 ) -> Answer:
-    """Return `search(*given, callback)`, with the callback of the argument `progress`, or None."""
+    """Return `search(*given, report)`, where report(done, total), or None, serves `progress`."""
     with heard(progress) as report:
         return search(*given, report)
 
@@ -119,10 +119,10 @@ def answer_rays(
 ) -> Answer:  # fmt: skip
     """Check the options of a query of rays; return `search(batch, options, *more)`.
 
-    `search` is a method of `target` (see `RayTarget`), which also checks `cull` and `filter`;
-    `more` are its other arguments.
+    `search` is a method of `target`, a `RayTarget`, which also checks `cull` and `filter`; `more`
+    are the method's other arguments. `data` is the last argument of the user's `filter`.
     """
-    # `ray_batch` has checked `validate_rays`.
+    # False: `ray_batch` has checked the argument `validate_rays`.
     check_options(sort, False, filter, data)
     accept = None if filter is None else target.accepted_by(filter, data)
     side, workers = target.side_to_cull(cull), thread_count(threads)
@@ -138,7 +138,7 @@ def check_method(method: str) -> None:
 
 
 def edge_rule(edges: EdgeRule) -> bool:
-    """Return whether each crossing counts once; raise a ValueError for an unknown rule."""
+    """Return True for the rule "once", one hit a crossing, False for "closed"; raise for others."""
     if type(edges) is not str or edges not in EDGES:
         check_option("edges", edges, tuple(EDGES))
     return EDGES[edges]
@@ -150,9 +150,10 @@ def ray_batch(
 ) -> RayBatch:  # fmt: skip
     """Return checked, flat rays; values that all rays share stay a single row.
 
-    `validate` is the argument `validate_rays`. Threads copy rays that are not in the layout of
-    kernels.
+    Arguments are those of `closest_hit`; `validate` is `validate_rays`: whether rays that always
+    miss are errors. `threads` copy rays that are not in the layout of kernels.
     """
+    # The short ways, for one ray or a batch in the layout of kernels; None where checks are needed.
     ray = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
     plain = None if ray is not None else plain_rays(origins, directions, t_min, t_max)
     if ray is not None:
@@ -186,7 +187,8 @@ def ray_batch(
 def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatch | None:
     """Return a batch of rays without copies; None unless the arrays are in the kernels' layout.
 
-    The range must be two floats, the same for all rays.
+    That is: aligned, contiguous float64 of shape (..., 3), or (3,) for one origin or direction of
+    all rays. `t_min` and `t_max` must be floats, the same for all rays.
     """
     if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
         return None
@@ -202,10 +204,11 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatc
 
 
 def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """Return an array as rows (n, 3), or (1, 3) where all rays share one, without copying it.
+    """Return an array as rows (n, 3), or (1, 3) if all rays share a row, without copying it.
 
-    None if that is impossible. `shape` is that of the batch, (..., 3).
+    None if a copy would be needed. `shape` is the full shape of the batch, (..., 3).
     """
+    # The bits of `flags.num`: faster to read than the attributes of `flags`.
     flags = array.flags.num
     if array.dtype is not FLOAT64 or not flags & ALIGNED:
         return None
@@ -220,7 +223,7 @@ def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float
 
 
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
-    """Return checked, flat points with the largest distance of each, or one for all."""
+    """Return points (..., 3), checked and flat, with the largest distance of each or of all."""
     rows = arguments.points("points", positions)
     if type(max_distance) is float and max_distance == math.inf:
         return PointBatch(kernel_input(rows.reshape(-1, 3)), INFINITY, rows.shape[:-1])
@@ -251,7 +254,10 @@ def flat_rows(array: NDArray[Any], shape: tuple[int, ...], width: int = 0) -> ND
 def real_rows(
     array: NDArray[Any], shape: tuple[int, ...], threads: int, width: int = 0
 ) -> NDArray[np.float64]:
-    """Return `flat_rows` of an array of any real type, as float64; threads share a large copy."""
+    """Return `array`, broadcast to (*shape, width), as float64 rows; threads share large copies.
+
+    With a width of 0 rows are numbers, (n,). A row that all queries share stays one row.
+    """
     tail = (width,) if width else ()
     rows = math.prod(shape)
     if rows > ROWS_AT_ONCE and array.size > 1 and any(array.strides[: array.ndim - len(tail)]):
@@ -259,12 +265,13 @@ def real_rows(
         if not (given.dtype == FLOAT64 and given.flags.c_contiguous and given.flags.aligned):
             array = copied(given, threads)
     flat = flat_rows(array, shape, width)
+    # Numbers beyond the range of float64, as of long doubles, become infinite without a warning.
     with np.errstate(over="ignore"):
         return flat if flat.dtype == FLOAT64 else kernel_input(flat.astype(np.float64))
 
 
 def affine_matrices(transform: ArrayLike) -> NDArray[np.float64]:
-    """Return checked affine matrices (..., 4, 4); they may be singular."""
+    """Return `transform` as checked, finite affine matrices (..., 4, 4); they may be singular."""
     matrices = square_matrices("transform", transform)
     if not np.isfinite(matrices).all() or (matrices[..., 3, :] != [0, 0, 0, 1]).any():
         raise ValueError(
@@ -275,7 +282,7 @@ def affine_matrices(transform: ArrayLike) -> NDArray[np.float64]:
 
 
 def one_mask(mask: int | None) -> int:
-    """Return the bits of a mask that is one number, as int32; all of them by default."""
+    """Return the 32 bits of a mask that is one number, as an int32; -1, all bits, for None."""
     if mask is None:
         return -1
     bits = arguments.bit_masks("mask", mask).view(np.int32)
@@ -285,7 +292,7 @@ def one_mask(mask: int | None) -> int:
 
 
 def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
-    """Return rays with the argument `mask`, one for all of them or one each."""
+    """Return the rays of `batch` with the argument `mask`: one mask for all rays, or one each."""
     bits = arguments.bit_masks("mask", mask).view(np.int32)
     if bits.size != 1:
         try:
@@ -299,7 +306,10 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
 
 
 def unmasked(batch: RayBatch) -> RayBatch:
-    """Return rays without masks, for faces that have all bits: rays with the mask 0 miss."""
+    """Return the rays of `batch` without masks, with the same hits on faces that have all bits.
+
+    On such faces, only a ray with the mask 0 differs from one without a mask: it misses.
+    """
     rays = batch.rays
     if not rays.masks.all():
         # No t is in a range that ends at NaN.
@@ -308,18 +318,21 @@ def unmasked(batch: RayBatch) -> RayBatch:
 
 
 def check_rays(batch: RayBatch, threads: int) -> None:
-    """Raise a ValueError that names the first ray which always misses, and the reason."""
+    """Raise a ValueError that names the first ray that can hit nothing, and the reason."""
+    # (number of a ray, index in REASONS)
     failures: list[tuple[int, int]] = []
 
     def work(begin: int, end: int) -> None:
-        """Append (ray, index in REASONS) of the first ray of begin..end-1 that fails each test."""
-        # A row that all rays share fails as that of the first ray.
+        """Append to `failures` the first ray of begin..end-1 that fails, for each of the tests."""
+        # If all rays share a row, and it fails, the first ray is named.
         o, d, low, high = (a[begin:end] if len(a) > 1 else a for a in batch.rays[:4])
-        # Tests of all numbers together take a tenth of the time of tests ray by ray.
+        # Tests of all numbers together take a tenth of the time of tests ray by ray. Not `low >
+        # high`, so that a NaN fails.
         has_direction = (d[:, 0] != 0).all() or (d != 0).any(axis=1).all()
         is_finite = np.isfinite(o).all() and np.isfinite(d).all()
         if has_direction and is_finite and (low <= high).all():
             return
+        # In the order of REASONS.
         tests: Any = (
             ~np.isfinite(o).all(axis=1), ~np.isfinite(d).all(axis=1), (d == 0).all(axis=1),
             ~(low <= high),
@@ -335,14 +348,14 @@ def check_rays(batch: RayBatch, threads: int) -> None:
 
 
 def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
-    """Return (ox, oy, oz, dx, dy, dz) of a single ray; None if its arguments must be checked."""
+    """Return (ox, oy, oz, dx, dy, dz) of one ray; None for batches, and types to be checked."""
     o = plain_point(origin)
     d = None if o is None else plain_point(direction)
     return None if o is None or d is None else (*o, *d)
 
 
 def plain_point(point: Any) -> Sequence[float] | None:
-    """Return (x, y, z) of a single point; None for batches, and arguments to be checked."""
+    """Return (x, y, z) of one point; None for batches of points, and types to be checked."""
     kind = type(point)
     if kind is ARRAY:
         if point.shape != THREE:
@@ -364,11 +377,12 @@ def plain_point(point: Any) -> Sequence[float] | None:
 
 
 def _plain_number(x: Any) -> float:
-    """Return a number as a float; raise a TypeError unless it is one of PLAIN_NUMBERS or an int.
+    """Return a number as a float; raise a TypeError for types that must be checked.
 
-    Integers beyond LARGEST_INTEGER also raise it.
+    Checks are not needed for types in PLAIN_NUMBERS and for integers of Python.
     """
     if type(x) is int:
+        # Integers beyond 2**1000 may be too large for a float.
         if abs(x) > LARGEST_INTEGER:
             raise TypeError
     elif type(x) not in PLAIN_NUMBERS:

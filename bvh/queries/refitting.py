@@ -54,19 +54,19 @@ class Refitting(TreeBase):
         Parameters
         ----------
         vertices : array_like, shape (n, 3)
-            The new positions of all vertices; as many as before. Faces are ignored while a vertex
-            is not finite. For boxes and oriented boxes, the lower corners; for spheres, centres;
-            for capsules, the first ends of their axes.
+            The new positions of all vertices; as many as before. A face is ignored while one of its
+            vertices is not finite. For boxes and oriented boxes, the lower corners; for spheres,
+            centres; for capsules, the first ends of their axes.
         upper : array_like, shape (n, 3), optional
             For boxes and oriented boxes only: the upper corners. Valid boxes must stay valid.
         transforms : array_like, shape (n, 4, 4), optional
-            For oriented boxes only: as in `BVH.from_obbs`.
+            For oriented boxes only: affine maps from local to world coordinates.
         q : array_like, shape (n, 3), optional
-            For capsules only: the other ends.
+            For capsules only: the other ends of their axes.
         radii : float or array_like, shape (n,), optional
-            For spheres and capsules only: as in `BVH.from_spheres`.
+            For spheres and capsules only: one radius for all, or one for each.
         threads, progress
-            As in `BVH.from_triangles`; progress counts nodes.
+            Number of threads, and callback or bar, as in `from_triangles`; progress is in nodes.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class Refitting(TreeBase):
         origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
-        # Arrays have the bits of faces only if those of some face are 0.
+        # Arrays hold the bits of faces only if some face has none, and so is hidden from queries.
         if self._groups is not None and not self._groups.all():
             arrays = with_bits(arrays, self._groups)
         # In a tree of quality "high", a primitive may be in several leaves.
@@ -126,9 +126,10 @@ class Refitting(TreeBase):
     def _points_of(
         self, vertices: ArrayLike, given: dict[str, ArrayLike | None]
     ) -> NDArray[np.float64]:
-        """Return the new `points` of the primitives, from the arguments of `refit`, checked.
+        """Return the new rows of the primitives' array `points`, from checked arguments of `refit`.
 
-        `given` are the optional arguments by name, None for those that were not given.
+        `vertices` is its first argument. `given` has the optional ones (upper, transforms, q,
+        radii) by name, None for those that were not given.
         """
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
@@ -156,7 +157,7 @@ class Refitting(TreeBase):
 def _warm() -> None:
     """Compile the kernels of `refit`."""
     points, faces = np.eye(4, 3), np.array([[0, 1, 2], [1, 2, 3]], np.int32)
-    # With a face that is no longer finite.
+    # The first vertex, and with it a face, is no longer finite.
     lost = np.where(np.arange(4)[:, None] == 0, np.nan, points)
     corners = np.zeros((1, 3)), np.ones((1, 3))
     for primitives, moved in (
@@ -164,6 +165,7 @@ def _warm() -> None:
         (Triangles(points, faces), (lost,)),
         (Boxes(np.hstack(corners)), corners),
     ):
+        # A tree with the attributes that `refit` reads; `BVH` is defined in a later file.
         tree = object.__new__(Refitting)
         tree._quality = "medium"
         tree._set_arrays(build(frozen_primitives(primitives), "medium", 1, None)[0])

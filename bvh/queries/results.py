@@ -79,11 +79,13 @@ class Hits(LocatedPerQuery):
     _noun = "rays hit"
 
     def _owners(self, mask: NDArray[np.bool_]) -> str:
+        """Return the number of instances hit by the rays of `mask` as text; empty for a tree."""
         if self.instance_id is None:
             return ""
         return f" {number_of(len(np.unique(self.instance_id[mask])), 'instances')}"
 
     def _costs(self) -> str:
+        """Return the average cost of a ray as text; empty without counters."""
         if self.nodes is None or self.nodes.size == 0:
             return ""
         nodes, tests = self.nodes.mean(), self.tests.mean()
@@ -132,10 +134,11 @@ class AllHits(Located, Ragged, Table):
 
     @property
     def ray_id(self) -> NDArray[np.int64]:
-        """The ray of each hit, counted flat, shape (m,)."""
+        """The index of the ray of each hit, in the flat batch, shape (m,)."""
         return self._queries()
 
     def _columns(self) -> dict[str, NDArray[np.generic]]:
+        """Return the columns of a table of hits by name, with the ray of each hit."""
         return {"ray_id": self.ray_id} | self._entries()
 
     def __len__(self) -> int:
@@ -200,7 +203,7 @@ class ClosestPoints(SourcedPerQuery):
         Raises
         ------
         AttributeError, RuntimeError, ValueError
-            As `Hits.position`.
+            If points were pickled, an instance has moved, or a part's file is gone or changed.
 
         Examples
         --------
@@ -249,7 +252,7 @@ class Overlaps(Ragged):
 
     @property
     def query_id(self) -> NDArray[np.int64]:
-        """The query of each entry of `prim_id`, counted flat, shape (m,)."""
+        """The index of the query of each entry of `prim_id`, in the flat batch, shape (m,)."""
         return self._queries()
 
     def __len__(self) -> int:
@@ -257,7 +260,7 @@ class Overlaps(Ragged):
         return int(self.offsets.shape[0] - 1 if self.shape else self.prim_id.shape[0])
 
     def __getitem__(self, index: Any) -> Any:
-        """Return the result of one query of a batch; of a single query, ids."""
+        """Return the result of query `index` of a batch; of a single query, items of `prim_id`."""
         if not self.shape:
             return self.prim_id[index]
         try:
@@ -270,12 +273,14 @@ class Overlaps(Ragged):
         return type(self)(**columns, offsets=offsets, shape=())
 
     def _only(self, chosen: NDArray[np.bool_]) -> Self:
-        """Return the overlaps whose entries are True in `chosen`, (m,), for the same queries."""
+        """Return the overlaps of the same queries with only the entries `chosen`, True in (m,)."""
         columns = {name: column[chosen] for name, column in self._entries().items()}
+        # A part now begins at the number of chosen entries before it.
         offsets = np.append(0, np.cumsum(chosen))[self.offsets].astype(np.int64)
         return type(self)(**columns, offsets=offsets, shape=self.shape)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the ids of a single query as an array; a TypeError for a batch of queries."""
         if self.shape:
             raise TypeError("only the result of a single query is an array: see prim_id, offsets")
         ids: NDArray[np.int32] = in_numpy(self.prim_id)
@@ -285,7 +290,7 @@ class Overlaps(Ragged):
         return converted.copy() if copy and converted is ids else converted
 
     def tolist(self) -> list[object]:
-        """Return the ids of each query as lists, nested as the batch is.
+        """Return a list of ids for each query, in lists nested like the batch's leading shape.
 
         Examples
         --------

@@ -54,10 +54,11 @@ class SolidQueries(MeshTrees, TreeQueries):
     ) -> Any:  # fmt: skip
         """Decide how this solid and another are related.
 
-        Exactly, also where faces lie in one plane, edges cross edges and vertices lie on faces. A
-        point is inside a closed mesh if a ray from it crosses an odd number of faces: shells in a
-        shell are hollow, whichever way their normals point, and a wall that two parts of a mesh
-        share is ignored.
+        The decision is exact, also where faces lie in one plane, edges cross or vertices lie on
+        faces. A point is inside a closed mesh if a ray from it crosses an odd number of faces:
+        shells in a shell are hollow, whichever way their normals point, and a wall that two parts
+        of a mesh share is ignored. The query takes at most twice as long as `overlap_tree`, but far
+        longer if a mesh meets itself.
 
         Parameters
         ----------
@@ -65,12 +66,12 @@ class SolidQueries(MeshTrees, TreeQueries):
             Over triangles, or one sphere or capsule, as this tree; a mesh is anything that
             `from_mesh` takes.
         transform : array_like, shape (..., 4, 4), optional
-            As in `distance_to`, a query each.
+            Affine matrices that move `other`, one a query, as in `distance_to`.
         margin : float
             Disjoint solids of at most this distance, as `distance_to` computes it, are "touching".
             Other relations do not depend on it.
         threads, progress
-            As in `closest_hit`; progress counts transforms.
+            Number of threads, and callback or bar, as in `closest_hit`; progress is in transforms.
 
         Returns
         -------
@@ -84,10 +85,6 @@ class SolidQueries(MeshTrees, TreeQueries):
         ValueError
             If a mesh has open edges, so that it bounds no solid; if a tree has several spheres or
             capsules; if it has one, and a mesh crosses itself.
-
-        Notes
-        -----
-        It takes at most twice as long as `overlap_tree`, but far longer if a mesh meets itself.
 
         Examples
         --------
@@ -110,7 +107,7 @@ class SolidQueries(MeshTrees, TreeQueries):
             this, tree = self._two_states("relation", other)
             pairs = this._pairs("relation", tree, transform, threads, progress)
             names = [relation_of(*pair) if pair else NAMES[0] for pair in pairs]
-        # NAMES[0] is "disjoint", NAMES[1] "touching"; the longest has 11 letters.
+        # NAMES[0] is "disjoint", NAMES[1] "touching"; the longest name has 11 letters.
         answers = np.array(names, "<U11")
         shape, apart = _shape_of(transform), np.flatnonzero(answers == NAMES[0])
         if limit > 0.0 and len(apart):
@@ -142,7 +139,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         Returns
         -------
         Penetrations
-            An entry a transform; of a single one numbers.
+            One entry for each transform; numbers for a single transform.
 
         Raises
         ------
@@ -177,9 +174,9 @@ class SolidQueries(MeshTrees, TreeQueries):
     ) -> OverlapVolumes:  # fmt: skip
         """Measure what this solid and another share: volume, centroid, surface area and box.
 
-        The volume is within 1e-12 of itself of the real one, also where faces lie in one plane or
-        the solids overlap by a rounding error, and 0 exactly where they only touch. What counts as
-        inside is as in `relation`.
+        The relative error of the volume is at most 1e-12, also where faces lie in one plane or the
+        solids overlap by a rounding error; the volume is 0 exactly where they only touch. What
+        counts as inside is as in `relation`.
 
         Parameters
         ----------
@@ -189,7 +186,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         Returns
         -------
         OverlapVolumes
-            An entry a transform; of a single one numbers.
+            One entry for each transform; numbers for a single transform.
 
         Raises
         ------
@@ -227,7 +224,7 @@ class SolidQueries(MeshTrees, TreeQueries):
     def volume(self) -> float:
         """Volume of the solid, rounded correctly, whichever way normals point.
 
-        A ValueError is raised as by `overlap_volume`.
+        A ValueError is raised if the mesh has open edges or crosses itself, as by `overlap_volume`.
         """
         return self._solid_sums("volume")[0]
 
@@ -235,7 +232,7 @@ class SolidQueries(MeshTrees, TreeQueries):
     def centroid(self) -> NDArray[np.float64]:
         """Centre of mass of the solid, shape (3,); NaN if it has no volume.
 
-        A ValueError is raised as by `overlap_volume`.
+        A ValueError is raised if the mesh has open edges or crosses itself, as by `overlap_volume`.
         """
         return self._solid_sums("centroid")[1].copy()
 
@@ -249,7 +246,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         return area_of(now.vertices[now.faces])
 
     def _solid_sums(self, query: str) -> tuple[float, NDArray[np.float64]]:
-        """Return the volume and the centroid (3,); raise a ValueError for meshes that have none."""
+        """Return volume and centroid (3,); raise an error that names `query` if there are none."""
         from bvh.surfaces.overlap_volumes import check_depths
         from bvh.surfaces.surface import Surface
         from bvh.surfaces.volumes import solid_sums
@@ -270,20 +267,20 @@ class SolidQueries(MeshTrees, TreeQueries):
         Parameters
         ----------
         faces : array_like of int, shape (...), optional
-            Faces, at whose middles it is measured; by default all of them.
+            Faces, at whose middles the thickness is measured; by default all faces.
         points_at : array_like, shape (..., 3), optional
-            Points in place of faces: it is measured where they are nearest to the surface.
+            Points in place of faces: it is measured at the points of the surface closest to these.
         method : {"ray", "sphere"}
-            "ray": how far a ray goes from there, at right angles to the face, until it leaves the
+            "ray": how far a ray goes inward, at right angles to the face, until it leaves the
             solid. "sphere": the diameter of the largest ball inside that touches the surface there.
         threads
-            As in `closest_hit`.
+            Number of threads, as in `closest_hit`.
 
         Returns
         -------
         float or ndarray of float64
-            Of the shape of `faces`, or of the points; inf where a ray leaves an open mesh, NaN for
-            faces without area, and for those that have the outside on both sides.
+            Thicknesses in the shape of `faces`, or of the points; inf where a ray leaves an open
+            mesh, NaN for faces without area, and for faces with the outside on both sides.
 
         Notes
         -----
@@ -332,7 +329,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         self, query: str, other: Any, transform: ArrayLike | None, threads: int | None,
         progress: ProgressLike | None,
     ) -> Iterator[tuple[Surface, Surface, Callable[[], Pairs]] | None]:  # fmt: skip
-        """Yield for each transform both solids and a search for pairs of faces; None if apart."""
+        """Yield (solid, other solid, search for pairs) by transform; None if boxes are apart."""
         from bvh.surfaces.surface import Surface
 
         workers, (this, tree) = arguments.thread_count(threads), self._two_states(query, other)
@@ -341,7 +338,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         first, search = Surface.of(this), this._pair_search(query, tree)
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
-            """Return the pairs of faces that meet, `itself` being False (see `FindPairs`)."""
+            """Return the pairs of faces that meet if `matrix`, or None, moves the other solid."""
+            # False: two meshes, whose shared vertices are contacts. None: no progress, no masks.
             return this._selected_pairs(search(matrix, False, workers, None), None, tree, None)
 
         if transform is None:
@@ -373,12 +371,12 @@ class SolidQueries(MeshTrees, TreeQueries):
 
 
 def _shape_of(transform: ArrayLike | None) -> tuple[int, ...]:
-    """Return the leading shape of transforms (..., 4, 4), () of none."""
+    """Return the leading shape of `transform`, (..., 4, 4); () if it is None."""
     return () if transform is None else np.shape(transform)[:-2]
 
 
 def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
-    """Raise a ValueError that names some open edges, unless a tree's mesh is closed."""
+    """Raise a ValueError about the mesh `name` of a `query` unless the tree's mesh is closed."""
     if tree.is_closed:
         return
     if tree.kind != "triangles":
@@ -392,9 +390,10 @@ def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
 
 
 def _boxes_meet(box: NDArray[np.float64], points: NDArray[np.float64]) -> bool:
-    """Return whether a box, as corners (2, 3), may meet that of points; not if either is empty."""
+    """Return whether a box (2, 3), NaN if it is empty, may meet the box of `points`, (n, 3)."""
     if not len(points) or np.isnan(box).any():
         return False
+    # Faces with points that are not finite are ignored, so the box of the others is not known.
     if not np.isfinite(points).all():
         return True
     return bool(((box[0] <= points.max(axis=0)) & (box[1] >= points.min(axis=0))).all())

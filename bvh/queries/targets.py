@@ -22,67 +22,90 @@ if TYPE_CHECKING:
 
 
 class RayTarget(Protocol):
-    """Target of rays. Results have the leading shape of the batch.
+    """Target of rays. Results have the leading shape of the batch."""
 
-    If `once`, each crossing of a closed surface is one hit; `limit` is the most hits of a ray.
-    """
+    def side_to_cull(self, cull: Cull | None) -> int:
+        """Return the code of the side to ignore: 1 for the back, -1 for the front, 0 for none."""
 
-    def side_to_cull(self, cull: Cull | None) -> int: ...
-    def accepted_by(self, function: Filter, data: object) -> UserCall: ...
-    def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits: ...
-    def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult: ...
+    def accepted_by(self, function: Filter, data: object) -> UserCall:
+        """Return a user's filter `function` with its last argument `data`, as kernels take them."""
+
+    def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
+        """Return the closest hit of each ray; if `counters`, also what each ray costs."""
+
+    def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
+        """Return for each ray whether it hits anything."""
+
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
-    ) -> AllHits: ...
-    def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult: ...
+    ) -> AllHits:
+        """Return all hits of each ray, or only the `limit` closest ones.
+
+        If `once`, each crossing of a closed surface is one hit, also at shared edges of faces.
+        """
+
+    def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
+        """Return the number of hits of each ray; `once` is as in `all_hits`."""
 
 
 class PointTarget(Protocol):
     """Target of points (n, 3): the faces that one mask selects. Results are flat.
 
-    Only `closest_points` has the leading shape of the batch, with an axis of `count` if not None.
+    Only `closest_points` has the leading shape of the batch.
     """
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
-    ) -> ClosestPoints: ...
+    ) -> ClosestPoints:
+        """Return the closest point for each point, or `count` of them on one more axis."""
+
     def distances(
         self, batch: PointBatch, threads: int, progress: Progress | None
-    ) -> NDArray[np.float64]: ...
+    ) -> NDArray[np.float64]:
+        """Return the distance of each point from the surface, (n,); inf beyond its limit."""
+
     def inside(
         self, points: NDArray[np.float64], threads: int, progress: Progress | None = None, *,
         surface: bool = True,
-    ) -> NDArray[np.bool_]: ...  # fmt: skip
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Return which points are inside by parity or, with `surface`, on the surface, (n,)."""
+
     def winding_numbers(
         self, points: NDArray[np.float64], accuracy: float, threads: int,
         progress: Progress | None = None,
-    ) -> NDArray[np.float64]: ...  # fmt: skip
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """Return winding numbers, (n,), to the `accuracy` of `BVH.winding_number`."""
+
     def wound_around(
         self, points: NDArray[np.float64], threads: int, progress: Progress | None = None
-    ) -> NDArray[np.bool_]: ...
+    ) -> NDArray[np.bool_]:
+        """Return which points have a winding number above a half, (n,)."""
 
 
 class RegionTarget(Protocol):
-    """Target of regions: the primitives that one mask selects, and the box around them (2, 3)."""
+    """Target of regions: the primitives that one mask selects."""
 
     @property
-    def bounds(self) -> NDArray[np.float64]: ...
+    def bounds(self) -> NDArray[np.float64]:
+        """The lower and upper corner of the box around all primitives, (2, 3)."""
+
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
-    ) -> Overlaps: ...  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
+        """Return the primitives that overlap each region; `shape` is the regions' leading shape."""
 
 
 def ray_target(searched: Any) -> Any:
-    """Return the target of rays of a tree, a scene or parts as they are now."""
+    """Return the `RayTarget` of a tree, a scene or a mesh in parts, as it is now."""
     return searched._ray_target()
 
 
 def point_target(searched: Any, query: str, mask: int | None) -> Any:
-    """Return the target of points; raise a TypeError that names the query if it has none."""
+    """Return the `PointTarget` of the faces in `mask`; raise a TypeError if `query` has none."""
     return searched._point_target(query, mask)
 
 
 def region_target(searched: Any, query: str, mask: int | None, kinds: tuple[type, ...]) -> Any:
-    """Return the target of regions; raise a TypeError unless primitives are of `kinds`."""
+    """Return the `RegionTarget` of the faces in `mask`; raise a TypeError if not of `kinds`."""
     return searched._region_target(query, mask, kinds)

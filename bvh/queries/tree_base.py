@@ -142,7 +142,7 @@ class TreeBase:
     def groups(self) -> NDArray[np.uint32] | None:
         """The bits of each face, which select the faces that count for the `mask` of a query.
 
-        Read-only, shape (m,); None if the tree was built without (see `BVH.from_triangles`).
+        Read-only, shape (m,); None if the tree was built without `groups`: faces have all bits.
         """
         return self._groups
 
@@ -152,21 +152,19 @@ class TreeBase:
         return getattr(self, "_source", None)
 
     def __copy__(self) -> Self:
-        """Return a tree on the same arrays, which a refit of this one does not change.
-
-        The copy of a mapped tree that has not been used has not been checked either.
-        """
+        """Return a tree on the same arrays, which a refit of this one does not change."""
         if is_in_use(self):
             return self._snapshot()
+        # A mapped tree, not used yet: the copy, too, is checked at its first use.
         copy = object.__new__(type(self))
         for name in ("_bounds", "_build_seconds", "_first_use", "_quality", "_source"):
             setattr(copy, name, getattr(self, name))
         return copy
 
     def _snapshot(self) -> Self:
-        """Return the tree as it is now: another one on the same arrays, which no refit changes.
+        """Return the tree as it is now: a new tree on the same arrays, which no refit changes.
 
-        Queries that read more than one attribute, or one of them more than once, begin with it.
+        Queries that read several attributes, or one several times, take a snapshot first.
         """
         now = object.__new__(type(self))
         # Read once before the lock is taken: the first use of a mapped tree checks its file.
@@ -180,7 +178,7 @@ class TreeBase:
         return now
 
     def _grouped_arrays(self) -> TreeArrays:
-        """Return the arrays for queries with masks: with the bits of faces, if these have any."""
+        """Return the arrays for queries with masks: with the bits of faces, if there are groups."""
         groups, arrays = self._groups, self._arrays
         if groups is None or len(arrays.face_bits):
             return arrays
@@ -191,14 +189,14 @@ class TreeBase:
         arrays = self._arrays
         if not len(arrays.face_bits):
             return in_full(arrays)
-        # Arrays with bits of faces do not use this key in `_grouped_arrays`.
+        # The key is free: `_grouped_arrays` stores nothing for arrays that have bits of faces.
         return cached(arrays, "_grouped", without_hidden)
 
     def _arrays_for(self, mask: int) -> TreeArrays:
-        """Return the arrays for a query with one mask, as int32; -1 has all bits."""
+        """Return the arrays for a query of faces that share a bit with `mask`, an int32."""
         if mask == -1:
             return self._arrays
-        # Without groups, a face has all bits.
+        # Without groups, each face has all bits: only the mask 0 leaves faces out, all of them.
         empty = mask == 0 and self._groups is None
         return emptied(self._arrays) if empty else self._grouped_arrays()
 
@@ -211,9 +209,9 @@ class TreeBase:
         )  # fmt: skip
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the `PointTarget` of a query, named for errors, and the faces that a mask selects.
+        """Return a `PointTarget` of the primitives that `mask` selects; None selects all.
 
-        A TypeError is raised if the query does not support the primitives.
+        A TypeError with the name `query` is raised if that query does not support the primitives.
         """
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.queries.batches.winding import wound
@@ -226,13 +224,13 @@ class TreeBase:
             return ShapeSearch(TreeTarget(arrays.row, -1), arrays)
         now._must_hold(query, Triangles)
         rays = RaySearch(arrays, split=now._quality == "high", owner=now)
-        # A tree has no reflected leaves to reverse.
+        # The argument of the function is ignored: a tree has no reflected leaves to reverse.
         return PointSearch(lambda: rays, bits, lambda _: wound(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return a text for a warning, such as "BVH(...) has open edges"; None if none is due.
+        """Return a text for a warning, such as "BVH(...) has open edges", or None.
 
-        There is one warning a tree, and none where the caller has disabled it.
+        None if the faces that `mask` selects are closed, and after the tree's first warning.
         """
         bits, closed_of = one_mask(mask), self._closed
         if OPEN_IS_FINE in closed_of or isinstance(self._arrays.primitives, HOLLOW):
@@ -252,7 +250,7 @@ class TreeBase:
         return f"{self!r} {'bounds no volume' if self.kind in THIN else 'has open edges'}"
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
-        """Return the search for regions; raise a TypeError that names `query` for other kinds."""
+        """Return the search for regions in the faces of `mask`; a TypeError if not of `kinds`."""
         from bvh.queries.batches.overlap_batches import search_of
 
         now = self._snapshot()
@@ -268,7 +266,7 @@ class TreeBase:
     def _by_mask(self, compute: Callable[..., Any], mask: int, *threads: int) -> Any:
         """Return `compute(triangles that the mask selects, *threads)`, cached for each mask.
 
-        The result must not depend on the number of threads.
+        `threads` is the number of threads, if `compute` takes one: results do not depend on it.
         """
         arrays = self._arrays
         results: dict[int, Any] = vars(arrays).setdefault(f"_{compute.__name__}", {})
@@ -282,7 +280,7 @@ class TreeBase:
         return result
 
     def _selected_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
-        """Return the triangles that share a bit with a mask; without groups, all unless it is 0."""
+        """Return the triangles that share a bit with `mask`; without groups, they have all bits."""
         triangles, groups = arrays.primitives, self._groups
         assert isinstance(triangles, Triangles)
         if groups is None:
@@ -301,7 +299,7 @@ class TreeBase:
         return primitives
 
     def _other_tree(self, query: str, other: object) -> TreeBase:
-        """Return `other`, checked; raise a TypeError unless both are trees over triangles."""
+        """Return `other`; raise a TypeError that names `query` unless both trees have triangles."""
         self._must_hold(query, Triangles)
         if not isinstance(other, TreeBase):
             raise TypeError(f"other must be a BVH, got {type(other).__name__}")
@@ -309,7 +307,8 @@ class TreeBase:
         return other
 
     def _must_hold(self, query: str, *kinds: type, thin: bool = True) -> None:
-        """Raise a TypeError unless primitives are of `kinds`, and not THIN ones unless `thin`."""
+        """Raise a TypeError if primitives are not of `kinds`, or thin although `thin` is False."""
+        # Thin are points and segments, which are stored as triangles.
         if not isinstance(self._arrays.primitives, kinds) or not (thin or self.kind not in THIN):
             *others, last = (kind.__name__.lower() for kind in kinds)
             names = f"{', '.join(others)} or {last}" if others else last
@@ -359,7 +358,7 @@ class TreeBase:
     def _set_groups(self, groups: NDArray[np.uint32] | None) -> None:
         """Set the bits of faces, or None, after `_set_arrays`."""
         self._groups = groups
-        # A face without bits is hidden from queries without a mask, too.
+        # A face without bits is hidden from all queries: the arrays must have the bits, too.
         if groups is not None and not groups.all():
             self._replace_arrays(with_bits(self._arrays, groups))
 
@@ -369,7 +368,7 @@ class TreeBase:
 
 
 def cached(arrays: TreeArrays, key: str, compute: Callable[[TreeArrays], T]) -> T:
-    """Return `compute(arrays)`, stored under `key` in the `vars` of a tree's arrays."""
+    """Return `compute(arrays)`, computed once and stored by `key` in the `vars` of `arrays`."""
     result: T | None = vars(arrays).get(key)
     # Two threads may both compute it; both return the one that was stored first.
     return vars(arrays).setdefault(key, compute(arrays)) if result is None else result
@@ -378,12 +377,13 @@ def cached(arrays: TreeArrays, key: str, compute: Callable[[TreeArrays], T]) -> 
 def selected_ids(
     groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
 ) -> NDArray[np.bool_]:
-    """Return which faces `ids` share a bit with a mask, shape (len(ids),); no groups: all bits."""
+    """Return whether each face of `ids` shares a bit with `mask`, (n,); groups None: all bits."""
     return np.full(len(ids), mask != 0) if groups is None else selected(groups[ids], mask)
 
 
 def is_in_use(tree: TreeBase) -> bool:
-    """Return whether a tree has its arrays; those of a mapped file are set at its first use."""
+    """Return whether a tree has its arrays; a mapped tree gets them at its first use."""
+    # `object.__getattribute__`, because `getattr` would be such a use.
     try:
         object.__getattribute__(tree, "_arrays")
     except AttributeError:
@@ -392,7 +392,7 @@ def is_in_use(tree: TreeBase) -> bool:
 
 
 def file_of(tree: TreeBase, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
-    """Return the size in bytes of the file of a tree, and an iterator over its content."""
+    """Return the size in bytes of a tree's file, and an iterator over arrays of its bytes."""
     now = tree._snapshot()
     return tree_contents(
         now._arrays, now._face_ids, now._groups, now._bounds, now._quality, now._build_seconds,

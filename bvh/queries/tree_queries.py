@@ -48,7 +48,8 @@ class TreeQueries(
     def _caster(self, cull: int, mask: int | None) -> TreeCast:
         """Return a function that casts single rays at the tree as it is now (see `caster`).
 
-        `cull` is 0, or the side to ignore as of `cull_code`; `mask` selects faces.
+        `cull` is the side of faces to ignore: 1 for the back, -1 for the front, 0 for none. The
+        32 bits of `mask` select faces; None selects all.
         """
         bits = one_mask(mask)
         return cast_function(self._arrays_for(bits), cull, bits, TREE_CAST)
@@ -56,12 +57,15 @@ class TreeQueries(
     def pick(
         self, camera: Any, x: float, y: float, radius: float = 0.0, *, mask: int | None = None
     ) -> Any:
-        """Return the nearest hit under a cursor, or None; all arguments are as in `Scene.pick`.
+        """Return the nearest hit of the tree under a cursor, or None, as `Scene.pick` does.
+
+        The cursor is at the pixel (x, y) of `camera`. Within a `radius` in pixels, thin faces that
+        the cursor misses are picked, too. Bits of `mask` select faces.
 
         Returns
         -------
         Pick or None
-            Without an instance: `instance_id` and `leaf` are -1, `name` is None.
+            A tree has no instances: `instance_id` and `leaf` are -1, `name` is None.
 
         Examples
         --------
@@ -78,7 +82,9 @@ class TreeQueries(
     def picker(
         self, camera: Any, *, radius: float = 0.0, mask: int | None = None
     ) -> Callable[[float, float], Any]:
-        """Return a function that picks under a hovering cursor; arguments are as in `Scene.picker`.
+        """Return a function pick(x, y) that returns the nearest hit under the cursor, or None.
+
+        `camera`, the `radius` in pixels and the `mask` of faces are as in `pick`.
 
         Examples
         --------
@@ -95,12 +101,15 @@ class TreeQueries(
         what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
         samples: int = 1, mask: int | None = None, threads: int | None = None,
     ) -> Any:  # fmt: skip
-        """Select what a rectangle in the picture touches or contains, as in `Scene.pick_rect`.
+        """Select what a rectangle in the picture touches or contains.
+
+        The rectangle has opposite corners (x0, y0) and (x1, y1) in pixels of `camera`; the other
+        arguments are described at `Scene.pick_rect`.
 
         Returns
         -------
         Selection
-            Without instances: `instance_id` is -1.
+            A tree has no instances: `instance_id` is -1.
 
         Examples
         --------
@@ -120,12 +129,15 @@ class TreeQueries(
         mode: RegionMode = "touching", visible_only: bool = False, samples: int = 1,
         mask: int | None = None, threads: int | None = None,
     ) -> Any:  # fmt: skip
-        """Select what a closed polygon touches or contains, as in `Scene.pick_lasso`.
+        """Select what a closed polygon in the picture touches or contains.
+
+        `polygon` has the corners (n, 2) in pixels of `camera`; the other arguments are described at
+        `Scene.pick_lasso`.
 
         Returns
         -------
         Selection
-            Without instances: `instance_id` is -1.
+            A tree has no instances: `instance_id` is -1.
 
         Examples
         --------
@@ -136,7 +148,7 @@ class TreeQueries(
         array([0], dtype=int32)
         """
         return enrolled("selections in trees")(
-            # True: `closed`, a lasso.
+            # True: the polygon is closed, its last corner joined to the first.
             self._snapshot(), camera, polygon, True, what=what, mode=mode,
             visible_only=visible_only, samples=samples, mask=mask, threads=threads,
         )  # fmt: skip
@@ -162,17 +174,18 @@ class TreeQueries(
     def nbytes(self) -> int:
         """Bytes of the tree's arrays, and of data cached for the next query or refit.
 
-        The latter are tables for winding numbers and distances of trees, bits of faces, the full
-        leaves of a compact tree, `nodes`, and the arrays before the first refit; a new tree has
-        none.
+        A new tree has no cached data. It may be tables for winding numbers and distances of trees,
+        bits of faces, the full leaves of a compact tree, `nodes`, and the arrays before the first
+        refit.
         """
         from bvh.queries.batches.distance_batches import kept_tables
 
         origin, derived = self._origin, vars(self._arrays)
-        # Arrays as they are, with bits of faces, before the first refit; then full leaves of each.
+        # The present arrays, the same with bits of faces, and those before the first refit; then
+        # the full leaves that each of these has cached.
         trees = [t for t in (self._arrays, derived.get("_grouped"), origin and origin.arrays) if t]
         trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
-        # Frames, and the data of a user's primitives, are not counted.
+        # Left out: frames, of a few numbers, and the data of a user's primitives.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
         tables = [derived.get(name) for name in ("_winding_terms", "_boundary_of", "_nodes")]
         tables.append(origin and origin.members)
@@ -180,7 +193,7 @@ class TreeQueries(
         return bytes_of(stored, self._groups, self._face_ids, tables, tables_of_trees)
 
     def stats(self) -> TreeStats:
-        """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.
+        """Return statistics of the tree: size, depth, SAH cost, memory, ignored primitives.
 
         Examples
         --------
@@ -244,12 +257,12 @@ class TreeQueries(
         Parameters
         ----------
         prim_id : int or array_like of int
-            For example that of `Hits`; -1 for a miss.
+            Ids of triangles, for example those of `Hits`; -1 for a miss.
 
         Returns
         -------
         int or ndarray of int32
-            Its `face_ids`, or itself if there are none; -1 for -1.
+            The item of `face_ids` of each triangle, or `prim_id` without `face_ids`; -1 for misses.
 
         Examples
         --------
@@ -294,9 +307,10 @@ class TreeQueries(
     def is_oriented(self) -> bool:
         """Whether the faces of a tree over triangles are wound alike.
 
-        As many of the finite faces run through each edge, by the positions of its ends, one way as
-        the other; one more where their number is odd. Normals may point outward or inward. Computed
-        at the first use, in some 0.4 s for each million faces, and cached until a refit.
+        At each edge, by the positions of its ends, equally many finite faces run through the edge
+        in either direction, or one more in one direction if their number is odd. Normals may point
+        outward or inward. Computed at the first use, in some 0.4 s for each million faces, and
+        cached until a refit.
 
         Examples
         --------
@@ -318,8 +332,8 @@ class TreeQueries(
         Returns
         -------
         ndarray of int32, shape (n, 2)
-            The vertices at their ends; of several vertices at one position, those of the first of
-            these faces. Without rows if `is_closed`.
+            The two vertices at the ends of each edge. Where several vertices have one position, the
+            vertices are those of the first face at the edge. There are no rows if `is_closed`.
 
         Examples
         --------
@@ -337,13 +351,15 @@ class TreeQueries(
         return "bvh.BVH", cached(self._arrays, "_token", self._checksum)
 
     def _checksum(self, arrays: TreeArrays) -> str:
-        """Return a checksum of primitives, groups and quality; custom ones have a random one."""
+        """Return a checksum of the primitives in `arrays`, of groups and quality, as text.
+
+        For custom primitives it is random, as a user's function has no stable checksum.
+        """
         columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
         columns += [] if self._groups is None else [self._groups]
         # Checksums of 32 bits, as in files, would often be equal for two of 65 000 trees.
         parts = [blake2b(a.reshape(-1).view(np.uint8).data).digest() for a in columns]
         if self.kind == "custom":
-            # A user's function has no stable checksum.
             parts.append(secrets.token_bytes(DIGEST_SIZE))
         parts.append(str([self.kind, self._quality, *(a.shape for a in columns)]).encode())
         return blake2b(b"".join(parts), digest_size=DIGEST_SIZE).hexdigest()
@@ -351,18 +367,25 @@ class TreeQueries(
     def _selected_pairs(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
-        """Return the rows of `pairs`, (m, 2), whose faces `mask` and `other_mask` select."""
+        """Return the rows of `pairs` whose first face `mask` selects, the second `other_mask`.
+
+        Rows (m, 2) are ids of faces of this tree and of `other`. A mask of None has all bits.
+        """
         assert isinstance(other, TreeBase)
         for side, tree, given in ((0, self, mask), (1, other, other_mask)):
             bits = one_mask(given)
+            # -1, all bits, selects all faces but those without any bit, for which the tree has
+            # `face_bits`.
             if bits != -1 or len(tree._arrays.face_bits):
                 pairs = pairs[selected_ids(tree._groups, pairs[:, side], bits)]
         return pairs
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
-        """Return a function that finds the pairs of faces of this tree and another that meet.
+        """Return a function that finds the pairs of faces of this tree and of `other` that meet.
 
-        It has the arguments of `find_pairs` after the trees, and returns rows (id, other's id).
+        Its arguments are a matrix (4, 4) that moves `other`, or None; whether shared vertices and
+        edges are ignored, as in one mesh; the number of threads; and a progress callback or None.
+        It returns rows (id, id in `other`). `query` is the name for errors.
         """
         from bvh.queries.batches.overlap_batches import find_pairs
 

@@ -75,7 +75,11 @@ class Verb:
     def columns(
         self, in_scene: bool = False, counted: bool = False, ids: type[np.generic] = np.int32
     ) -> dict[str, type[np.generic]]:
-        """Return the columns of a result, in order, with their types; `prim_id` has type `ids`."""
+        """Return the names of a result's columns, in order, with their types.
+
+        `in_scene` includes the columns that only scenes have, `counted` those of costs. `ids` is
+        the type of `prim_id`.
+        """
         if issubclass(self.returns, np.generic):
             return {self.name: self.returns}
         left_out = (() if in_scene else OF_SCENES) + (() if counted else COSTS)
@@ -93,9 +97,15 @@ def verb(
     arrays: dict[str, tuple[int, ...]], returns: type[np.generic] | type[DataclassInstance],
     merge: Merge | None = None,
 ) -> Callable[[Query], Query]:  # fmt: skip
-    """Return a decorator that declares a query (see `Verb`), and returns the method itself."""
+    """Return a decorator that declares a query, and returns the method itself.
+
+    `arrays` names its array arguments, with the shape that each has for one query. `returns` is the
+    type of a result that is one array, or the class of the result. `merge` says how answers of the
+    parts of a mesh become one; None if they follow from other queries.
+    """
 
     def declare(query: Query) -> Query:
+        """Store the declaration of the method `query`; return the method unchanged."""
         _declared[query] = Verb(query, arrays, returns, merge)
         return query
 
@@ -104,4 +114,5 @@ def verb(
 
 def verb_of(query: Callable[..., object]) -> Verb | None:
     """Return the declaration of a function or method; None if it has none."""
+    # Declarations are stored by the plain function, below a bound method and its decorators.
     return _declared.get(unwrap(getattr(query, "__func__", query)))

@@ -56,11 +56,11 @@ class Clearances(PerQuery):
 
     @property
     def mask(self) -> TruthResult:
-        """True where there is a pair within `max_distance`."""
+        """True where the meshes are within `max_distance`: misses have the faces -1."""
         return self.prim_id[..., 0] >= 0
 
     def __bool__(self) -> bool:
-        """Whether the meshes are within `max_distance`; of a scene, whether any instances are."""
+        """Return whether the meshes, or in a scene any instances, are within `max_distance`."""
         return super().__bool__() if self.instance_id is None else len(self) > 0
 
     def __repr__(self) -> str:

@@ -92,17 +92,17 @@ class Interferences(PerQuery):
         return int(np.size(self.relation))
 
     def __bool__(self) -> bool:
-        """Whether there are any pairs."""
+        """Return whether there are any pairs."""
         return len(self) > 0
 
     @property
     def overlaps(self) -> NDArray[np.bool_]:
-        """Whether interiors meet, shape (m,); False where it is unknown."""
+        """True for pairs whose interiors meet, shape (m,); False where the relation is unknown."""
         return np.isin(self.relation, OVERLAPPING)
 
     @property
     def mask(self) -> NDArray[np.bool_]:
-        """True for all pairs, shape (m,)."""
+        """True for all pairs, shape (m,): there are no misses."""
         return np.ones(len(self), np.bool_)
 
     def records(self) -> list[dict[str, Any]]:
@@ -133,10 +133,11 @@ class Interferences(PerQuery):
         return rows
 
     def __str__(self) -> str:
-        """Return a table: a line for each pair, below one of titles."""
+        """Return a table as text: a line of titles, then a line for each pair."""
         lines: list[tuple[str, ...]] = [("first", "second", "relation", *NUMBERS, "at", "note")]
         for k in range(len(self)):
             ends = zip(self.instance_id[k].tolist(), self.name[k].tolist(), strict=True)
+            # Ids of instances, followed by their names, if any.
             first, second = (f"{number} {_plain(name)}".rstrip() for number, name in ends)
             numbers = [_number(getattr(self, title)[k]) for title in NUMBERS]
             place = self.position[k, 0]
@@ -162,5 +163,5 @@ def _number(value: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text with a replacement for each control character."""
+    """Return text with U+FFFD in place of each character that is not printable."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -48,7 +48,7 @@ UNPICKLED = ("_source", "_unread")
 
 
 def _selected_source(source: Source | LazySource, index: Any) -> Source | LazySource:
-    """Return the source of the hits that an index selects: with their rays, if it has rays."""
+    """Return the source of the hits that `index` selects, with their rays alone if it has rays."""
     if callable(source):
         return lambda name: selected(source(name), index, 1)
     searched, moves, rays = source
@@ -62,7 +62,7 @@ class Sourced:
     """Base of results that refer to what was searched, which pickles leave out."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without the source: a tree may be much larger than its hits.
+        """Return the fields without the source: a tree may be much larger than its hits."""
         return {name: value for name, value in vars(self).items() if name not in UNPICKLED}
 
     def __copy__(self, memo: dict[int, Any] | None = None) -> Self:
@@ -89,8 +89,8 @@ class Located(Sourced):
         """Where the hits are, in the coordinates of the rays; read-only, shape (..., 3).
 
         A row for each hit of `all_hits`. NaN for a miss. On faces this is (1-u-v) v0 + u v1 + v v2,
-        which is nearer to the face than origin + t * direction for a distant origin; for other
-        primitives it is the latter. In a scene the vertices are those in its coordinates.
+        which is nearer to the face than origin + t * direction for a distant origin; on other
+        primitives it is origin + t * direction. In a scene, vertices are in its coordinates.
 
         Raises
         ------
@@ -119,16 +119,16 @@ class Located(Sourced):
     def normal(self) -> FloatResult:
         """Unit normals where the hits are; read-only, shape (..., 3).
 
-        NaN for a miss. That of a face is (v1-v0) x (v2-v0), whichever side is hit: it points
-        against the ray where `front` is True, so ``np.where(hits.front[..., None], hits.normal,
-        -hits.normal)`` faces the ray. In a scene it is transformed by the inverse transpose; that
-        of a reflected instance is turned over, as its vertices wind the other way. Of boxes it
-        points outward. Custom primitives have none.
+        NaN for a miss. The normal of a face is along (v1-v0) x (v2-v0), whichever side is hit: it
+        points against the ray where `front` is True, so ``np.where(hits.front[..., None],
+        hits.normal, -hits.normal)`` faces the ray. In a scene it is transformed by the inverse
+        transpose; the normal of a reflected instance is turned over, as its vertices wind the other
+        way. Normals of boxes, spheres and capsules point outward. Custom primitives have none.
 
         Raises
         ------
         AttributeError, RuntimeError
-            As `position`; also for custom primitives.
+            As for `position`; an AttributeError also for custom primitives.
         """
         return located(self, "normal")
 
@@ -137,7 +137,7 @@ class SourcedPerQuery(Sourced, PerQuery):
     """Base of results with one entry a query."""
 
     def __getitem__(self, index: Any) -> Self:
-        """Select entries as from an array of the batch's shape."""
+        """Select entries as from an array of the batch's shape; `index` is any index of numpy."""
         some = super().__getitem__(index)
         if vars(self).get("_source") is not None:
             vars(some)["_source"] = _selected_source(vars(self)["_source"], index)
@@ -186,7 +186,7 @@ class LocatedPerQuery(Located, SourcedPerQuery):
 
 
 def located(hits: Any, name: str) -> Any:
-    """Return the `position` or `normal` of hits, (..., 3), in the library of their arrays."""
+    """Return the `position` or `normal` of hits, as `name` says, (..., 3), in their library."""
     # Where both are computed together, the one that was not read is stored as `_unread`.
     unread = vars(hits).pop("_unread", None)
     if unread is not None:
@@ -200,7 +200,7 @@ def located(hits: Any, name: str) -> Any:
         )
     if callable(source):
         return source(name).astype(hits.t.dtype)
-    # A single hit; `both` are its position and normal.
+    # A single hit, if it is on a triangle; `both` are its position and normal.
     if type(hits.t) is float:
         both = _of_one_hit(source, vars(hits).get("leaf", -1), hits.prim_id, hits.u, hits.v)
         if both is not None:
@@ -210,6 +210,7 @@ def located(hits: Any, name: str) -> Any:
     prim_id, t, u, v = (np.asarray(in_numpy(c)) for c in (hits.prim_id, hits.t, hits.u, hits.v))
     both, shapes = _on_faces_and_shapes(source, hits, prim_id.ravel(), u.ravel(), v.ravel())
     if shapes:
+        # Origins and directions. Positions on shapes do not follow from u and v, but from t.
         rays: Any = np.reshape(source[2], (2, -1, 3))
         if isinstance(hits, Ragged):
             # The ray of each hit.
@@ -227,7 +228,7 @@ def located(hits: Any, name: str) -> Any:
 
 
 def face_normals(near: Any) -> Any:
-    """Return the unit normals at closest points, (..., 3), as an array of their library."""
+    """Return the unit normals, (..., 3), at the closest points `near`, in their arrays' library."""
     source: Source | LazySource | None = vars(near).get("_source")
     if source is None:
         raise AttributeError(
@@ -249,10 +250,11 @@ def face_normals(near: Any) -> Any:
 def _on_faces_and_shapes(
     source: Source, result: Any, ids: Any, u: Any, v: Any
 ) -> tuple[tuple[Floats, Floats], list[Shapes]]:
-    """Return (positions, unit normals), (n, 3) each, of hits or points on faces; NaN for others.
+    """Return the positions and unit normals of hits on faces, and the shapes that others are on.
 
-    Also returns a list of those that are on other shapes: `Shapes` for each tree. `ids`, `u` and
-    `v` are columns (n,) of `result`, which is read for its leaves alone.
+    Positions and normals, (n, 3) each, are NaN for misses and shapes. The shapes are a list of
+    `Shapes`, one for each tree. `ids` (-1 for a miss), `u` and `v` are columns (n,) of `result`,
+    which is read for its leaves alone.
     """
     searched, moves, rest = source
     rows = np.flatnonzero(ids >= 0)
@@ -285,7 +287,7 @@ def _add_shapes(
     both: tuple[Floats, Floats], shapes: list[Shapes], with_normals: bool, ids: Any, t: Any,
     rays: Any,
 ) -> None:  # fmt: skip
-    """Write the positions of hits on shapes, `with_normals` also normals, to the arrays `both`.
+    """Write the positions and, if `with_normals`, the normals of hits on shapes to `both`, (n, 3).
 
     `ids` and `t` (n,) are of all hits, as are `rays`, their origins and directions, (2, n, 3).
     """
@@ -304,7 +306,7 @@ def _add_shapes(
 def _of_one_hit(
     source: Source, leaf: int, prim_id: int, u: float, v: float
 ) -> tuple[Floats, Floats] | None:
-    """Return the position and normal of one hit on a triangle; None for other primitives."""
+    """Return the position and unit normal, (3,), of one hit; None unless it is on a triangle."""
     searched, moves, _ = source
     primitives: Any = searched
     if type(searched) is not Triangles:
@@ -326,7 +328,7 @@ def _of_one_hit(
 def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
     """Raise a RuntimeError if a leaf that is hit has moved since the count of moves was `moves`.
 
-    `view` is that of the scene; `leaf` and `ids` are the leaves and prim_ids of hits.
+    `view` is the view of the scene; `leaf` and `ids` are the leaves and prim_ids of hits.
     """
     if view.moves > moves:
         late = np.flatnonzero((ids >= 0) & (view.moved_at[leaf] > moves))
@@ -342,7 +344,7 @@ def on_faces(
 ) -> tuple[Floats, Floats]:
     """Return positions and unit normals of hits, (n, 3) each; NaN for misses and shapes.
 
-    `leaf` has the leaf of each hit in a scene, and no items for a tree.
+    `prim_id`, `u` and `v` are columns (n,), as is `leaf` in a scene; for a tree it has no items.
     """
     n = len(prim_id)
     ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))
@@ -358,7 +360,7 @@ def on_faces(
 
 
 def positions_on(corners: Floats, u: Any, v: Any) -> Floats:
-    """Return the points (..., 3) of triangles (..., 3, 3) with weights u and v."""
+    """Return the points (1-u-v) v0 + u v1 + v v2, (..., 3), of triangles (..., 3, 3)."""
     a, b, c = np.moveaxis(corners, -2, 0)
     first, second = np.asarray(u)[..., None], np.asarray(v)[..., None]
     with np.errstate(all="ignore"):
@@ -366,7 +368,7 @@ def positions_on(corners: Floats, u: Any, v: Any) -> Floats:
 
 
 def normals_of(corners: Floats) -> Floats:
-    """Return the unit normals of triangles (..., 3, 3), by their winding; NaN without area."""
+    """Return unit normals along (v1-v0) x (v2-v0) of triangles (..., 3, 3); NaN without area."""
     with np.errstate(all="ignore"):
         edges = unit(corners[..., 1:, :] - corners[..., :1, :])
     return unit(np.cross(edges[..., 0, :], edges[..., 1, :]))
@@ -377,8 +379,8 @@ def shape_normals(
 ) -> Floats:
     """Return the unit normals (n, 3), in the world, of shapes `prim_id` (n,) at `position` (n, 3).
 
-    `transform` (3, 4) is the affine map from the tree to the world, None for none. Spheres and
-    capsules are moved to the world by it; for boxes, positions are moved back to the tree.
+    `transform` (3, 4) is the affine map from the tree to the world, None for the identity. It moves
+    spheres and capsules to the world; for boxes, its inverse moves positions to the tree.
     """
     to_local = np.eye(3, 4)
     if transform is not None:
@@ -392,6 +394,7 @@ def shape_normals(
 
 def unit(vectors: Floats) -> Floats:
     """Return vectors (..., 3) scaled to length 1; NaN for zero vectors."""
+    # First by their largest component, so that squares neither overflow nor vanish.
     with np.errstate(all="ignore"):
         scaled = vectors / np.abs(vectors).max(axis=-1, keepdims=True)
         return np.asarray(scaled / np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True)))

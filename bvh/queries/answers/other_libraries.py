@@ -22,10 +22,10 @@ class Library(NamedTuple):
 
     @classmethod
     def of(cls, arrays: dict[str, object]) -> Library | None:
-        """Return the library of the arguments `arrays`, by name, and the device of the first.
+        """Return the library of arguments, and the device of the first one.
 
-        None if none of them is an array of a library, but all can be converted: results are then
-        numpy's. Arrays of two libraries raise a TypeError.
+        `arrays` are the arguments by name. None if none of them is an array of a known library, but
+        all can be converted: results are then numpy's. Arrays of two libraries raise a TypeError.
         """
         name = next(iter(arrays))
         other = f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's"
@@ -45,14 +45,15 @@ class Library(NamedTuple):
         return cls(spaces[first], compat.device(known[first]))
 
     def array(self, array: NDArray[Any]) -> Any:
-        """Return an array of numpy as one of the library, of the same memory if that is possible.
+        """Return an array of numpy as an array of the library, on the same memory if possible.
 
-        A TypeError is raised if the library lacks its type, such as JAX that of 64 bits.
+        A TypeError is raised if the library lacks the array's type, as JAX does that of 64 bits.
         """
         import array_api_compat as compat
 
         if not (array.flags.c_contiguous and array.flags.writeable):
-            # Some libraries support neither: they would write to it, or end the process.
+            # Some libraries support no read-only arrays, or none with gaps: they would write to the
+            # array, or end the process.
             array = array.copy()
         try:
             given = self.namespace.from_dlpack(array)
@@ -76,7 +77,7 @@ class Library(NamedTuple):
 
         `found` is a dataclass of results, a tuple, an array or a number. Python integers become
         arrays: of type `ids` for a `prim_id`, int32 for other fields of a dataclass, and `integer`
-        for a `found` that is itself one.
+        if `found` itself is an integer.
         """
         if is_dataclass(found) and not isinstance(found, type):
             columns = {field.name: getattr(found, field.name) for field in fields(found)}
@@ -97,9 +98,10 @@ class Library(NamedTuple):
 
 
 def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
-    """Return the result of a query, a function or method, in the library of its array arguments.
+    """Return the result of `query`, with arrays in the library of its array arguments.
 
-    `arguments` are all of them by name, some of them arrays of another library than numpy.
+    `query` is a function or bound method; `arguments` are all its arguments by name, at least one
+    of them an array of another library than numpy.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     others = {name: value for name, value in given.items() if is_other(value)}
@@ -108,7 +110,7 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     if library is None:
         return query(**given | plain)
     verb = verb_of(query)
-    # The type of a result that is one array, or the class of a result; int64 if not declared.
+    # The type of a result that is one array, or the class of a result; int64 if undeclared.
     returned = np.int64 if verb is None else verb.returns
     if returned is not np.bool_:
         # All libraries have booleans; if this one lacks numbers of 64 bits, raise before the query.
@@ -126,7 +128,7 @@ def in_numpy(value: Any) -> Any:
 
 
 def given_like(found: Any, like: Any) -> Any:
-    """Return an array of numpy, or a number, in the library of the array `like`."""
+    """Return a numpy array or number as an array of the library of `like`; unchanged for numpy."""
     if not is_other(like):
         return found
     library = Library.of({"array": like})

@@ -24,8 +24,8 @@ def columns_of(result: Any) -> dict[str, Any]:
 def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
     """Return a function fill(values, source=None) that returns a result of the class `kind`.
 
-    `values` are its fields in their order, without those named in `without`, which are None;
-    `source` is for positions of hits (see `locations`).
+    `values` are the fields of the class in their order, without the fields named in `without`,
+    which are None. Hits compute their positions from `source` (see `locations`).
     """
     # Generated code is as fast as one assignment for each field; the `__init__` of a frozen class
     # takes longer than a ray.
@@ -47,7 +47,7 @@ def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
 
 
 def selected(array: Any, index: Any, axes: int = 0) -> Any:
-    """Return `array[index]` for an array with `axes` more axes than the batch to be indexed."""
+    """Return `array[index]` for an index of the batch; `array` has `axes` more axes, kept whole."""
     if axes == 0:
         return array[index]
     parts = index if isinstance(index, tuple) else (index,)
@@ -57,9 +57,10 @@ def selected(array: Any, index: Any, axes: int = 0) -> Any:
 
 
 def truth_of(result: object, truth: Any, axes: int, instead: str) -> bool:
-    """Return `truth`, that of a single query's result, as a bool; raise for a batch, as numpy does.
+    """Return the truth value of a result: `truth` as a bool for a single query.
 
-    `axes` is the number of axes of the batch, 0 for a single query; the error recommends `instead`.
+    For a batch, of more than 0 `axes`, raise a ValueError, as numpy does, that recommends the
+    expression `instead`.
     """
     if axes:
         kind = type(result).__name__
@@ -100,7 +101,7 @@ class Record:
         raise AttributeError(text, name=name, obj=self)
 
     def __post_init__(self) -> None:
-        """Remove the fields that are None."""
+        """Remove the fields that are None, so that the class's default, None, is read instead."""
         entries = vars(self)
         for name in [name for name, value in entries.items() if value is None]:
             del entries[name]
@@ -114,7 +115,7 @@ class Table(Record):
         raise NotImplementedError
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return a structured array with a field for each column."""
+        """Return a new structured array with a field for each column; `dtype`: None or its type."""
         columns, kind = self._columns(), type(self).__name__
         names = ", ".join(columns)
         if any(map(is_lazy, columns.values())):
@@ -149,6 +150,7 @@ class PerQuery(Table):
     _more_axes: ClassVar[dict[str, int]] = {}
 
     def __bool__(self) -> bool:
+        """Return whether a single query has a result; a batch raises a ValueError."""
         return truth_of(self, self.mask, np.ndim(self.mask), ".mask.any() or .mask.all()")
 
     def __len__(self) -> int:
@@ -157,7 +159,7 @@ class PerQuery(Table):
         return ids.shape[0] if is_other(ids) and ids.shape else len(ids)
 
     def __getitem__(self: Entries, index: Any) -> Entries:
-        """Select entries as from an array of the batch's shape."""
+        """Select entries as from an array of the batch's shape; `index` is any index of numpy."""
         more = self._more_axes
         columns = columns_of(self).items()
         return type(self)(**{k: selected(array, index, more.get(k, 0)) for k, array in columns})
@@ -189,11 +191,11 @@ class PerQuery(Table):
         return f"{type(self).__name__}({inner})"
 
     def _owners(self, mask: NDArray[np.bool_]) -> str:
-        """Return the number of instances that are hit as a text for a repr; empty for none."""
+        """Return the number of instances hit in `mask` as text for a repr; here there are none."""
         return ""
 
     def _costs(self) -> str:
-        """Return the average cost of a ray as a text for a repr; empty without counters."""
+        """Return the average cost of a ray as text for a repr; here none was counted."""
         return ""
 
     def _columns(self) -> dict[str, Any]:
@@ -207,21 +209,22 @@ class Ragged(Record):
     shape: tuple[int, ...]
 
     def __bool__(self) -> bool:
+        """Return whether a single query has any entries; a batch raises a ValueError."""
         return truth_of(self, self.offsets[-1] > 0, len(self.shape), ".counts > 0")
 
     @property
     def counts(self) -> CountResult:
-        """Entries of each query, with the batch's leading shape; an int for a single query."""
+        """Number of entries of each query, in the batch's shape; an int for a single query."""
         counts = np.diff(in_numpy(self.offsets))
         shaped = counts.reshape(self.shape) if self.shape else int(counts[0])
         return given_like(shaped, self.offsets)
 
     def _entries(self) -> dict[str, Any]:
-        """Return the fields that have a row for each entry."""
+        """Return the fields that have a row for each entry, by name: all but offsets and shape."""
         return {k: a for k, a in columns_of(self).items() if k not in ("offsets", "shape")}
 
     def _queries(self) -> NDArray[np.int64]:
-        """Return the query of each entry, counted flat, shape (m,)."""
+        """Return the number of the query of each entry, in the flat batch, shape (m,)."""
         counts = np.diff(in_numpy(self.offsets))
         queries = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
         return given_like(queries, self.offsets)  # type: ignore[no-any-return]

@@ -55,6 +55,7 @@ class Section(Intersections):
     @cached_property
     def axes(self) -> Reals:
         """Two axes of length 1 in the plane, shape (2, 3): ``loop @ axes.T`` are coordinates."""
+        # Scaled, so that no product overflows. The first axis is horizontal.
         n = self.plane[:3] / np.abs(self.plane[:3]).max()
         first = np.array([-n[1], n[0], 0.0]) if n[:2].any() else np.array([1.0, 0.0, 0.0])
         axes = np.stack([first, np.cross(n, first)])
@@ -62,7 +63,7 @@ class Section(Intersections):
 
     @cached_property
     def _nesting(self) -> tuple[Ids, Reals]:
-        """The parent of each loop, -1 if there is none, and the areas of loops, holes negative."""
+        """The smallest loop around each loop, or -1, and areas, those of holes negative; (m,)."""
         loops = [loop @ self.axes.T for loop in self.loops]
         # Relative to a vertex, so that loops far from the origin lose no digits.
         sizes = np.array([abs(_area(loop - loop[0])) for loop in loops])
@@ -78,6 +79,7 @@ class Section(Intersections):
             depth[i] = len(around)
             # `larger` is by descending area: the last one around is the smallest.
             parents[i] = around[-1] if around else -1
+        # A loop inside an odd number of others is a hole.
         return parents, np.where(depth % 2 == 0, sizes, -sizes)
 
     @property
@@ -87,7 +89,7 @@ class Section(Intersections):
 
     @property
     def areas(self) -> Reals:
-        """Areas of the loops: of holes negative, those of loops in an odd number of others."""
+        """Areas of the loops; negative for holes, which are inside an odd number of other loops."""
         return self._nesting[1]
 
     @property
@@ -98,7 +100,8 @@ class Section(Intersections):
     def to_svg(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the section as a drawing in SVG, holes left free; written to `path`, if given.
 
-        Coordinates are those along `axes`, the second one reversed, as SVG's point down.
+        Coordinates are those along `axes`, the second one negated, as the y axis of SVG points
+        down.
 
         Examples
         --------
@@ -109,6 +112,7 @@ class Section(Intersections):
         """
         lines = [line @ self.axes.T * (1.0, -1.0) for line in self.polylines]
         points = np.concatenate([*lines, np.zeros((0, 2))])
+        # The view box: that of an empty drawing is a unit square.
         low, size = np.zeros(2), np.ones(2)
         if len(points):
             low, size = points.min(axis=0), np.ptp(points, axis=0)
@@ -197,7 +201,7 @@ class Sections(Ragged):
 
     @classmethod
     def _of(cls, each: list[Section], planes: Reals, shape: tuple[int, ...]) -> Sections:
-        """Return sections by planes (n, 4), of the leading shape `shape`, as one result."""
+        """Return the sections `each` by flat `planes` (n, 4), of the leading shape `shape`."""
         offsets = np.cumsum([0, *map(len, each)]).astype(np.int64)
         ids = [cut.instance_id for cut in each]
         return cls(
@@ -227,13 +231,14 @@ def sections_by(
 ) -> Section | Sections:
     """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4).
 
-    `planes` are checked here. If the mesh is a flattened scene, `owners(faces)` returns the prim_id
-    and the instance of each of these faces of the mesh; None for a tree.
+    `planes` are checked here. If the mesh is a flattened scene, `owners(faces)` returns two arrays
+    for faces of the mesh: their prim_id and their instance. `owners` is None for a tree.
     """
     from bvh.surfaces.sections import sections_of
 
     rows = reals("planes", planes)
     shape = rows.shape[:-1]
+    # NaN and infinities, and normals of zeros, are errors.
     valid = np.isfinite(rows).all() and rows.shape[-1:] == (4,) and rows[..., :3].any(axis=-1).all()
     if not valid:
         raise ValueError(
@@ -261,15 +266,16 @@ def _area(loop: Reals) -> float:
 
 
 def _is_within(inner: Reals, outer: Reals) -> bool:
-    """Return whether a loop (k, 2) is inside another: whether most middles of its segments are.
+    """Return whether the loop `inner`, (k, 2), is inside the loop `outer`.
 
-    At most TESTED of them are tested. All need not be: loops may touch, and coordinates are
-    rounded.
+    It is if most middles of its segments are; at most TESTED are tested. Not all need be inside,
+    because loops may touch, and coordinates are rounded.
     """
     middles = 0.5 * (inner[:-1] + inner[1:])
     # Columns (tested, 1), which broadcast against the edges of the outer loop.
     x, y = middles[:: len(middles) // TESTED + 1, :, None].transpose(1, 0, 2)
     (px, py), (qx, qy) = outer[:-1].T, outer[1:].T
+    # Edges whose ends p and q are on different sides of the line through a middle along x.
     spans = (py > y) != (qy > y)
     with np.errstate(divide="ignore", invalid="ignore"):
         is_left = x < px + (y - py) / (qy - py) * (qx - px)
@@ -279,7 +285,7 @@ def _is_within(inner: Reals, outer: Reals) -> bool:
 
 
 def _written(path: str | os.PathLike[str] | None, text: str) -> str:
-    """Return a text, and write it to a file if a path is given."""
+    """Return `text`, after writing it to the file `path` unless that is None."""
     if path is not None:
         with open(path, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)

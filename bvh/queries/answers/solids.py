@@ -61,7 +61,7 @@ class Intersections:
 
     @classmethod
     def _of(cls, curves: Curves) -> Intersections:
-        """Return the result for curves, whose columns have another order."""
+        """Return the result for `curves`, which have the same columns in another order."""
         segments, faces, edges, ends, polygons, polygon_faces = curves
         return cls(segments, faces, edges, polygon_faces, polygons, ends)
 
@@ -75,6 +75,7 @@ class Intersections:
         """The polylines, points (k, 3) each, and which of them are closed, (m,)."""
         from bvh.surfaces.sections import chained, leftmost, points_of
 
+        # Where a section branches, its lines go on along the solid; others end there.
         turn = None if self._normal is None else leftmost(self.segments, self._normal)
         lines = chained(self._ends, turn)
         closed = np.array([is_closed for _, is_closed in lines], np.bool_)
@@ -82,18 +83,19 @@ class Intersections:
 
     @property
     def polylines(self) -> list[Reals]:
-        """The segments, chained: points (k, 3) of each, of a closed one the first again at the end.
+        """The segments, chained to polylines: points (k, 3) of each.
 
-        They end where other than two segments meet. Those of sections go on where the number of
-        segments is even, along the side on which the solid is if faces are wound alike.
+        A closed polyline ends with its first point. Polylines end where other than two segments
+        meet; those of sections go on if their number is even, along the solid if faces are wound
+        alike.
         """
         return self._lines[0]
 
     @property
     def closed(self) -> NDArray[np.bool_]:
-        """Which polylines are closed, shape (m,).
+        """True for polylines that are closed, shape (m,).
 
-        All of sections of a closed mesh, and of two closed meshes in general position.
+        All are closed in sections of a closed mesh, and for two closed meshes in general position.
         """
         return self._lines[1]
 
@@ -122,7 +124,7 @@ class Penetrations(PerQuery):
     point : ndarray of float64, shape (..., 3)
         The deepest place; NaN if the depth is 0.
     direction : ndarray of float64, shape (..., 3)
-        From there to the nearest point of that surface; of length 1, or NaN.
+        From the deepest place to the nearest point of that surface; of length 1, or NaN.
     prim_id : ndarray of int32, shape (..., 2)
         The faces of this solid and of the other that are nearest to the point; -1 if the depth is
         0.
@@ -157,7 +159,8 @@ class Penetrations(PerQuery):
 
     @classmethod
     def _of(cls, places: list[Deepest], shape: tuple[int, ...]) -> Penetrations:
-        """Return the result for `places`, one for each transform, in their leading `shape`."""
+        """Return the result for `places`, one for each transform of the leading shape `shape`."""
+        # The fields of a place are those of this class, in the same order.
         columns = zip(*places, strict=True) if places else ((),) * 7
         types = np.float64, np.float64, np.float64, np.int32, np.bool_, np.float64, np.float64
         arrays: Any = map(np.array, columns, types)

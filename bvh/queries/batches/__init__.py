@@ -5,7 +5,7 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `distance_batches.py` | Batches of distances between two trees: chunks on threads; exact decisions |
-| `scratch.py` | Scratch memory of a thread for rays and points, reused from call to call |
+| `scratch.py` | Memory of rays and points: of their results, and scratch of a thread, reused by later calls |
 | `overlap_batches.py` | Batches of overlap queries: chunks on threads, growing buffers, sorted results |
 | `ray_batches.py` | Batches of rays: their order, their chunks on threads, and their results |
 | `quick_calls.py` | Single rays and points, and small batches of rays, with little overhead |

@@ -60,6 +60,7 @@ def inside(
     masks, result = np.array([mask], np.int32), np.zeros(len(points), np.bool_)
 
     def work(begin: int, end: int) -> None:
+        """Decide the points begin..end-1."""
         result[begin:end] = _inside_chunk(search, masks, points[begin:end], surface)
 
     share(len(points), POINTS_AT_ONCE, work, threads, progress, FEWEST_POINTS)
@@ -72,10 +73,11 @@ def _inside_chunk(
     """Return the result of `inside` for the points of one chunk; `masks` has one item."""
     arrays, options, n = search.arrays, RayOptions(sort=False), len(points)
     points, ways = kernel_input(points), kernel_input(ways_out(arrays, points))
-    # One t_min, t_max and mask for all rays.
+    # One t_min, t_max and mask for all rays. The smallest t above 0 leaves out the point itself.
     batch = RayBatch(Rays(points, ways, LOW, INFINITY, masks), (n,))
     crossings = search.count_hits(batch, options, once=True)
-    # The kernel lists the points outside that may be on the surface.
+    # The kernel marks points with an odd number of crossings. With `surface`, it writes to `near`
+    # the indices of the other points that may be on a face, `count` of them.
     result, near = np.empty(n, np.bool_), np.empty(n if surface else 0, np.int64)
     count = decide_parity(arrays.row, points, crossings, surface, result.view(np.uint8), near)
     if isinstance(arrays.primitives, Instanced):
@@ -92,12 +94,13 @@ def _add_inside_leaves(
 ) -> None:  # fmt: skip
     """Mark in `result` the points with an even number of crossings that are inside some leaf.
 
-    `crossings` (n,) are the numbers of crossings of all leaves of a scene together.
+    `crossings` (n,) are the numbers of crossings of each point's ray with all leaves of a scene.
     """
-    # Where their sum is odd, a leaf is crossed an odd number of times: the point is marked already.
+    # If that number is odd, so is the number for some leaf: the point is marked already.
     undecided = np.flatnonzero(~result & (crossings > 0))
     ends = np.cumsum(crossings[undecided])
     begin = 0
+    # Rays in groups of at most MAX_CROSSINGS hits, or single rays with more hits.
     while begin < len(undecided):
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
@@ -110,7 +113,7 @@ def _add_inside_leaves(
 
 
 def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
-    """Return the rays with the numbers `chosen`; all rays have the same range and mask."""
+    """Return the rays of `batch` with the indices `chosen`; all share one range and one mask."""
     rays = batch.rays
     # `take` lets other threads run meanwhile; an index does not.
     origins, directions = (
@@ -120,7 +123,7 @@ def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
 
 
 def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the direction, of DIRECTIONS, in which each point leaves the box of a tree soonest."""
+    """Return for each point the row of DIRECTIONS along which it leaves a tree's box soonest."""
     if len(points) == 1 and np.isfinite(points).all():
         return np.array([way_out(arrays, points[0].tolist())])
     ways = np.empty((len(points), 3))
@@ -130,19 +133,19 @@ def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.floa
 
 def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
     """Return the direction that `ways_out` returns for one finite point (x, y, z)."""
-    # Distances from the sides of the box; negative for a point beyond a side.
+    # Distances from the sides of the box, in the order of WAYS; negative for a point beyond a side.
     (a, b, c, d, e, f), (x, y, z) = _corners(arrays), point
     depths = (x - a, y - b, z - c, d - x, e - y, f - z)
     return WAYS[depths.index(min(depths))]
 
 
 def corners_of(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return the lower and the upper corner of the box of a tree, (6,)."""
+    """Return the lower and the upper corner of the box of a tree in world coordinates, (6,)."""
     return np.array(_corners(arrays))
 
 
 def _corners(arrays: TreeArrays) -> list[float]:
-    """Return the lower and the upper corner of the box of a tree, six numbers, cached."""
+    """Return the corners of `corners_of` as six numbers, cached for trees."""
     corners: list[float] | None = vars(arrays).get("_corners")
     if corners is None:
         # Rows of a frame: centre; exponent, ...; both corners, in (x - centre) * 2**exponent.
@@ -155,7 +158,7 @@ def _corners(arrays: TreeArrays) -> list[float]:
 
 
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
-    """Return which of the rays begin on a face with an area, (n,), by rays of length 0."""
+    """Return which of the rays begin on a face with an area, (n,), by rays with t from 0 to 0."""
     # A ray misses a face in whose plane it lies, but not with all of three directions that are in
     # no plane.
     rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
@@ -171,7 +174,7 @@ def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDAr
 
 
 def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
-    """Return the result of `inside` for one point; None where `inside` itself must be called."""
+    """Return whether a point is inside or, if `surface`, on it; None where `inside` must answer."""
     x, y, z = point
     # The product of 0 and a coordinate that is not finite is NaN.
     if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:

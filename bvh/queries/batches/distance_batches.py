@@ -41,6 +41,7 @@ class OneDistance:
     """
 
     def __init__(self) -> None:
+        # The arrays of a search, and the table of their addresses.
         self.memory, self.search = layout.new_search_memory()
         matrix, self.limit, self.hint = np.zeros(16), np.zeros(1), np.zeros(1, np.int64)
         self.matrix, self.motions = matrix.reshape(4, 4), addresses(None, None, None, matrix)
@@ -63,10 +64,12 @@ clearances_of = filler(Clearances, *OF_SCENES)
 def quick_distance(
     arrays: TreeArrays, others: TreeArrays, transform: Any, limit: Any, hint: Any
 ) -> Clearances | None:
-    """Return the result of `BVH.distance_to` for arguments of one query that need no conversion.
+    """Return the result of `BVH.distance_to` for one query; None if arguments need conversion.
 
-    None if they must be checked or converted. `limit` is `max_distance`.
+    `arrays` and `others` are those of the two trees; `transform` moves the second, None if it stays
+    in place; `limit` is the largest distance; `hint` is a pair of faces, or an earlier result.
     """
+    # Not `limit < 0.0`, so that NaN is left to the checks.
     if type(limit) is not float or not limit >= 0.0:
         return None
     if transform is not None:
@@ -78,7 +81,7 @@ def quick_distance(
         x, y, z, last = transform.tolist()
         if last != AFFINE or not isfinite(sum(x) + sum(y) + sum(z)):
             return None
-    # The pair of the hint, as in `find_closest_pairs`; -1 for none.
+    # The pair of the hint: the first id in the high half, the second in the low one; -1 for none.
     code = -1
     if hint is not None:
         pair = hint.prim_id if type(hint) is Clearances else hint
@@ -97,11 +100,11 @@ def find_closest_pair(
     transform: Reals | None = None, max_distance: float = np.inf, code: int = -1,
     cancel: NDArray[np.int32] | None = None,
 ) -> Clearances:  # fmt: skip
-    """Return the closest pair of faces of two trees over triangles.
+    """Return the distance of two trees over triangles, the closest points, and the faces there.
 
-    Each tree is moved by one of `maps` (3, 4), as instances are, or the other tree by `transform`
-    (4, 4), every operation rounded. `code` is a hint, as in `find_closest_pairs`. Once `cancel` is
-    not 0, the search ends with meaningless results.
+    Each tree is moved by its map (3, 4) of `maps`, as instances are, or only the second tree by
+    `transform` (4, 4), every operation rounded. `code` is a pair of faces for a first bound, as in
+    `find_closest_pairs`; -1 for none. Once `cancel` is not 0, results are meaningless.
     """
     one, motions, flat = ONE_SHELF.take(), STILL, None
     if transform is not None:
@@ -111,7 +114,7 @@ def find_closest_pair(
         flat = [kernel_input(m.reshape(-1)) for m in maps]
         motions = addresses(flat[0], None, flat[1], None)
     one.numbers[0], one.code[0] = max_distance, code
-    # The height -1 of the stack: the search of this query has not begun.
+    # Query 0, which is the only one; the height -1 of its stack: the search has not begun.
     one.state[layout.QUERY], one.state[layout.HEIGHT] = 0, -1
     # These, and `flat`, keep alive the arrays whose addresses the kernel gets.
     first, second, status = table_of(arrays, 1), table_of(others, 1), LATER
@@ -130,11 +133,11 @@ def find_closest_pairs(
     arrays: TreeArrays, others: TreeArrays, matrices: Reals | None, limits: Reals,
     hints: NDArray[np.int64], count: int, threads: int, progress: Progress | None,
 ) -> Closest:  # fmt: skip
-    """Return the closest pair of faces of two trees over triangles, for each of `count` queries.
+    """Return the distance of two trees over triangles, with points and faces, for `count` queries.
 
-    `matrices` (count, 4, 4) move the other tree, every operation rounded. Pairs farther apart than
-    `limits` are misses. `hints` are pairs of faces whose distance is a first bound, as
-    ``first << 32 | second``; -1 for none. Limits and hints are one for all queries, or one each.
+    `matrices` (count, 4, 4) move the second tree, every operation rounded; None if it stays. Pairs
+    farther apart than `limits` are misses. `hints` are pairs of faces whose distance is a first
+    bound, as ``first << 32 | second``; -1 for none. Limits and hints have one item, or one a query.
     """
     found = Closest(np.empty(count), np.empty((count, 2, 3)), np.empty((count, 2), np.int32))
     moves = None if matrices is None else kernel_input(matrices.reshape(-1))
@@ -144,9 +147,10 @@ def find_closest_pairs(
     out, ended = addresses(*found), np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
+        """Search for the closest pairs of the queries begin..end-1."""
         with SHELF.scratch() as memory:
             search = memory.search
-            # QUERY is the one being searched; the kernel goes on to the next. -1: it has not begun.
+            # The kernel begins with QUERY, and raises it. -1: the search has not begun.
             search.state[layout.QUERY], search.state[layout.HEIGHT] = begin, -1
             while search.state[layout.QUERY] < end and not ended[0]:
                 status = closest_pairs(*arguments, memory.table, end, STEPS, out)
@@ -168,7 +172,7 @@ class DistanceTables:
         self.use(arrays, plain_boxes(arrays))
 
     def use(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
-        """Set `row_and_boxes`: the tree's row, with the addresses of `lowest` and of `boxes`."""
+        """Use `boxes` from now on: set `row_and_boxes`, the tree's row with the boxes' address."""
         # One tuple, so that no thread gets a row without the boxes whose address it has.
         self.row_and_boxes = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
@@ -176,7 +180,8 @@ class DistanceTables:
 def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return a tree's row of addresses, and boxes that the caller must keep alive; cached.
 
-    `count` is the number of queries to come: after enough of them, boxes are oriented ones.
+    `count` is the number of queries that follow. After enough queries, as fitting takes time, the
+    boxes are oriented ones.
     """
     tables: DistanceTables | None = vars(arrays).get("_distances")
     if tables is None:
@@ -198,7 +203,7 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
     """Return the lowest prim_id below each child of each node, flat; MAX_ID for unused children."""
     lanes = lanes_of(nodes.data)
     found = np.full(lanes.codes.shape, layout.MAX_ID, np.int32)
-    # Of children that are leaves: the minimum over their rows of primitives.
+    # Of children that are leaves: the minimum over their rows of primitives; unused lanes are < 0.
     rows = np.where(nodes.ids < 0, layout.MAX_ID, nodes.ids).min(axis=1, initial=layout.MAX_ID)
     first, row_count = rows_of(lanes.codes[lanes.leaf])
     lowest = np.full(len(first), layout.MAX_ID, np.int32)
@@ -216,13 +221,14 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
 
 
 def decide(search: ClosestSearch) -> None:
-    """Reduce the candidates of a search to the best one, by rational numbers.
+    """Reduce the candidates of a search to the best one, by exact distances in rational numbers.
 
-    It has the least distance; of equal ones, the lowest code. None is left beyond the limit.
+    The best one has the least distance and, of equal distances, the lowest code. No candidate is
+    left if the least distance is beyond the limit.
     """
     count, best = int(search.state[layout.COUNT]), (np.inf, -1)
     for i in range(count):
-        distance = float(search.lows[i])
+        distance = float(search.lows[i])  # a lower bound; in `highs` an upper one
         if distance > best[0]:
             continue
         # Where its bounds differ, the distance is computed exactly and rounded.

@@ -67,16 +67,16 @@ class RegionSearch(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the primitives that overlap each region and that `select` selects.
+        """Return the primitives that overlap each region, without those that a mask excludes.
 
-        `shape` is the leading shape of the regions.
+        `shape` is the leading shape of the regions, () for a single one.
         """
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             # Checked, although one region needs no threads.
             if threads is not None:
                 thread_count(threads)
-            # A copy, because `codes` is a view of a buffer that may be filled again.
+            # The keys are the codes themselves: a copy, as the buffer may be filled again.
             codes = _search(self, regions, 0, 1, lambda _, codes: codes.copy())
             offsets = np.array([0, len(codes)])
         else:
@@ -94,10 +94,11 @@ def search_of(
     arrays: TreeArrays, bounds: NDArray[np.float64],
     select: Callable[[Any], Overlaps] | None = None,
 ) -> RegionSearch:  # fmt: skip
-    """Return the region search of a tree over triangles, boxes or round shapes."""
+    """Return the region search of a tree with `bounds` (2, 3); `select` applies a mask."""
     primitives = arrays.primitives
 
     def corners(prim: int) -> Any:
+        """Return the corners of a triangle or box; of a round shape the result of `axis_of`."""
         if isinstance(primitives, Triangles):
             return primitives.points[primitives.faces[prim]].tolist()
         if isinstance(primitives, HOLLOW):
@@ -110,7 +111,8 @@ def search_of(
 def axis_of(row: NDArray[np.float64]) -> Any:
     """Return both ends of the axis of a round shape, (3,) each, and its radius, (1,), as lists.
 
-    `row` is its row of `Spheres` or `Capsules`: a box of six numbers, one end or two, the radius.
+    `row` has the six numbers of the shape's box, then one end of a sphere, which is both ends here,
+    or two of a capsule, then the radius.
     """
     return [row[6:9].tolist(), row[-4:-1].tolist(), row[-1:].tolist()]
 
@@ -120,14 +122,17 @@ def find_regions(
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``.
 
-    `regions` are `count` regions in arrays as kernels take them. Codes ascend for each region.
+    `regions` are `count` regions in arrays as kernels take them. Codes are ids, in a scene with the
+    leaf in the high half; they ascend for each region.
     """
     # Of each chunk, by its first region: the number of results of each region, and their codes.
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
+        """Add the results of regions begin..end-1 to `parts`."""
+
         def keys_of(queries: NDArray[np.int64], codes: Codes) -> Keys:
-            """Return keys, which sort by query, leaf and primitive."""
+            """Return a key of 64 bits for each pair, which sorts by query, leaf and primitive."""
             # In a scene, the leaf is moved from bit 32 down to PRIM_BITS, to leave room above.
             if search.owners is not None:
                 codes = (codes >> CODE_BITS) << PRIM_BITS | codes & PRIM_MASK
@@ -152,15 +157,17 @@ def _search(
     search: RegionSearch, regions: Regions, begin: int, end: int,
     keys_of: Callable[[NDArray[np.int64], Codes], Keys],
 ) -> Keys:  # fmt: skip
-    """Return the keys of the primitives that regions begin..end-1 overlap, ascending.
+    """Return the keys of the primitives that regions begin..end-1 overlap, ascending, each once.
 
-    `keys_of(queries, codes)` returns keys for regions, by their numbers, and codes of primitives.
+    `keys_of(queries, codes)` returns a key for each pair of a region's number and a primitive's
+    code.
     """
     if len(search.arrays.nodes.data) == 0:
         return NO_KEYS
     state, capacity, done = region_search.new_search(regions, begin), CAPACITY, False
     found, parts = region_search.new_found(capacity), [NO_KEYS]
     while not done:
+        # The kernel stops when `found` might be full, and continues in the next call.
         done = region_search.search_regions(search.arrays.row, regions, end, state, found)
         count = int(state.state[region_search.COUNT])
         parts.append(keys_of(*_decided(search, regions, found, count)))
@@ -171,7 +178,7 @@ def _search(
 
 
 def _codes(search: RegionSearch, keys: Keys) -> Codes:
-    """Return the codes of the primitives in keys as of `find_regions`."""
+    """Return the codes of the primitives in keys: the reverse of `keys_of` in `find_regions`."""
     prim = keys & (MAX_PRIMITIVES - 1)
     if search.owners is None:
         return prim
@@ -181,10 +188,10 @@ def _codes(search: RegionSearch, keys: Keys) -> Codes:
 def _decided(
     search: RegionSearch, regions: Regions, found: region_search.Found, count: int
 ) -> tuple[NDArray[np.int64], Codes]:
-    """Return the queries and the codes, (m,) each, of those of `count` pairs found that overlap.
+    """Return the regions and codes, (m,) each, of those of the `count` found pairs that overlap.
 
-    Pairs that the kernel left undecided have the complement of the code, which is negative; they
-    are decided here.
+    Pairs that the kernel has left undecided are decided here; they have the complement of the code,
+    which is negative.
     """
     queries, codes = found.query[:count], found.prim[:count]
     undecided = (codes < 0).nonzero()[0]
@@ -200,11 +207,11 @@ def _decided(
 
 
 def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
-    """Return whether region `query` overlaps a primitive, in rational numbers.
+    """Return whether region number `query` overlaps a primitive, in rational numbers.
 
-    `corners` are those of `RegionSearch`. Kernels decide all pairs of boxes with flat primitives.
+    `corners` are 3 of a triangle, 2 of a box; of a round shape both ends of its axis and [radius].
+    Kernels decide all regions that are boxes with triangles and boxes.
     """
-    # A round shape ends with the list of its radius; a box has two corners.
     is_round, is_box = len(corners[-1]) == 1, len(corners) == 2
     if isinstance(regions, SphereRegions):
         center, radius = regions.center[query].tolist(), float(regions.radius[query])
@@ -232,7 +239,7 @@ def _sides(box: BoxRegions, query: int) -> list[list[float]]:
 
 
 def ascending(keys: Keys) -> Keys:
-    """Return keys in order, each once: a search may find a face in several leaves of a tree."""
+    """Return keys sorted, each once: a search may find a face in several leaves of a tree."""
     # Faster than `np.unique`, by a factor of 30 for many keys.
     if len(keys) > 1:
         keys = np.sort(keys)
@@ -258,10 +265,10 @@ def find_pairs(
     arrays: TreeArrays, others: TreeArrays, transform: NDArray[np.float64] | None, itself: bool,
     threads: int, progress: Progress | None,
 ) -> Ids:  # fmt: skip
-    """Return the pairs of faces that meet, (m, 2), ascending.
+    """Return the pairs of faces of two trees that meet, (m, 2) ids, ascending.
 
-    `transform` moves the second tree. If `itself`, both are one tree, and shared vertices and edges
-    do not count as contacts.
+    `transform` (4, 4) moves the second tree. If `itself`, both trees are one, and shared vertices
+    and edges do not count as contacts.
     """
     parts = [NO_KEYS]
     matrix = None if transform is None else kernel_input(transform)
@@ -275,22 +282,23 @@ def find_pairs(
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
+        """Find the pairs of faces in the pairs of subtrees begin..end-1."""
         with shelf.scratch() as search:
-            # Each task is the entry of a pair of subtrees.
             meeting_pairs.begin_with(search, tasks[begin:end])
             found = pairs_that_meet(pair, search, cancel)
         parts.extend(rows[:, 0] << 32 | rows[:, 1] for rows in found)
 
     size = max(1, len(tasks) // (8 * threads))
     share_long(len(tasks), size, work, threads, cancel, progress)
+    # The first id is in the high half of a key, the second in the low half.
     keys = ascending(np.concatenate(parts))
     return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
 def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
-    """Return about `count` pairs of subtrees that make up a pair of trees, as entries of a stack.
+    """Return some `count` pairs of subtrees that make up a pair of trees, for threads to share.
 
-    The shape is (m, ENTRY) (see `pair_walk.set_entry`).
+    The shape is (m, ENTRY): each row is the entry of a pair on the stack of a search.
     """
     search = meeting_pairs.new_pair_search(count)
     # The entry of the pair of roots is all zeros.
@@ -303,7 +311,7 @@ def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
 def pairs_that_meet(
     pair: TreePair, search: PairSearch, cancel: NDArray[np.int32]
 ) -> list[NDArray[np.int64]]:
-    """Return the pairs of faces that a search finds, in arrays (n, 2), until `cancel` is not 0."""
+    """Return the pairs of faces that a search finds, in arrays (n, 2); end if `cancel` is not 0."""
     found, done = [], False
     while not (done or cancel[0]):
         done = meeting_pairs.meet(*pair, search, meeting_pairs.STEPS)

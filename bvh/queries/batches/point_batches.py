@@ -44,6 +44,7 @@ class NearestSearch:
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat; inf beyond its limit."""
+        # None and False: one primitive for each point, without its position.
         return self.run(batch, None, False, threads, progress).distance
 
     def closest_points(
@@ -54,7 +55,8 @@ class NearestSearch:
         shape = batch.shape if count is None else (*batch.shape, count)
         position, weights, source = found.position.reshape(*shape, 3), found.weights, self.source()
         u, v = weights[:, 0], weights[:, 1]
-        # `names` are ids in a tree; in a scene, whose view has the instances of leaves, codes.
+        # `names` are ids in a tree, and codes in a scene, whose view has `owners`, the instance of
+        # each leaf.
         if not hasattr(source[0], "owners"):
             d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
             return points_of((d, position, *rest), source)
@@ -95,7 +97,8 @@ class PointSearch(NearestSearch):
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
-        """Return the winding number of each of the points (n, 3)."""
+        """Return the winding number of each of the points (n, 3), as `Wound.numbers` does."""
+        # False: the faces of reflected leaves are not reversed.
         return self.wound(False).numbers(points, accuracy, threads, progress)
 
     def wound_around(
@@ -103,7 +106,7 @@ class PointSearch(NearestSearch):
     ) -> NDArray[np.bool_]:
         """Return which points (n, 3) have a winding number above a half.
 
-        Of reflected leaves of a scene, faces are reversed (see `wound`).
+        Faces of a scene's reflected leaves are reversed, so that normals point outward.
         """
         return self.wound(True).inside(points, threads, progress)
 
@@ -154,6 +157,7 @@ class ShapeSearch(NearestSearch):
         marks, rows, target = found.view(np.uint8), kernel_input(points), self.target
 
         def work(begin: int, end: int) -> None:
+            """Mark those of the points begin..end-1 that are in a shape."""
             with _shelf_of(target).scratch() as scratch:
                 mark_around(target, rows, scratch, begin, end, surface, marks)
 
@@ -164,7 +168,7 @@ class ShapeSearch(NearestSearch):
         self, batch: PointBatch, count: int | None, with_positions: bool, threads: int,
         progress: Progress | None,
     ) -> Nearest:  # fmt: skip
-        """Find the nearest shape or face of each point, or `count` of them."""
+        """Find the nearest shape or face of each point, or `count` of them in consecutive rows."""
         k = 1 if count is None else count
         if self.faces is not None:
             # The kernel below keeps the nearest faces that are found here, but replaces those that
@@ -182,7 +186,7 @@ def _shelf_of(target: TreeTarget | SceneTarget) -> Shelf[PointScratch]:
 
 
 def _new_nearest(size: int, with_positions: bool) -> Nearest:
-    """Return memory for the nearest primitives of `size` queries, and for positions and weights."""
+    """Return memory for `size` nearest primitives; `with_positions`, also positions and weights."""
     m = size if with_positions else 0
     return Nearest(np.empty(size), np.empty(size, np.int64), np.empty((m, 2)), np.empty((m, 3)))
 
@@ -193,10 +197,12 @@ def _fill(
 ) -> Nearest:  # fmt: skip
     """Fill and return `found`: threads call a kernel, such as `closest_points`, on chunks.
 
-    `extra` are the arguments of the kernel between the range of a chunk and `found`.
+    `target` is searched for the points of `batch`. `extra` are the arguments of the kernel between
+    the range of a chunk and `found`.
     """
 
     def work(begin: int, end: int) -> None:
+        """Call the kernel for the points begin..end-1."""
         with _shelf_of(target).scratch() as scratch:
             kernel(target, batch.points, batch.limits, scratch, begin, end, *extra, found)
 

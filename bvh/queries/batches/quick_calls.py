@@ -17,15 +17,8 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.batches import scratch
-from bvh.queries.batches.ray_batches import (
-    MIN_BLOCKS,
-    ids_of,
-    result_columns,
-    source_of,
-    trace_few,
-    trace_many,
-)
-from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES
+from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, source_of, trace_few, trace_many
+from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, result_columns
 from bvh.queries.query_arguments import RayBatch, plain_ray, plain_rays
 from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import shaped, thread_count
@@ -51,11 +44,14 @@ CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 COPY, BYTE = np.ndarray.copy, np.dtype(np.uint8)
 # Creates named tuples, faster than their classes do.
-new = tuple.__new__
+new_tuple = tuple.__new__
 
 
 class Searched:
-    """Arrays of a tree or scene for single calls, and functions and arguments that are stored."""
+    """Arrays of a tree or scene for single calls, with functions and arguments made for them.
+
+    `split` says whether a primitive may be in several leaves of the tree.
+    """
 
     __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "rounded", "split")
 
@@ -86,7 +82,8 @@ class Searched:
 
     def first_cast(self) -> Callable[..., Any]:
         """Set `cast` for the present arrays and return it; the first of a kind of tree compiles."""
-        # Forms of calls that it supports besides eight numbers (see `cast_function`).
+        # Calls that it supports besides those with eight numbers: BLOCKED, is there any hit; over
+        # triangles HIT, also the closest hit as an object. `source` becomes the source of the hit.
         forms = HIT if self.kind is Triangles else BLOCKED
         while True:
             arrays = self.arrays
@@ -98,7 +95,10 @@ class Searched:
                 return cast
 
     def for_rays(self, one: scratch.OneRay) -> PreparedKernel:
-        """Return the kernel `gather_hits` with the tree's row; `one` has its other arguments."""
+        """Return the kernel `gather_hits` with its first argument, the tree's row, stored.
+
+        `one` has the other arguments, whose types choose the compiled form of the kernel.
+        """
         first, arrays = self._rays, self.arrays
         # It may be for arrays that have been replaced since. Two threads may both make it.
         if first is None or first.owner is not arrays:
@@ -107,7 +107,7 @@ class Searched:
         return first
 
     def for_points(self) -> PreparedKernel | None:
-        """Return the kernel `closest_points` with its target; None if there is no target."""
+        """Return the kernel `closest_points` with the stored target; None if there is no target."""
         first, arrays = self._near, self.arrays
         if first is None or first.owner is not arrays:
             target = self.point_target(arrays)
@@ -122,18 +122,19 @@ class Searched:
         """Return the target of points, with all bits as mask; None unless over triangles."""
         from bvh.traversal.points.closest_point import TreeTarget
 
+        # -1: the mask of all bits.
         return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, Any]:
-        """Return the arrays to search for `rays` rays, and the merged tree of a scene if used.
+        """Return the arrays to search, and None; the view of a scene overrides this method.
 
-        Here the latter is None; the view of a scene overrides it.
+        There, `rays`, the number of rays, decides whether one merged tree is searched and returned.
         """
         return self.arrays, None
 
 
 def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
-    """Return the hit of one ray (ox, ..., dz): (t, prim_id, u, v, front), in a scene also leaf."""
+    """Return (t, prim_id, u, v, front), in a scene also leaf, of a ray (ox, oy, oz, dx, dy, dz)."""
     return (searched.cast or searched.first_cast())(*ray, t_min, t_max)
 
 
@@ -142,7 +143,7 @@ def closest_hit(
 ) -> Hits | None:
     """Return the closest hit of each ray, for arguments that `Searched.cast` did not accept.
 
-    None where the query of batches must answer, as of all functions below.
+    None where the query of batches must answer: to check arguments, or for what is rare.
     """
     if not type(t_min) is type(t_max) is float:
         return None
@@ -167,7 +168,7 @@ def closest_hit(
 def any_hit(
     searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any, threads: int | None
 ) -> NDArray[np.bool_] | bool | None:
-    """Return whether each ray hits, for arguments that `Searched.cast` did not accept."""
+    """Return whether each ray hits anything; None where the query of batches must answer."""
     if not type(t_min) is type(t_max) is float:
         return None
     ray = plain_ray(origins, directions)
@@ -189,7 +190,7 @@ def any_hit(
 
 
 def _threads_for(n: int, threads: int | None) -> int:
-    """Return the number of threads for n rays; check the argument `threads`."""
+    """Return the number of threads to use for n rays; check the argument `threads`."""
     if n <= MOST and threads is None:
         # Raises an error for a wrong BVH_NUM_THREADS.
         settings()
@@ -198,7 +199,7 @@ def _threads_for(n: int, threads: int | None) -> int:
 
 
 def _closest_hits(searched: Searched, batch: RayBatch, threads: int | None) -> Any:
-    """Return the closest hit of each ray of a batch; None if `_run` does not."""
+    """Return the closest hit of each ray of a batch; None for custom primitives and empty trees."""
     n, rays, shape = batch.size, batch.rays, batch.shape
     arrays, merged = searched.for_batch(n, threads)
     workers = _threads_for(n, threads)
@@ -230,16 +231,16 @@ def _run(
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
     if n <= MOST and len(batch.shape) == 1:
-        trace_few(arrays.row, batch.rays, n, goal, new(Columns, out))
+        trace_few(arrays.row, batch.rays, n, goal, new_tuple(Columns, out))
     else:
-        trace_many(arrays.row, batch, n, goal, new(Columns, out), threads)
+        trace_many(arrays.row, batch, n, goal, new_tuple(Columns, out), threads)
     return True
 
 
 def all_hits(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> AllHits | None:
-    """Return the hits of one ray; if `once`, one for each crossing (see `RayQueries.all_hits`)."""
+    """Return the hits of one ray, if `once` one for each crossing; None if batches must answer."""
     view: Any = searched
     given = plain_ray(origin, direction)
     gathered = _gathered(searched, given, t_min, t_max, scratch.STORED + once)
@@ -247,7 +248,8 @@ def all_hits(
         return None
     memory, one, arrays = gathered
     n, primitives = one.state[FILLED], arrays.primitives
-    # As of `OneRay.views`; the empty tuples below are the leading shape of a single ray.
+    # Copies of prim_id, t, u, v, front and offsets, in a scene also of the leaves. The empty tuples
+    # below are the leading shape of a single ray.
     columns = [*map(COPY, one.few[n] if n <= scratch.FEW else one.views(n))]
     if view.kind is not Instanced:
         ray = None if view.kind is Triangles else one.numbers[:6].tolist()
@@ -264,9 +266,9 @@ def all_hits(
 def count_hits(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
-    """Return how many hits a ray (ox, ..., dz) has; if `once`, one for each crossing.
+    """Return how many hits a ray (ox, oy, oz, dx, dy, dz) has; if `once`, one for each crossing.
 
-    `ray` may be None, as of `plain_ray`: then the result is None.
+    None where the query of batches must answer, and if `ray` is None.
     """
     # In a split tree hits are listed, so that a primitive in several leaves counts once.
     mode = (scratch.LISTED if searched.split else scratch.COUNTED) + once
@@ -282,10 +284,10 @@ def count_hits(
 def _gathered(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, mode: int
 ) -> tuple[scratch.HitMemory, scratch.OneRay, Any] | None:
-    """Find the hits of one ray, in a mode of `scratch.MODES`, in memory from HIT_SHELVES.
+    """Find the hits of one ray: counted, listed or stored, by the `mode` (see `scratch.MODES`).
 
-    Returns this memory, its part for a single ray, and the arrays that were searched; None where
-    the query of batches must answer.
+    Returns the memory with the hits, which the caller gives back to HIT_SHELVES, its part for a
+    single ray, and the arrays that were searched; None where the query of batches must answer.
     """
     if ray is None or not type(t_min) is type(t_max) is float:
         return None
@@ -306,9 +308,9 @@ def _gathered(
 def closest_point(
     searched: Searched, point: Sequence[float], limit: float, count: int | None
 ) -> Any:
-    """Return the closest point within the distance `limit`; with `count`, that many of them.
+    """Return the closest point within the distance `limit`, or the closest points in `count` faces.
 
-    Each is in another face; the nearest comes first.
+    With a `count`, the nearest point comes first. None where the query of batches must answer.
     """
     if count is not None:
         return _nearest(searched, point, limit, count)
@@ -331,7 +333,7 @@ def closest_point(
 
 
 def distance(searched: Searched, point: Sequence[float], limit: float) -> float | None:
-    """Return the distance from a point to the closest face; inf if none is within the limit."""
+    """Return the distance to the closest face, inf beyond `limit`; None if batches must answer."""
     one = _measured(searched, point, limit, False)
     if one is None:
         return None
@@ -345,7 +347,8 @@ def _measured(
 ) -> scratch.OnePoint | None:
     """Find the closest face of one point; return the memory with the answer (see `OnePoint`).
 
-    Without `with_position` the distance alone is computed.
+    The caller gives it back to its shelf. Without `with_position`, only the distance is computed.
+    None where the query of batches must answer.
     """
     first = searched.for_points()
     if first is None:
@@ -357,11 +360,12 @@ def _measured(
 
 
 def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
-    """Return the closest points in the `count` nearest faces (see `closest_point`)."""
+    """Return the closest points in the `count` nearest faces; None if batches must answer."""
     first, kind = searched.for_points(), searched.kind
     if first is None or type(count) is not int or not 1 <= count <= MOST_FACES:
         return None
     one = POINT_SHELVES[kind].take()
+    # The kernel reads the point and the limit from `numbers`.
     one.numbers[0], one.numbers[1], one.numbers[2], one.numbers[3] = *point, limit
     d, names = np.empty(count), np.empty(count, np.int64)
     weights, position = np.empty((count, 2)), np.empty((count, 3))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bvh.queries import results
 from bvh.queries.answers.locations import Source
 from bvh.queries.batches import scratch
-from bvh.queries.batches.scratch import HIT_SHELVES, SHELF
+from bvh.queries.batches.scratch import HIT_SHELVES, SHELF, result_columns
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
@@ -39,10 +39,6 @@ SMALLEST_CHUNK, MIN_BLOCKS, MAX_BLOCKS, REPORTED_BLOCKS = 4, 16, 512, 128
 # Batches of more rays than this are tested for the rows of an image.
 SMALLEST_IMAGE = 1 << 12
 
-# Results of at least LARGE rays share one piece of memory, which pages of LARGE_PAGE bytes hold.
-LARGE, LARGE_PAGE = 1 << 17, 1 << 21
-# Types of columns, which numpy takes faster than the names of types.
-NUMBERS, IDS, CODES, TRUTHS, BYTES = map(np.dtype, ("f8", "i4", "i8", "?", "u1"))
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
 # The argument `sort`, as orders have it.
@@ -54,9 +50,10 @@ Goal = ClosestGoal | FirstGoal | CountGoal
 
 
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
-    """Return the source of hits (see `locations`), with copies of rays if it needs them.
+    """Return the source from which hits compute positions: (searched, moves, copies of rays).
 
-    `owner` is the view of a scene; `shape` is the leading shape of the rays.
+    Positions on triangles need no rays: then these are None. `owner` is the view of a scene, which
+    counts its moves; `shape` is the leading shape of the rays, None for flat ones.
     """
     primitives = arrays.primitives
     if type(primitives) is Instanced:
@@ -88,7 +85,7 @@ class RaySearch(NamedTuple):
     merged: Callable[[int, int], Any] | None = None
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the code of a side to cull; raise a ValueError if primitives have no winding."""
+        """Return the side to cull: 1 for the back, -1 for the front or 0 for none; check it."""
         code, primitives = cull_code(cull), self.arrays.primitives
         if code and not isinstance(primitives, Triangles | Instanced):
             kind = type(primitives).__name__.lower()
@@ -96,7 +93,7 @@ class RaySearch(NamedTuple):
         return code
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Return a user's filter with its data, as kernels take them."""
+        """Return a user's filter `function` with its last argument `data`, as kernels take them."""
         in_scene = isinstance(self.arrays.primitives, Instanced)
         return user_filter(function, data, SCENE_FILTER if in_scene else FILTER)
 
@@ -104,12 +101,12 @@ class RaySearch(NamedTuple):
         """Return the closest hit of each ray; with `counters`, also its cost."""
         arrays, batch, merged = self._chosen(batch, options, mergeable=not counters)
         if counters:
-            costs = np.zeros((2, batch.size), np.int32)
-            goal, options = CountGoal(False, options.cull, *costs), options._replace(sort=False)
-            hits = _closest(arrays, batch, lambda: goal, options)
-            vars(hits)["nodes"], vars(hits)["tests"] = shaped(batch.shape, *costs)
+            nodes, tests = np.zeros((2, batch.size), np.int32)
+            goal = CountGoal(any_hit=False, cull=options.cull, nodes=nodes, tests=tests)
+            hits = _closest(arrays, batch, lambda: goal, options._replace(sort=False))
+            vars(hits)["nodes"], vars(hits)["tests"] = shaped(batch.shape, nodes, tests)
         else:
-            hits = _closest(arrays, batch, _goals(False, options, arrays), options)
+            hits = _closest(arrays, batch, _goals(options, arrays, any_hit=False), options)
         vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
         return hits if merged is None else merged.named(hits, options.threads)
 
@@ -118,8 +115,9 @@ class RaySearch(NamedTuple):
         arrays, batch, _ = self._chosen(batch, options, mergeable=True)
         hit, none = np.zeros(batch.size, np.bool_), np.empty(0)
         no_ids = np.empty(0, ids_of(arrays.primitives))
+        # For any hit, the kernel writes the column `front` alone: whether there is a hit.
         out = Columns(none, no_ids, none, none, hit.view(np.uint8))
-        _trace(arrays, batch, _goals(True, options, arrays), options, out)
+        _trace(arrays, batch, _goals(options, arrays, any_hit=True), options, out)
         return shaped(batch.shape, hit)[0]
 
     def all_hits(
@@ -128,7 +126,7 @@ class RaySearch(NamedTuple):
         """Return all hits of each ray, or the `limit` closest; if `once`, one for each crossing."""
         arrays, batch, _ = self._chosen(batch, options)
         parts: dict[int, list[Columns]] = {}
-        counts = _gather(arrays, batch, options, once, limit, True, parts)
+        counts = _gather(arrays, batch, options, once, limit, listed=True, parts=parts)
         hits = _listed(arrays, batch, counts, parts, options.threads)
         vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
         return hits
@@ -144,10 +142,10 @@ class RaySearch(NamedTuple):
         """Return the signed number of crossings of each ray: +1 at a back side, -1 at a front."""
         arrays, batch, _ = self._chosen(batch, options)
         if not self.split:
-            return _gather(arrays, batch, options, True, None, False, None, sided=True)
+            return _gather(arrays, batch, options, True, None, listed=False, parts=None, sided=True)
         # A split tree has primitives in several leaves: hits are listed, so that each counts once.
         parts: dict[int, list[Columns]] = {}
-        counts = _gather(arrays, batch, options, True, None, True, parts, sided=True)
+        counts = _gather(arrays, batch, options, True, None, listed=True, parts=parts, sided=True)
         hits = _listed(arrays, batch, counts, parts, options.threads)
         sums = np.concatenate([[0], np.cumsum(np.where(hits.front, -1, 1))])
         return np.asarray(np.diff(sums[hits.offsets]))
@@ -157,7 +155,8 @@ class RaySearch(NamedTuple):
     ) -> tuple[TreeArrays, RayBatch, Any]:
         """Return the arrays to search, the rays, and the merged tree of a scene or None.
 
-        It is used only if `mergeable`. Masks are removed if faces have no bits (see `unmasked`).
+        A merged tree is used only if `mergeable`, for rays without masks and a filter. Masks of
+        rays are removed if faces have no bits.
         """
         arrays = self.arrays
         if batch.masked:
@@ -174,7 +173,7 @@ class RaySearch(NamedTuple):
 def _closest(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions
 ) -> Hits:
-    """Return the closest hit of each ray; `goal()` returns the goal of a chunk (see `_goals`)."""
+    """Return the closest hit of each ray; `goal()` returns the goal of the kernel for a chunk."""
     out = result_columns(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         # The kernel writes no results; progress is reported all the same.
@@ -187,33 +186,18 @@ def _closest(
     return results.scene_hits_of(shaped(batch.shape, *out._replace(prim_id=prim_id), owner, leaf))
 
 
-def result_columns(n: int, ids: Any) -> Columns:
-    """Return new columns for the hits of n rays, with ids of the type `ids`."""
-    if n < LARGE:
-        front = np.empty(n, np.bool_)
-        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), front)
-    # One piece of memory that begins at a large page is filled with few large pages: with small
-    # ones, page faults take as long as the search. A row takes 3 x 8 bytes, its id and a boolean.
-    rows, kind = -(-n // 64) * 64, CODES if ids is np.int64 else IDS
-    memory = np.empty(rows * (25 + kind.itemsize) + LARGE_PAGE, BYTES)
-    begin = -memory.__array_interface__["data"][0] % LARGE_PAGE
-    t, u, v = (np.ndarray(n, NUMBERS, memory, begin + 8 * rows * i) for i in range(3))
-    prim_id = np.ndarray(n, kind, memory, begin + 24 * rows)
-    front = np.ndarray(n, TRUTHS, memory, begin + (24 + kind.itemsize) * rows)
-    return Columns(t, prim_id, u, v, front)
-
-
 def ids_of(primitives: object) -> Any:
     """Return the type of the numbers of primitives: codes in a scene, ids elsewhere."""
     return np.int64 if isinstance(primitives, Instanced) else np.int32
 
 
-def _goals(any_hit: bool, options: RayOptions, arrays: TreeArrays) -> Callable[[], Goal]:
+def _goals(options: RayOptions, arrays: TreeArrays, any_hit: bool) -> Callable[[], Goal]:
     """Return a function that makes the goal of a chunk; with a filter it has scratch of its own."""
     accept = options.accept
     if accept is None:
         goal = ClosestGoal(any_hit, options.cull)
         return lambda: goal
+    # False and 1 below: all faces at an edge are hit, and one hit of each ray is kept.
     ids, given = ids_of(arrays.primitives), (accept.function, accept.data)
     return lambda: FirstGoal(any_hit, options.cull, False, 1, *given, new_nearest_hits(1, ids))
 
@@ -240,18 +224,23 @@ def _for_kernels(arrays: TreeArrays) -> tuple[TreeArrays, object]:
 
 
 def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, threads: int) -> None:
-    """Trace n rays, sorted where that is faster, on threads; write hits to `out`."""
+    """Trace n rays at the tree of the `row`, sorted where that is faster; write hits to `out`."""
     order = _order(batch, n, ray_batch.TRIAL)
     _claimed(order, _tracer(row, batch.rays, lambda: goal, out), threads)
 
 
 def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
-    """Return the function that traces blocks of an order on any thread; each call makes a goal."""
+    """Return a function work(order, begin, end), which traces blocks of an order on any thread.
+
+    `row` is the row of the tree; `goal()` makes the goal of a call; hits are written to `out`.
+    """
+    # Which ways of tracing have been faster so far (see `trials`).
     measured = UNMEASURED.copy()
 
     def work(order: Order, begin: int, end: int) -> None:
+        """Trace the blocks begin..end-1, then chunks that the kernel claims from the order."""
         memory = SHELF.take()
-        # `trials` go on from call to call. A copy, as threads that share a cache line would wait.
+        # A copy of what is measured, as threads that share a cache line would wait.
         memory.measured[:] = measured
         closest_hits(row, rays, order, memory, goal(), begin, end, out)
         measured[:] = memory.measured
@@ -261,7 +250,7 @@ def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> W
 
 
 def _claimed(order: Order, work: Work, threads: int) -> None:
-    """Call work on all blocks of an order; several threads claim chunks of them."""
+    """Call work(order, begin, end) on all blocks of an order; several threads claim chunks."""
     count = _blocks_of(order)
     if threads == 1:
         return share(count, MAX_BLOCKS, partial(work, order), threads)
@@ -274,7 +263,7 @@ def _claimed(order: Order, work: Work, threads: int) -> None:
 
 
 def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
-    """Trace n rays of a few blocks on this thread, in their order; write hits to `out`."""
+    """Trace n rays of a few blocks at the tree of `row`, on this thread; write hits to `out`."""
     memory = SHELF.take()
     memory.measured[:] = UNMEASURED
     closest_hits(row, rays, Order(n, 0, AUTO), memory, goal, 0, -(-n // BLOCK), out)
@@ -286,6 +275,7 @@ def _share(order: Order, total: int, work: Work, options: RayOptions) -> None:
     count, progress = _blocks_of(order), options.progress
 
     def report(finished: int, of: int) -> None:
+        """Report `finished` of `of` blocks in rays."""
         assert progress is not None
         progress(total * finished // max(of, 1), total)
 
@@ -296,7 +286,7 @@ def _share(order: Order, total: int, work: Work, options: RayOptions) -> None:
 
 
 def _blocks_of(order: Order) -> int:
-    """Return the number of blocks of an order: of BLOCK rays, or tiles of an image."""
+    """Return the number of blocks of an order, rounded up: of BLOCK rays, or tiles of an image."""
     if order.row:
         rows = order.size // order.row
         return -(-rows // ray_batch.TILE_HEIGHT) * -(-order.row // ray_batch.TILE_WIDTH)
@@ -304,8 +294,12 @@ def _blocks_of(order: Order) -> int:
 
 
 def _order(batch: RayBatch, n: int, sort: int) -> Order:
-    """Return the order in which n rays are traced: in tiles if they are the rays of an image."""
+    """Return the order in which n rays are traced: in tiles if they are the rays of an image.
+
+    `sort` is a number of SORTS: whether rays are sorted always, never, or after a trial.
+    """
     directions = batch.rays.directions
+    # The length of a row, from the shape of the batch, or from the directions of a flat one.
     row = batch.shape[-1] if len(batch.shape) > 1 else 0
     if row == 0 and len(directions) == n > SMALLEST_IMAGE:
         row = ray_batch.row_length(directions)
@@ -317,7 +311,7 @@ def _listed(
     arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64],
     parts: dict[int, list[Columns]], threads: int,
 ) -> AllHits:  # fmt: skip
-    """Return the hits in `parts` (see `_gather`) as one result.
+    """Return as one result the hits in `parts`: those of each chunk by its first block.
 
     `counts` (n,) has the number of hits of each ray. `parts` is cleared, to free its memory early.
     """
@@ -344,12 +338,14 @@ def _gather(
     arrays: TreeArrays, batch: RayBatch, options: RayOptions, once: bool, limit: int | None,
     listed: bool, parts: dict[int, list[Columns]] | None, sided: bool = False,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return how many hits each ray has, at most `limit`; store hits in `parts`, unless None.
+    """Return the number of hits of each ray, at most `limit`; store the hits in `parts`, if given.
 
-    `parts` has the hits of each chunk by its first block. Unless `listed`, a hit in several leaves
-    counts repeatedly, counts are signed if `sided`, and there must be no `parts` or filter.
+    `parts` gets the hits of each chunk by its first block. If `once`, each crossing is one hit. If
+    `listed`, a primitive in several leaves counts once; otherwise it counts in each of them, counts
+    are signed if `sided` (1 at a back side, -1 at a front), and neither `parts` nor filters work.
     """
     arrays, _alive = _for_kernels(arrays)
+    # The number of hits of a ray that are kept in order during the search; 0 to collect them all.
     ranked = limit if limit is not None and limit <= MAX_RANKED else 0
     filtered, keep, cull = options.accept or NO_CALL, parts is not None, options.cull
     counts = np.zeros(batch.size, np.int64)

@@ -24,15 +24,15 @@ class RoundSearch(RaySearch):
     """Target of rays that may hit spheres and capsules."""
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the code of the side to ignore; the front is where a ray enters a shape."""
+        """Return the side to ignore: 1, the back, where rays leave a shape; -1, the front; or 0."""
         return cull_code(cull)
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None
     ) -> Any:
-        """Return all hits of each ray, or the `limit` closest.
+        """Return all hits of each ray, or the `limit` closest; if `once`, one for each crossing.
 
-        With a filter, or where sides are culled, each shape has its first hit alone.
+        With a filter, or if a side is culled, a ray has only its first hit of each shape.
         """
         hits = super().all_hits(batch, options, once, limit)
         if options.accept is not None or options.cull != 0:
@@ -42,15 +42,16 @@ class RoundSearch(RaySearch):
         return with_ends
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
-        """Return how many hits each ray has, as many as `all_hits` returns."""
+        """Return the number of hits of each ray, as many as `all_hits` returns."""
         if options.accept is not None or options.cull != 0:
             return super().count_hits(batch, options, once)
         return shaped(batch.shape, np.diff(self.all_hits(batch, options, once).offsets))[0]
 
     def _with_ends(self, hits: Any, batch: RayBatch, limit: int | None) -> AllHits:
-        """Return `hits`, and those where rays leave a shape that they enter within their range.
+        """Return `hits` with the far ends added: hits where rays leave a shape that they enter.
 
-        At most `limit` of each ray remain.
+        Far ends beyond the range of a ray are left out. Only the `limit` closest hits of each ray
+        remain; all of them if that is None.
         """
         ray_of = np.repeat(np.arange(batch.size), np.diff(hits.offsets))
         codes, enters = hits.prim_id, hits.front
@@ -88,5 +89,5 @@ class RoundSearch(RaySearch):
 
 
 def rays_of(searched: Searched, *given: Any, **more: Any) -> RaySearch:
-    """Return a `RaySearch` of the given fields, for round shapes the subclass `RoundSearch`."""
+    """Return a `RaySearch` of the given fields, or a `RoundSearch` if shapes may be round."""
     return (RoundSearch if searched.rounded else RaySearch)(*given, **more)

@@ -1,4 +1,4 @@
-"""Scratch memory of a thread for rays and points, reused from call to call."""
+"""Memory of rays and points: of their results, and scratch of a thread, reused by later calls."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,6 +28,11 @@ FIRST_CAPACITY = 16 * BLOCK
 # For lists of at most this many hits, views of the memory to copy from are made beforehand.
 FEW = 8
 
+# Results of at least LARGE rays share one piece of memory, which pages of LARGE_PAGE bytes hold.
+LARGE, LARGE_PAGE = 1 << 17, 1 << 21
+# Types of columns, which numpy takes faster than the names of types.
+NUMBERS, IDS, CODES, TRUTHS, BYTES = map(np.dtype, ("f8", "i4", "i8", "?", "u1"))
+
 # Modes of `all_hits` for a single ray: count hits; list them to count them, as in trees that repeat
 # primitives; or store them. A mode plus 1: each crossing is one hit.
 COUNTED, LISTED, STORED = 0, 2, 4
@@ -39,23 +44,41 @@ SHELF: Shelf[Scratch] = Shelf(new_scratch)
 
 
 def joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
-    """Return the concatenation of arrays, which threads copy."""
+    """Return the concatenation of one-dimensional arrays of one type, which threads copy."""
     ends = np.cumsum([len(piece) for piece in pieces])
     joined = np.empty(int(ends[-1]), pieces[0].dtype)
 
     def copy(begin: int, end: int) -> None:
+        """Copy the arrays begin..end-1 to where they are in the result."""
         for piece, stop in zip(pieces[begin:end], ends[begin:end].tolist(), strict=True):
             joined[stop - len(piece) : stop] = piece
 
+    # Some four chunks for each thread.
     share(len(pieces), -(-len(pieces) // (4 * threads)), copy, threads)
     return joined
 
 
-class HitMemory:
-    """Memory of one thread: the hits of a ray block, and `out`, those of a chunk.
+def result_columns(n: int, ids: Any) -> Columns:
+    """Return new columns for the hits of n rays; `ids` is np.int32, in a scene np.int64."""
+    if n < LARGE:
+        front = np.empty(n, np.bool_)
+        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), front)
+    # One piece of memory that begins at a large page is filled with few large pages: with small
+    # ones, page faults take as long as the search. A row takes 3 x 8 bytes, its id and a boolean.
+    rows, kind = -(-n // 64) * 64, CODES if ids is np.int64 else IDS
+    memory = np.empty(rows * (25 + kind.itemsize) + LARGE_PAGE, BYTES)
+    begin = -memory.__array_interface__["data"][0] % LARGE_PAGE
+    t, u, v = (np.ndarray(n, NUMBERS, memory, begin + 8 * rows * i) for i in range(3))
+    prim_id = np.ndarray(n, kind, memory, begin + 24 * rows)
+    front = np.ndarray(n, TRUTHS, memory, begin + (24 + kind.itemsize) * rows)
+    return Columns(t, prim_id, u, v, front)
 
-    `ids` is the type of ids, in a scene of codes. `ranked` is the number of nearest hits of a ray
-    that are stored; 0 if all are.
+
+class HitMemory:
+    """Memory of one thread: for the hits of a ray block, and in `out` for the hits of a chunk.
+
+    `ids` is the type of ids: int32, or int64 for the codes of a scene. `ranked` is the number of
+    nearest hits of a ray that are stored; 0 if all hits are.
     """
 
     def __init__(self, ranked: int, ids: Any) -> None:
@@ -65,7 +88,7 @@ class HitMemory:
         self.state = np.zeros(3, np.int64)  # NEXT, FILLED and SIZE of `all_hits`
         self.out: Columns = new_columns(FIRST_CAPACITY, ids)
         self.reserve(max(ranked * BLOCK, FIRST_CAPACITY))
-        # Whether it is larger than at first.
+        # Whether this memory is larger than at first.
         self.grown = False
         # This memory as the kernel takes it for a single ray; None before the first.
         self.single: OneRay | None = None
@@ -77,7 +100,7 @@ class HitMemory:
         self.grown = True
 
     def make_room(self, needed: int) -> None:
-        """Reserve memory for a block of `needed` hits, and a quarter more for later ones."""
+        """Reserve memory for a ray block of `needed` hits, and a quarter more for later blocks."""
         capacity = needed + needed // 4
         if needed > self.found.capacity:
             self.reserve(capacity)
@@ -93,7 +116,7 @@ HIT_SHELVES: dict[Any, Shelf[HitMemory]] = {
 
 
 class OneRay:
-    """A single ray and the memory of its hits: the arguments of `gather_hits`, stored for calls."""
+    """A single ray and the `memory` of its hits: arguments of `gather_hits`, stored for calls."""
 
     def __init__(self, memory: HitMemory) -> None:
         # The origin, the direction, t_min and t_max.
@@ -103,8 +126,9 @@ class OneRay:
         # One ray, which is not a row of an image, traced singly and not sorted.
         order = Order(1, 0, SINGLES, NEVER)
         gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
-        # For each mode, all arguments but the first, which is one word: the row of a tree. The last
-        # two, 0 and 1, are a range of one block. Hits that are stored have t, u and v computed.
+        # For each mode, the arguments of the kernel but the first, which is one word: the row of a
+        # tree. `given` ends with 0 and 1, a range of one block. The 0 of the goal is no culling;
+        # stored hits also have t, u and v computed.
         self.others = []
         for once, listed, stored in MODES:
             goal = AllGoal(0, once, False, listed, memory.found, memory.visits)
@@ -120,7 +144,7 @@ class OneRay:
         self.few = [self.views(count) for count in range(FEW + 1)]
 
     def views(self, n: int) -> tuple[NDArray[Any], ...]:
-        """Return views of n hits, as the first fields of `AllHits`; in a scene also the leaves."""
+        """Return views of n hits: prim_id, t, u, v, front, offsets; in a scene also the leaves."""
         t, prim_id, u, v, front = (column[:n] for column in self.out)
         hits = t, u, v, front.view(BOOL), np.array((0, n), np.int64)
         if prim_id.dtype == np.int32:
@@ -132,7 +156,7 @@ class OneRay:
 
 
 class OnePoint:
-    """A single point and the memory of its answer: arguments of point kernels, stored for calls."""
+    """A single point and its answer: stored arguments of point kernels, of a `scene` or a tree."""
 
     def __init__(self, scene: bool) -> None:
         from bvh.traversal.points.closest_point import Nearest, closest_points, nearest_points
@@ -147,12 +171,12 @@ class OnePoint:
         self.found = Nearest(numbers[4:5], name, weights, position)
         distance = Nearest(numbers[4:5], name, none.reshape(0, 2), none.reshape(0, 3))
         self.closest, self.nearest = closest_points, nearest_points
-        # The number of words of the target: the row, in a scene the address and length of metrics,
-        # and the mask.
-        first = 4 if scene else 2
-        # Of the kernel's two forms, in this order: with positions, or with the distance alone.
+        # The first argument, the target, has 2 words, the row and the mask; in a scene also the
+        # address and the length of metrics.
+        words = 4 if scene else 2
+        # The other arguments of the kernel: [0] with positions, [1] for the distance alone.
         self.others = [
-            PreparedArguments(numbers, first, *self.given, x) for x in (self.found, distance)
+            PreparedArguments(numbers, words, *self.given, x) for x in (self.found, distance)
         ]
         self.addresses = [others.address for others in self.others]
         # Memoryviews: their items are read faster than those of arrays.

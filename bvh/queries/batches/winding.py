@@ -37,7 +37,7 @@ ACCURACY, ERROR = 2.0, 0.001
 
 
 class Wound(NamedTuple):
-    """An oriented surface: the faces of a tree that a mask selects."""
+    """An oriented surface for winding numbers: the faces of a tree that a mask selects."""
 
     search: RaySearch
     mask: int  # as int32
@@ -51,8 +51,8 @@ class Wound(NamedTuple):
     ) -> NDArray[np.float64]:  # fmt: skip
         """Return the winding number of each of the points (n, 3).
 
-        They are exact but for rounding if `accuracy` is infinite, or the boundary short; otherwise
-        those of a series (see `BVH.winding_number`).
+        They are exact but for rounding if `accuracy` is infinite, or the boundary short. Otherwise
+        a series sums up clusters farther away than `accuracy` times their radius.
         """
         if accuracy < np.inf and self.loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
@@ -60,6 +60,7 @@ class Wound(NamedTuple):
         box = corners_of(self.search.arrays)
 
         def work(begin: int, end: int) -> None:
+            """Compute the numbers of points begin..end-1: crossings of rays, then angles."""
             some = kernel_input(points[begin:end])
             ways = ways_of(some, self.loops, box)
             # One t_min, t_max and mask for all rays.
@@ -80,11 +81,12 @@ class Wound(NamedTuple):
         self, points: NDArray[np.float64], accuracy: float, threads: int,
         progress: Progress | None,
     ) -> NDArray[np.float64]:  # fmt: skip
-        """Return the winding numbers of points (n, 3) by a series of multipole moments."""
-        # The kernel compares squares of distances and radii.
+        """Return the winding numbers of points (n, 3) by a series, as `numbers` describes it."""
+        # The kernel compares squares of distances and radii, so it gets the accuracy squared.
         terms, found = self.moments(threads), np.empty(len(points))
 
         def work(begin: int, end: int) -> None:
+            """Compute the numbers of points begin..end-1."""
             winding_numbers(terms, points, accuracy**2, begin, end, found)
 
         share(len(points), MAX_POINTS, work, threads, progress, MIN_POINTS)
@@ -92,18 +94,18 @@ class Wound(NamedTuple):
 
 
 def wound(of: Any, search: RaySearch, mask: int) -> Wound:
-    """Return the surface of the faces of a tree that a mask, an int32, selects."""
+    """Return the surface of the faces of the tree `of` that a mask, an int32, selects."""
     return Wound(search, mask, boundary_for(of, mask), partial(of._by_mask, winding_terms, mask))
 
 
 def boundary_for(of: Any, mask: int) -> Loops:
-    """Return the boundary of the faces of a tree that a mask, an int32, selects."""
+    """Return the boundary of the faces of the tree `of` that a mask, an int32, selects; cached."""
     loops: Loops = of._by_mask(boundary_of, mask)
     return loops
 
 
 def free_edges_for(of: Any, mask: int) -> NDArray[np.int64]:
-    """Return the boundary's edges by vertices (see `free_edges`), as `boundary_for` does."""
+    """Return the boundary's directed edges (n, 2), by vertices; those at one position differ."""
     edges: NDArray[np.int64] = of._by_mask(free_edges, mask)
     return edges
 
@@ -115,7 +117,8 @@ def above_half(
     """Return which points (n, 3) have a winding number above a half, (n,).
 
     numbers(points, accuracy, threads, progress) computes winding numbers, by a series if `loops`,
-    the boundary, is long; those that are then too near to a half are computed again, exactly.
+    the boundary, is long. Numbers of a series that are nearer to a half than its error are computed
+    again, exactly.
     """
     found = numbers(points, ACCURACY, threads, progress)
     if loops.size > FEW:
@@ -128,12 +131,13 @@ def add_angles(
     loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
     found: NDArray[np.float64], threads: int,
 ) -> None:  # fmt: skip
-    """Add the angles of a boundary to `found` (n,), the signed crossings of rays from points.
+    """Add the angles of the boundary `loops` to `found` (n,), the signed crossings of rays.
 
     The sums are winding numbers. `ways` (n, 3) are the directions of the rays from `points` (n, 3).
     """
 
     def work(begin: int, end: int) -> None:
+        """Add the angles at the points begin..end-1."""
         add_boundary(loops, points, ways, begin, end, found)
 
     _share(loops, len(points), work, threads, None)
@@ -143,7 +147,7 @@ def _share(
     loops: Loops, count: int, work: Callable[[int, int], object], threads: int,
     progress: Progress | None,
 ) -> None:  # fmt: skip
-    """Call work(begin, end) on chunks of points, smaller ones for a longer boundary."""
+    """Call work(begin, end) on chunks of `count` points, smaller chunks for a longer boundary."""
     most = max(min(PAIRS_AT_ONCE // (loops.size + 1), POINTS_AT_ONCE), FEWEST_AT_ONCE)
     share(count, most, work, threads, progress, min(FEWEST_POINTS, most))
 
@@ -153,7 +157,7 @@ def ways_of(
 ) -> NDArray[np.float64]:
     """Return the directions (n, 3) of the rays of points; `box` (6,) are corners of all faces."""
     # Rays that leave the box of all faces soonest are fastest. With a boundary, the last bits of
-    # results depend on the direction, so that depends on the boundary alone.
+    # results depend on the direction, so it is chosen by the box of the boundary, for any batch.
     ways = np.empty((len(points), 3))
     write_ways_out(loops.box if loops.size else box, WAYS, points, ways)
     return ways

@@ -38,7 +38,7 @@ class DistanceQueries(TreeBase):
     ) -> Clearances:  # fmt: skip
         """Find the distance between this mesh and another, and where they are nearest.
 
-        It is 0 exactly where the meshes touch, which is decided exactly for their vertices
+        The distance is 0 exactly where the meshes touch, which is decided exactly for the vertices
         (see `overlap_tree`), and otherwise within 2 units in the last place of the real distance;
         a distance too large or too small for a double is the largest or the smallest positive one.
         Both trees are searched together, nearest pairs of boxes first (Larsen, Gottschalk, Lin,
@@ -63,7 +63,7 @@ class DistanceQueries(TreeBase):
             An earlier result for the same trees, such as the last one of a moving pair, or pairs of
             faces; -1 for none. It saves time, and changes nothing else.
         threads, progress
-            As in `closest_hit`; progress counts transforms.
+            Number of threads, and callback or bar, as in `closest_hit`; progress is in transforms.
 
         Returns
         -------
@@ -124,7 +124,7 @@ class DistanceQueries(TreeBase):
         return Clearances(shaped(shape, found.distance)[0], position, prim_id)
 
     def _tree_of(self, other: Any) -> Any:
-        """Return `other`, a tree, a scene or a mesh, as a tree; built anew unless it is one."""
+        """Return `other` as a tree: itself if it is a tree, one built over a scene or a mesh."""
         if isinstance(other, TreeBase):
             return other
         try:
@@ -133,16 +133,19 @@ class DistanceQueries(TreeBase):
             raise TypeError(f"other must be a BVH, a Scene or a mesh: {error}") from None
 
     def _two_states(self, query: str, other: Any) -> tuple[Self, Self]:
-        """Return snapshots of this tree and of `other`, which are one object if both trees are.
+        """Return snapshots of this tree and of `other`, a tree or mesh; errors name the `query`.
 
-        A mesh is built into a tree. Errors name the `query`.
+        If both are one tree, so are the snapshots.
         """
         tree: Any = self._other_tree(query, self._tree_of(other))
         now = self._snapshot()
         return now, now if tree is self else tree._snapshot()
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return pairs of `hint_pairs`, -1 in place of those with a face whose bits are 0."""
+        """Return codes ``first << 32 | second`` of pairs, with -1 where a face is hidden.
+
+        A face without any bit in the `groups` of its tree is hidden; the second is one of `other`.
+        """
         for tree, ids in ((self, pairs >> 32), (other, pairs & 0xFFFFFFFF)):
             groups = tree._groups
             if groups is not None and len(tree._arrays.face_bits):
@@ -154,8 +157,7 @@ class DistanceQueries(TreeBase):
 def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
     """Return whether both are trees, and at least one of them is over spheres or capsules.
 
-    In this case a TypeError that names the query is raised if the other tree is over boxes or
-    custom primitives.
+    If one is, a TypeError is raised unless the other is over triangles, spheres or capsules.
     """
     trees = [each for each in (tree, other) if isinstance(each, TreeBase)]
     if not any(isinstance(each._arrays.primitives, HOLLOW) for each in trees):
@@ -168,9 +170,9 @@ def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
 def hint_pairs(
     hint: Clearances | ArrayLike | None, arrays: TreeArrays, others: TreeArrays
 ) -> NDArray[np.int64]:
-    """Return the argument `hint` as codes of pairs, ``first << 32 | second``, checked; -1: none.
+    """Return the argument `hint` as checked codes ``first << 32 | second`` of pairs; -1 for none.
 
-    `arrays` and `others` are those of the two trees.
+    Ids must be below the numbers of primitives in `arrays` and `others`, those of the two trees.
     """
     if hint is None:
         return np.full((), -1, np.int64)

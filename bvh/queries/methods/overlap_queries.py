@@ -61,9 +61,9 @@ class RegionQueries:
             Corners, broadcast against each other; they may be infinite. A box with a NaN
             meets nothing; one with lower > upper meets nothing in a batch, and alone is an error.
         mask : int, optional
-            As in `closest_point`.
+            32 bits; faces whose `groups`, and instances whose mask, share none are ignored.
         threads, progress
-            As in `closest_hit`; progress counts regions.
+            Number of threads, and callback or bar, as in `closest_hit`; progress counts regions.
 
         Returns
         -------
@@ -104,7 +104,7 @@ class RegionQueries:
             Radii, broadcast against the centres; 0 finds primitives that contain the centre. A
             single number must be finite and at least 0; in an array, other entries meet nothing.
         mask, threads, progress
-            As in `overlap_box`.
+            Bits of faces, number of threads, and callback or bar, as in `overlap_box`.
 
         Examples
         --------
@@ -137,7 +137,7 @@ class RegionQueries:
             Normals need not be normalised. Without planes everything is inside; nothing is inside a
             plane that is not finite.
         mask, threads, progress
-            As in `overlap_box`.
+            Bits of faces, number of threads, and callback or bar, as in `overlap_box`.
 
         Examples
         --------
@@ -184,14 +184,14 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
             about moved vertices as they are computed in float64, and shapes moved as an instance of
             a scene. It must be None for two scenes if either has spheres or capsules.
         mask, other_mask : int, optional
-            As in `closest_point`, for the faces of this tree and for those of `other`.
+            32 bits each; faces of this tree, or of `other`, that share none of them are ignored.
         threads, progress
-            As in `closest_hit`; progress counts parts of the work.
+            Number of threads, and callback or bar; progress counts parts of the work.
 
         Returns
         -------
         ndarray of int32, shape (m, 2), or ScenePairs
-            Rows (own id, other's id), ascending; of a scene `ScenePairs`.
+            Rows (id in this tree, id in `other`), ascending; `ScenePairs` if one is a scene.
 
         Examples
         --------
@@ -234,9 +234,9 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         Parameters
         ----------
         mask : int, optional
-            As in `closest_point`, for both faces of a pair.
+            32 bits; faces whose `groups`, and instances whose mask, share none are ignored.
         threads, progress
-            As in `overlap_tree`.
+            Number of threads, and callback or bar; progress counts parts of the work.
 
         Returns
         -------
@@ -265,7 +265,7 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDA
 def box_regions(
     lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
 ) -> tuple[BoxRegions, tuple[int, ...]]:
-    """Return checked boxes, clipped to the bounds of the tree, and their leading shape."""
+    """Return checked boxes, clipped to `bounds`, the box (2, 3) of a tree, and their shape."""
     from bvh.traversal.regions.regions import BoxRegions
 
     low, high = corner_points(lower, upper)
@@ -286,10 +286,11 @@ def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions,
 
 
 def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
-    """Return checked polytopes, n times k planes, and their leading shape."""
+    """Return checked polytopes of k planes (nx, ny, nz, offset) each, and their leading shape."""
     from bvh.traversal.regions.regions import PlaneRegions
 
     rows = reals("planes", planes)
+    # An empty list is a polytope without planes.
     if rows.shape == (0,):
         rows = rows.reshape(0, 4)
     if rows.ndim < 2 or rows.shape[-1] != 4:

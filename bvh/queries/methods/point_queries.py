@@ -67,13 +67,13 @@ class PointQueries:
             32 bits; faces whose `groups`, and instances whose mask, share none of them are ignored.
             Faces without groups have all bits, as queries have by default.
         threads, progress
-            As in `closest_hit`; progress counts points.
+            Number of threads, and callback or bar, as in `closest_hit`; progress counts points.
 
         Returns
         -------
         ClosestPoints
             With fields of the points' leading shape; scalars for a single point. A miss has
-            distance +inf, prim_id -1, else NaN. In a scene also `instance_id` and `leaf`.
+            distance +inf, prim_id -1, NaN elsewhere. In a scene also `instance_id` and `leaf`.
 
         Notes
         -----
@@ -115,7 +115,7 @@ class PointQueries:
         self, points: ArrayLike, max_distance: ArrayLike = np.inf, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> FloatResult:  # fmt: skip
-        """Return the distance of each point from the surface; arguments are as in `closest_point`.
+        """Return the distances of `points`, (..., 3), from the surface, as `closest_point` does.
 
         Returns
         -------
@@ -159,9 +159,9 @@ class PointQueries:
         Parameters
         ----------
         points, mask, threads, progress
-            As in `closest_point`.
+            Points (..., 3), bits of faces, threads, and callback or bar, as in `closest_point`.
         method : {"parity", "winding"}
-            As in `contains`, with its `BVHWarning` for parity with open edges.
+            How the inside is decided, as in `contains`; parity with open edges gives a warning.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class PointQueries:
             A `BVHWarning` is given, once for each tree, for parity with a tree that is not closed
             (see `is_closed`). The first such query checks, in some 20 ms for each million faces.
         mask, threads, progress
-            As in `closest_point`.
+            Bits of faces, number of threads, and callback or bar, as in `closest_point`.
 
         Returns
         -------
@@ -276,15 +276,15 @@ class PointQueries:
     ) -> FloatResult:  # fmt: skip
         """Return the winding number of the surface around each point.
 
-        The sum of the faces' solid angles over 4 pi: 1 inside a closed surface whose normals point
-        outward, 0 outside of it, and for a surface with holes a smooth function in between. In a
-        scene the sum over the leaves: 2 where two closed ones overlap, and -1 in one that is
-        reflected, whose faces are turned over.
+        It is the sum of the faces' solid angles over 4 pi: 1 inside a closed surface whose normals
+        point outward, 0 outside of it, and for a surface with holes a smooth function in between.
+        In a scene it is the sum over the leaves: 2 where two closed leaves overlap, and -1 in a
+        leaf that is reflected, whose faces are turned over.
 
-        It is exactly an integer if equally many faces use each edge in either direction: for
-        every closed mesh with outward normals, even if it crosses itself, or has edges with four
-        faces. Otherwise it is good to 4 units in the last place, for meshes of more than some 60
-        open edges only with an infinite `accuracy`.
+        The number is exactly an integer if equally many faces use each edge in either direction:
+        for every closed mesh with outward normals, even if it crosses itself, or has edges with
+        four faces. Otherwise it is good to 4 units in the last place, for meshes of more than some
+        60 open edges only with an infinite `accuracy`.
 
         Parameters
         ----------
@@ -294,13 +294,13 @@ class PointQueries:
             times their radius are summed up as one, by the first five terms of a series. At least
             1; infinite for the exact sum. See Notes.
         mask, threads, progress
-            As in `closest_point`.
+            Bits of faces, number of threads, and callback or bar, as in `closest_point`.
 
         Returns
         -------
         ndarray of float64 or float, shape (...)
-            NaN for points that are not finite. On the surface, the value on its side in the
-            direction (1, 0, 0); in (1, e, e**2) with an infinitesimal e where that is along a face.
+            NaN for points that are not finite. On the surface, the value next to the point in the
+            direction (1, 0, 0) or, if that is along a face, (1, e, e**2) with an infinitesimal e.
 
         Notes
         -----
@@ -335,7 +335,7 @@ class PointQueries:
 
 
 def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: str = PARITY) -> None:
-    """Warn, once for each tree, if the faces that a mask selects have open edges.
+    """Warn, once for each tree `of`, if the faces that a mask selects have open edges.
 
     The text names the tree, then has `consequence`, where `query` takes the place of ``{}``.
     """
@@ -345,7 +345,7 @@ def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: st
 
 
 def _of_method(query: str, method: InsideRule) -> str:
-    """Return the name of a query for errors, with its method if that is "winding".
+    """Return the name of a query for errors, followed by its method if that is "winding".
 
     The name also decides which primitives are supported: winding numbers need triangles.
     """
@@ -353,7 +353,7 @@ def _of_method(query: str, method: InsideRule) -> str:
 
 
 def _accuracy(accuracy: float) -> float:
-    """Return a checked accuracy, at least 1: below it the far-field series diverges."""
+    """Return a checked accuracy, at least 1: below 1 the series for clusters diverges."""
     if isinstance(accuracy, (bool, str)) or not isinstance(accuracy, (int, float, np.number)):
         raise TypeError(f"accuracy must be a number, got {accuracy!r}")
     if not accuracy >= 1.0:

@@ -28,13 +28,13 @@ HitOfOne = TypeVar("HitOfOne", covariant=True)
 
 
 class Cast(Protocol[HitOfOne]):
-    """Function that `BVH.caster` and `Scene.caster` return."""
+    """Function of `BVH.caster` and `Scene.caster`: casts a ray o + t d, t from t_min to t_max."""
 
     def __call__(
         self, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = np.inf,
     ) -> HitOfOne:  # fmt: skip
-        """Cast one ray; return t, prim_id, u, v and front, in a scene also the leaf."""
+        """Cast a ray from (ox, oy, oz); return t, prim_id, u, v, front, in a scene also leaf."""
 
 
 TreeCast: TypeAlias = Cast[tuple[float, int, float, float, bool]]
@@ -68,7 +68,10 @@ class RayQueries:
     _quick: Any = None
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
-        """Return the target of rays that ignore some instances; only scenes have such a target."""
+        """Return the target of rays that ignore the instances `exclude`, ids or names.
+
+        Only scenes have such a target: here a ValueError is raised.
+        """
         raise ValueError(f"exclude must be None where there are no instances, got {exclude!r}")
 
     @verb(RAYS, Hits, Merge.LEAST)
@@ -126,7 +129,7 @@ class RayQueries:
             threads, for candidates of the closest hit, so it should have no side effects. ray_id
             is the flat index of the ray; with Dask arrays, of those of its chunk.
         data : object, optional
-            Last argument of `filter`, which it requires: an array, a number, or a tuple of them.
+            Last argument of `filter`: an array, a number, or a tuple of these. None without filter.
         counters : bool
             Count what each ray costs. Rays are then traced one by one, never in streams.
 
@@ -196,13 +199,14 @@ class RayQueries:
         Parameters
         ----------
         origins, directions, t_min, t_max, mask, exclude, cull, threads, validate_rays, progress
-            As in `closest_hit`.
+            Rays and options, as in `closest_hit`.
         sort, filter, data
-            As in `closest_hit`; the filter is called until it accepts a hit.
+            Options, as in `closest_hit`; the filter is called until it accepts a hit.
 
         Returns
         -------
         ndarray of bool or bool, shape (...)
+            True for rays that hit.
 
         Examples
         --------
@@ -253,7 +257,7 @@ class RayQueries:
         Parameters
         ----------
         origins, directions, t_min, t_max, mask, exclude, cull, threads, validate_rays, progress
-            As in `closest_hit`.
+            Rays and options, as in `closest_hit`.
         max_hits : int, optional
             Return at most this many hits of each ray, the closest; the search ends after them.
         edges : {"closed", "once"}
@@ -310,12 +314,12 @@ class RayQueries:
         Parameters
         ----------
         origins, directions, t_min, t_max, mask, exclude, cull, threads, validate_rays, progress
-            As in `closest_hit`.
+            Rays and options, as in `closest_hit`.
         edges : {"once", "closed"}
             As in `all_hits`. By default each crossing of a closed mesh counts once: an even number
-            for rays from outside, an odd number from inside.
+            for rays from outside, an odd number from inside. "closed" counts all faces at an edge.
         filter, data
-            As in `all_hits`.
+            As in `closest_hit`; only hits that the filter accepts count.
 
         Returns
         -------
@@ -362,7 +366,7 @@ class CasterQueries(RayQueries, Generic[HitOfOne]):
         Parameters
         ----------
         cull, mask
-            As in `closest_hit`; the mask is one number.
+            Side of faces to ignore, and bits of faces to hit, one number, as in `closest_hit`.
 
         Returns
         -------

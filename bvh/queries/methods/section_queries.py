@@ -33,14 +33,15 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         Parameters
         ----------
         other : BVH or mesh, optional
-            As in `relation`, open meshes included. By default this mesh itself: its faces that meet
-            beyond the vertices or edge they share, as `self_overlaps` finds them.
+            The other mesh, closed or open. By default this mesh itself: its faces that meet beyond
+            the vertices or edge they share, as `self_overlaps` finds them.
         transform, threads
-            As in `overlap_tree`.
+            Matrix (4, 4) that moves `other`, and number of threads, as in `overlap_tree`.
 
         Returns
         -------
         Intersections
+            The segments, with their faces, and the polylines that they form.
 
         Examples
         --------
@@ -71,12 +72,12 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
             pairs[:, side] = rows.reshape(-1)
             used.append(ids)
         faces = [mesh[1][ids] for mesh, ids in zip(meshes, used, strict=True)]
-        # Names are numbers, equal for corners of either mesh at one position. Adding 0.0 turns -0.0
-        # into 0.0, so that equal corners get equal names.
+        # Numbers that are equal for corners of either mesh at one position. Adding 0.0 turns -0.0
+        # into 0.0, so that equal corners get equal numbers.
         corners = [mesh[0][rows] + 0.0 for mesh, rows in zip(meshes, faces, strict=True)]
-        names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(-1, 3)
-        own, others = map(Mesh, corners, faces, np.split(names, [len(used[0])]))
-        return Intersections._of(curves_of(own, others, pairs, used, other is None))
+        numbers = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(-1, 3)
+        this, others = map(Mesh, corners, faces, np.split(numbers, [len(used[0])]))
+        return Intersections._of(curves_of(this, others, pairs, used, other is None))
 
     def section(self, planes: ArrayLike) -> Any:
         """Cut this mesh by a plane, or by many.
@@ -97,7 +98,7 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         Returns
         -------
         Section, or Sections of many planes
-            With loops, areas and holes.
+            Polylines in the planes, with loops, areas and holes.
 
         Notes
         -----
@@ -120,6 +121,6 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
 
 
 def moved_vertices(vertices: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return vertices (n, 3) under a matrix (4, 4), every operation rounded, as in kernels."""
+    """Return vertices (n, 3) moved by a matrix (4, 4), every operation rounded, as in kernels."""
     x, y, z = vertices.T
     return np.stack([((m[i, 0] * x + m[i, 1] * y) + m[i, 2] * z) + m[i, 3] for i in range(3)], 1)

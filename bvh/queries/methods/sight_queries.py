@@ -53,15 +53,15 @@ class SightQueries:
             some 1e-16 of that, and a line at a low angle is near the surface for longer. Use 1e-6
             for points that were rounded to float32; with 0, only the end points are left out.
         mask, cull, threads, progress, sort
-            As in `closest_hit`.
+            Options of rays, as in `closest_hit`.
         filter, data
             As in `any_hit`; hits that the filter rejects are transparent.
 
         Returns
         -------
         ndarray of bool or bool, shape (...)
-            True for equal points, and for those nearer to each other than two margins. False if one
-            of the two is not finite.
+            True if nothing is between the points, if they are equal, or nearer to each other than
+            two margins. False if one of them is not finite.
 
         Notes
         -----
@@ -102,7 +102,7 @@ class SightQueries:
 
 
 def checked_margin(margin: float) -> float:
-    """Return the margin of lines of sight, one finite number of at least 0."""
+    """Return the margin of lines of sight as a float; raise unless it is finite and at least 0."""
     relative_margin = lengths("margin", margin, finite=True)
     if relative_margin.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
@@ -114,8 +114,8 @@ def segments(
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
     """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
 
-    Arguments are as in `visible`, and checked. t is 0 at p and 1 at q; ranges leave out both ends,
-    by the margin.
+    Points p and q (..., 3) are checked. t is 0 at p and 1 at q. Ranges leave out both ends: a share
+    `margin` of the largest coordinate.
     """
     start, end, workers = points("p", p), points("q", q), thread_count(threads)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
@@ -125,6 +125,7 @@ def segments(
     lines = Lines(np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n, np.uint8))
 
     def work(first: int, last: int) -> None:
+        """Compute the rays first..last-1."""
         write_lines(p_rows, q_rows, relative_margin, first, last, lines)
 
     share(n, ROWS_AT_ONCE, work, workers, None, FEWEST_ROWS)
@@ -136,9 +137,10 @@ def segments(
 
 
 def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
-    """Return the result of `visible` for two points; None where a batch must answer.
+    """Return whether nothing is between two points; None where a batch must answer.
 
-    The range of t is computed as by `segments`, so that answers are the same.
+    `target` is the tree or scene. The range of t, without the `margin` at both ends, is computed as
+    in `segments`, so that answers are the same.
     """
     start, end = plain_point(p), plain_point(q)
     if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
