@@ -335,7 +335,7 @@ def _rank(arrays, ray, t, prim_id):
 
 @entry
 def _visit(arrays, ray, visit, data):
-    """Call visit(0, prim_id, t, u, v, data) for hits of a ray until it returns True, if ever."""
+    """Call `visit` for each hit of a ray until it returns True; return whether it has."""
     if len(arrays.nodes.data) == 0:
         return False
     memory = stack_memory(BYTES)

@@ -50,8 +50,8 @@ def _middle(data, at, axis):
 @inlined
 def _write_child(data, code, numbering, children, node, column):
     """Write (code, count) of a child to children[node, column] and the next column."""
-    # It is (binary node, 0), or (first primitive, number of primitives) for a leaf; `code` is that
-    # of the child in the wide nodes `data`.
+    # They are (binary node, 0), or (first primitive, number of primitives) for a leaf. `code` is
+    # the child's code in the wide nodes `data`.
     # A wide node with one child has no binary node: its child takes its place.
     while code >= 0 and numbering.numbers[code] < 0:
         at = node_at(np.int64(code))

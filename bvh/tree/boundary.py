@@ -109,7 +109,7 @@ def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bo
 
 
 def _welded(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the distinct points (k, 3), and (n,) for each point its index among the former."""
+    """Return the distinct points (k, 3), and for each point the index (n,) of the equal one."""
     _, first, ids = np.unique(hashes(points), return_index=True, return_inverse=True)
     ids = ids.reshape(-1)
     same: NDArray[np.float64] = points[first]
@@ -127,7 +127,7 @@ def _uncancelled(ends: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     low, high = ends.min(axis=1, initial=2**62), ends.max(axis=1, initial=-1)
     # Edges of the same ends have one key; those from the lower to the higher id count 1, reverse
-    # ones -1. What remains is the sum for each key: its size is a number, its sign a direction.
+    # ones -1. The sum for each key is the number of edges that remain; its sign is their direction.
     keys, signs = low << 32 | high, np.where(ends[:, 0] < ends[:, 1], 1, -1)
     signs[low == high] = 0
     order = keys.argsort(kind="stable")

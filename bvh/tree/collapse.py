@@ -136,7 +136,7 @@ def _plan(bounds, links, begin, end, lanes, plan):
 
 @inlined
 def _open(links, sums, root, children, shares):
-    """Write to `children` the binary nodes that become those of a wide node; return their number.
+    """Write the binary nodes that become the children of a wide node; return their number.
 
     The wide node takes the place of the binary node `root`; `sums` are those of `Plan`. `shares` is
     scratch: a stack of binary nodes, each with the number of lanes for it or for nodes below it.

@@ -92,7 +92,7 @@ def put(groups, at, used, ids, corners, low, high):
 
 @inlined
 def put_unused(groups, at, ids):
-    """Make all lanes of a group unused, but for their ids."""
+    """Mark all lanes of the group at `at` as unused, by v0's x, and store their ids."""
     simd.store(groups, at, simd.splat(UNUSED, WIDTH))
     for row in range(1, GRID + 1):
         simd.store(groups, at + row * WIDTH, simd.splat(I2, WIDTH))

@@ -82,7 +82,7 @@ def _is_ahead_of_corners(vertices, side):
 
 
 def _is_ahead_in_scene(primitives, prim, side):
-    """Return `is_ahead` of a primitive of a scene, by its code; True for all but triangles."""
+    """Return whether a moved ray meets the primitive of a scene that it begins on, by its code."""
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _is_ahead_of_corners(corners(primitives, prim), side)
@@ -92,10 +92,10 @@ def _is_ahead_in_scene(primitives, prim, side):
 def is_ahead(primitives, prim, side):
     """Return whether a ray that begins on a primitive meets it when its origin is moved.
 
-    The origin moves by the infinitesimal above: to the side of the plane that the normal n points
-    to, if the first nonzero component of n is positive, else to the other side. The ray then meets
-    the plane if its direction d points back to it: `side` is the sign of d . n. The result is True
-    for all primitives but triangles.
+    The origin moves by (e, e**2, e**3), for an infinitesimal e: to the side of the plane that the
+    normal n points to, if the first nonzero component of n is positive, else to the other side. The
+    ray then meets the plane if its direction d points back to it: `side` is the sign of d . n. The
+    result is True for all primitives but triangles.
     """
     return {
         Triangles: lambda primitives, prim, side: _is_ahead_of_corners(
@@ -106,7 +106,7 @@ def is_ahead(primitives, prim, side):
 
 
 def _crosses_in_scene(primitives, prim, o, d):
-    """Return `crosses` of a primitive of a scene, by its code; True for all but triangles."""
+    """Return whether a moved ray crosses a primitive of a scene that it touches, by its code."""
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _crosses_corners(corners(primitives, prim), o, d)
@@ -114,8 +114,8 @@ def _crosses_in_scene(primitives, prim, o, d):
 
 @by_type()
 def crosses(primitives, prim, o, d):
-    """Return whether a ray, its origin moved by the infinitesimal, crosses what it touches."""
-    # All primitives but triangles are crossed.
+    """Return whether a ray that touches a primitive crosses it if its origin is moved."""
+    # Moved by an infinitesimal, as above. All primitives but triangles are crossed.
     return {
         Triangles: lambda primitives, prim, o, d: _crosses_corners(corners(primitives, prim), o, d),
         Instanced: _crosses_in_scene,

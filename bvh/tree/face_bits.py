@@ -23,10 +23,8 @@ def selected(groups: NDArray[np.uint32], mask: int) -> NDArray[np.bool_]:
 
 @inlined
 def sharing_lanes(bits, group, mask):
-    """Return a vector of truth values: the lanes of a triangle group that share a bit with a mask.
-
-    `bits` are those of faces in the order of leaves, WIDTH for each group; `group` is its number.
-    """
+    """Return a vector, True in lanes of a triangle group whose faces share a bit with a mask."""
+    # `bits` are those of faces in the order of leaves, WIDTH for each group.
     shared = load(bits, group * WIDTH, WIDTH) & splat(np.int32(mask), WIDTH)
     return shared != np.int32(0)
 

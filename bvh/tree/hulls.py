@@ -108,7 +108,7 @@ def polytope(
     # for these, it raises without holding the interpreter's lock.
     limits = np.repeat((offsets + TOLERANCE)[None], len(found), axis=0)
     found = found[(found @ PLANES.T <= limits).all(axis=1)]
-    # Vertices that nearly coincide are one.
+    # Vertices that nearly coincide are merged.
     first = np.unique(np.rint(found * GRID), axis=0, return_index=True)[1]
     if not 0 < len(first) <= max_count:
         return None

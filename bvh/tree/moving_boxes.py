@@ -103,8 +103,8 @@ def _update_frame(frame, figures, blocks, is_new):
     set_bounds(frame, figures[FARTHEST], max(1.0, reach * UP))
     if is_new:
         figures[REACH] = reach
-    first = figures[REACH]
-    fits = reach <= LARGEST * first and half >= SMALLEST * max(reach, first)
+    built = figures[REACH]  # the largest local coordinate when the tree was built
+    fits = reach <= LARGEST * built and half >= SMALLEST * max(reach, built)
     return REFITTED if fits or is_new else OUTGROWN
 
 
@@ -113,7 +113,7 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
     """Refit all nodes, the last first, and order their children; return REFITTED or OUTGROWN.
 
     It is OUTGROWN if the tree must be rebuilt: because a box has become valid or invalid, or the
-    boxes have outgrown the frame, which a tree that `is_new` never has. `figures` are set.
+    boxes have outgrown the frame, which a tree that `is_new` never has. All FIGURES are set.
     """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(lanes)):
@@ -125,7 +125,7 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
     if len(blocks) == 0:
         return REFITTED
     origin, s = centre(frame), scale(frame)
-    # Checked first, so that nothing overflows; `_update_frame` checks the rest. A NaN fails, too.
+    # Checked first, so that nothing overflows; `_update_frame` checks the rest.
     if not (is_new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
         return OUTGROWN
     figures[FARTHEST] = _reach_of(low, high, ORIGIN, 1.0)

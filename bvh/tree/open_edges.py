@@ -42,8 +42,8 @@ def is_closed(triangles: Triangles) -> bool:
 def open_edges(triangles: Triangles) -> NDArray[np.int32]:
     """Return the edges that an odd number of finite faces share, by vertex indices (n, 2).
 
-    Vertices at one position are the same vertex; of their indices, those in the first of the faces
-    at an edge are returned.
+    Edges between the same positions are one edge, which is returned by the vertex indices of the
+    first of its faces.
     """
     points, faces = triangles.points, finite_faces(triangles)
     # The same id for all vertices at one position; adding 0.0 makes -0.0 equal to 0.0.

@@ -164,10 +164,8 @@ def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
 
 
 def _axes(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the principal axes of surfaces, (n, 3, 3), as rows; unit vectors where there is none.
-
-    `sums` (n, 10) are their moments, as by `_moments`.
-    """
+    """Return the principal axes of surfaces, (n, 3, 3), as rows; those of the frame for none."""
+    # `sums` (n, 10) are the moments of the surfaces, as by `_moments`.
     # Divided by the area, the moments are means; `spread` is the covariance of surface points.
     with np.errstate(all="ignore"):
         mean = sums[:, 1:4] / sums[:, :1]

@@ -60,14 +60,14 @@ def count_of(primitives: Primitives) -> int:
 def kind_of_faces(faces: NDArray[np.int32]) -> str:
     """Return "points" if all faces are (a, a, a), "segments" if (a, b, b), else "triangles"."""
     a, b, c = faces.T
-    # The first face alone tells that nearly all meshes are triangles.
+    # The first face alone rules out points and segments for nearly all meshes.
     if len(faces) == 0 or b[0] != c[0] or not np.array_equal(b, c):
         return "triangles"
     return "points" if np.array_equal(a, b) else "segments"
 
 
 def arrays_of(primitives: Primitives | Instanced) -> list[NDArray[Any]]:
-    """Return the arrays of primitives that the tree owns, which the data of users' ones are not."""
+    """Return the arrays of primitives that the tree owns: all but the data of users' primitives."""
     return [primitives.points] if isinstance(primitives, Custom) else list(primitives)
 
 
@@ -80,13 +80,13 @@ def corners(triangles, prim):
 
 
 def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) as `intersect` does, for triangle `prim` of a tree."""
+    """Return (t, side) where a ray meets triangle `prim` of a tree, or side MISS."""
     return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
 
 
 @inlined
 def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) as `intersect` does, for a triangle given by its three vertices."""
+    """Return (t, side) where a ray meets a triangle of three vertices, or side MISS."""
     # As by `triangles.scaled_ray`: the scaled direction, a bound of underflow, and two exponents.
     d_scaled, floor, e, k = scaled
     side, vertex = sides(o, d, d_scaled, floor, vertices)
@@ -113,7 +113,7 @@ def _shape_test(shape):
 
 
 def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) as `intersect` does, for a primitive of a scene; `prim` is its code."""
+    """Return (t, side) where a ray meets a primitive of a scene, by its code, or side MISS."""
     kind = instanced.kind_of(primitives, instanced.leaf_of(prim))
     if kind == TRIANGLES:
         return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
@@ -136,7 +136,7 @@ def _call_user(function, prim, o, d, t_min, t_max, data):
 
 
 def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) by a user's test; all hits are on the side FRONT, and none is culled."""
+    """Return (t, side) by a user's test: FRONT for all hits, none of which is culled, or MISS."""
     t, _, _ = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     # A NaN fails here, as a miss does.
     return t, (FRONT if t_min <= t <= t_max and abs(t) < INF else MISS)
@@ -184,12 +184,14 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
     """Return the weights (u, v) of the vertices v1 and v2 where a ray hits a triangle."""
+    # `scaled`, `t_min` and `t_max` are unused: all functions of `weights` take them.
     _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
     return u, v
 
 
 def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return the weights (u, v) of a hit in a scene, on the primitive with a code; or NaN, NaN."""
+    """Return the weights (u, v) of a hit on a triangle of a scene, by its code; else NaN, NaN."""
+    # `scaled`, `t_min` and `t_max` are unused: all functions of `weights` take them.
     if instanced.kind_of(primitives, instanced.leaf_of(prim)) != TRIANGLES:
         return NAN, NAN
     _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
@@ -227,7 +229,7 @@ def corner_at(vertices, point):
 
 @by_type()
 def distance_of(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return t where a ray hits a primitive, which it must; arguments are as in `intersect`."""
+    """Return t of a hit of a ray on a primitive, which it must hit; arguments as in `intersect`."""
     # A triangle that is known to be hit needs no test of its edges.
     if primitives.instance_class is Triangles:
         return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: distance(

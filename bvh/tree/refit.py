@@ -32,11 +32,11 @@ CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 
 @entry
 def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
-    """Set the boxes of leaves below nodes begin..end, then of nodes that are bounded completely.
+    """Set the boxes of leaves of nodes begin..end; finish nodes whose descendants are among these.
 
-    If all nodes below a node are in begin..end, its children's boxes and visiting orders are set,
-    and `is_done` of it. Primitives are `triangles`, whose `groups` are filled, or else boxes given
-    by their `corners`, (lower, upper) of (n, 3); the other of both is None.
+    A finished node has the boxes of all its children and visiting orders, and `is_done` is True.
+    Primitives are `triangles`, whose `groups` are filled, or else boxes with `corners`, (lower,
+    upper) of (n, 3); the other argument is None. `rows` and `data` are those of `WideNodes`.
     """
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):

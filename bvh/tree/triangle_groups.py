@@ -140,7 +140,7 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
 
 
 def _put_compact(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill the compact group at `at` with triangles: as `_put`, but `extent` is unused."""
+    """Fill the compact group at `at` with triangles (arguments: see `_put`); `extent` is unused."""
     v0, v1, v2 = corners
     local = _local(v0, c, s), _local(v1, c, s), _local(v2, c, s)
     compact_groups.put(groups, at, used, ids, local, _local(box[0], c, s), _local(box[1], c, s))
@@ -181,7 +181,7 @@ def _put(groups, at, used, ids, corners, box, c, s, extent):
 
 
 def _put_all_unused(groups, at, ids):
-    """Make all lanes of a group unused, but for their ids."""
+    """Mark all lanes of the group at `at` as unused, by the tolerance -1, and store their ids."""
     for row in range(IDS):
         simd.store(groups, at + row * WIDTH, simd.splat(np.float32(0.0), WIDTH))
     simd.store(groups, at + TOLERANCE * WIDTH, simd.splat(np.float32(-1.0), WIDTH))
@@ -204,7 +204,7 @@ def _lower_corner(a, b, c):
 
 @entry
 def pack_triangles(points, faces, rows, frame, begin, end, groups):
-    """Fill the groups begin..end with triangles, by the rows of `WideNodes` of their ids."""
+    """Fill groups begin..end with the triangles whose ids are in the same `rows` of `WideNodes`."""
     c, s, extent = centre(frame), scale(frame), bound(frame)
     triangles = Triangles(points, faces)
     for g in range(begin, end):

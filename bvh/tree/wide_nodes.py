@@ -44,8 +44,8 @@ class WideNodes(NamedTuple):
     """The nodes of a tree, and the primitives of its leaves."""
 
     data: NDArray[np.float32]  # (nodes * NODE_SIZE,)
-    # A row for each row of a leaf, which ends with the ids of its primitives, -1 for none. A tree
-    # over triangles has their groups here, which end with ids; other trees have ids alone.
+    # The rows of leaves. Each ends with the ids of its primitives, -1 for none; in a tree over
+    # triangles it is a whole triangle group, in other trees it has ids alone.
     rows: NDArray[np.int32]
 
     @property
@@ -169,8 +169,8 @@ def leaf_rows(code):
 @inlined
 def prefetch_child(nodes, groups, child, lines):
     """Prefetch the first `lines` cache lines, of 64 bytes, of a child given by its code."""
-    # They are the beginning of a node, or of the first triangle group of a leaf.
-    # Both addresses are computed, without a branch; only the right one is used.
+    # The lines are the beginning of a node, or of the first triangle group of a leaf. Addresses of
+    # both are computed, without a branch; only one is used.
     node = simd.address(nodes, node_at(child))
     leaf = simd.address(groups, group_at(first_row(child)))
     at = node if child >= 0 else leaf

@@ -67,7 +67,7 @@ def _put_leaf(records, shift, begin, end, node, links, order):
 @inlined
 def _leaf_is_cheaper(count, box, cost, limits):
     """Return whether a leaf of `count` records with a box costs no more than their best split."""
-    # `cost` is that of the groups of both sides of the split; a group is always a leaf.
+    # `cost` is that of the groups of both sides of the split. Up to one group is always a leaf.
     _, group_bits, max_leaf = limits
     if count > max_leaf:
         return False

@@ -85,7 +85,7 @@ def add_bins(bins, others):
 
 @inlined
 def _layer(cell, axis, bits):
-    """Return the layer across an axis that a cell is in; its number is that of `_fill_cells`."""
+    """Return the layer across an axis of a cell, whose bits are those of its x, y and z layers."""
     if axis == 0:
         return cell >> (bits[1] + bits[2])
     if axis == 1:

@@ -89,7 +89,7 @@ def _best_plane(spatial, boxes, capacity, costs):
 
 @entry
 def _move_chunk(spatial, records, begin, end, boxes, in_space, plane, rows, sides, halves):
-    """Move records begin..end to the left and right of a split: to rows[0] and rows[1] and on.
+    """Move records begin..end to both sides of a split: to rows from rows[0] and rows[1] on.
 
     `plane` begins with the axis of the split and the last bin or interval on the left. A split
     `in_space` writes the numbers of records moved to `sides`, and the boxes of both sides and their
@@ -137,8 +137,9 @@ class SharedRange:
         here = int(task[SIDE]) * shared.half
         begin, end = here + int(task[BEGIN]), here + int(task[END])
         self.spans = [(at, min(at + shared.chunk, end)) for at in range(begin, end, shared.chunk)]
-        # For each chunk: its bins or intervals; the numbers of records that begin, and that end,
-        # in an interval, of records in several; the boxes of its halves, and then those of all.
+        # For each chunk: its bins or intervals; for each interval, how many of the records in
+        # several intervals begin there, then how many end there; and the boxes of both sides, in
+        # the last row those of all chunks.
         chunks = len(self.spans)
         self.bins = record.new(chunks * 6 * BINS).reshape(chunks, 6 * BINS, record.WIDTH)
         self.counts = np.zeros((chunks, 6 * BINS), np.int32)
@@ -163,8 +164,8 @@ class SharedRange:
     def _split_by(self, axis: int, last: int, lefts: int, rights: int) -> None:
         """Set the split; write the most records that each chunk has on its sides to `sides`."""
         self.plane = axis, last, lefts, rights
-        # Records in one bin, and the numbers that begin, and that end, in a bin, of those in
-        # several: records go to the left if they begin there, and to the right if they end there.
+        # `some` counts records in one bin, `more` those in several: by the bin where they begin, to
+        # find those on the left, and by that where they end, to find those on the right.
         some = _counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
         more = self.counts.reshape(-1, 6, BINS)[:, axis::3]
         left, right = (some + more[:, 0])[:, : last + 1], (some + more[:, 1])[:, last + 1 :]

@@ -104,8 +104,9 @@ _plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b)
 def fill_intervals(spatial, records, begin, end, box):
     """Bound the parts of records begin..end in each of the BINS intervals of each axis of a box.
 
-    The bins of `spatial` get the boxes of the parts; they count records that are in one interval.
-    `counts` counts the others in the interval where they begin, and then where they end.
+    The bins of `spatial` get the boxes of the parts, and count records that are in one interval.
+    `counts` counts the other records twice: first those that begin in each interval, and from
+    3 * BINS on those that end in each.
     """
     triangles, frame, _, bins, counts, v = spatial
     scale = record.scales(box, np.float32(BINS))

@@ -105,10 +105,8 @@ def _copy_subtree(from_bounds, from_links, root, first, bounds, links):
 
 @entry
 def _bound_top(links, bounds, is_task):
-    """Write the bounds of the nodes of the top that are not `is_task`, the last first.
-
-    Nodes that are, the roots of subtrees, have bounds. Children come after their parents.
-    """
+    """Write the bounds of the nodes of the top, the last first: children come after parents."""
+    # The roots of subtrees, where `is_task` is True, have bounds already.
     for node in range(len(is_task) - 1, -1, -1):
         if not is_task[node]:
             child = np.int64(links[node, 0])
