@@ -14,10 +14,14 @@ __version__ = "0.2.0"
 
 
 def _modules_of(package: ModuleSpec) -> dict[str, str]:
-    """Return the module of each public name of a package, as its stub file lists them."""
+    """Return the module of each public name of a package, as its stub file lists them.
+
+    The stub, `__init__.pyi` in the package's folder, has a line for each name:
+    ``from module import name as name``.
+    """
+    # By the loader, because the package may be in a zip file.
     loader: Any = package.loader
     stub = loader.get_data(os.path.join(os.path.dirname(str(package.origin)), "__init__.pyi"))
-    # Lines of the stub: from module import name as name.
     lines = (line.split() for line in stub.decode().splitlines() if line.startswith("from bvh."))
     return {name: module for _, module, _, _, _, name in lines}
 
@@ -53,11 +57,11 @@ _import_interrupted = False
 
 
 def _renew_import_lock() -> None:
-    """Renew the lock of imports in a forked child, where no other thread can release it."""
+    """Replace the lock of imports in a forked child, where no other thread can release it."""
     global _import_lock, _import_interrupted
-    # If another thread holds it, what that imports stays unfinished here (see `__getattr__`). A
-    # fork cannot wait for imports: modules that are imported meanwhile register callbacks of
-    # forks, of which only some would be called.
+    # If another thread of the parent held the lock, its import stays unfinished in this child, and
+    # `__getattr__` raises. The parent cannot wait for the import before it forks: the imported
+    # modules register callbacks of forks meanwhile, of which only some would be called.
     if not _import_lock.acquire(blocking=False):
         _import_interrupted = True
     _import_lock = RLock()
@@ -68,7 +72,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name, or a module of the package, on first use."""
+    """Import and return a public name, or a module of the package, when it is first used."""
     if name in _MODULES:
         if _import_interrupted:
             raise RuntimeError(
@@ -85,6 +89,7 @@ def __getattr__(name: str) -> Any:
         try:
             return import_module(module)
         except ModuleNotFoundError as error:
+            # The module exists, but something that it imports does not.
             if error.name != module:
                 raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -71,8 +71,8 @@ FAMILIES = (
 
 Query = TypeVar("Query", bound=Callable[..., Any])
 
-# Scratch memory of `_rank` and `_visit`: where the output of a goal begins, in a cache line of 64
-# bytes of its own; bytes in total, with up to 63 before the first line and 24 of output.
+# Scratch memory of `_rank` and `_visit`, in bytes: the output of a goal begins at GOAL, in a cache
+# line of 64; BYTES is the total, with up to 63 for alignment and 24 of output.
 GOAL = (SCRATCH_BYTES + 63) // 64 * 64
 BYTES = GOAL + 128
 
@@ -80,8 +80,8 @@ BYTES = GOAL + 128
 def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
     """Return a decorator for functions that only compiled functions can call.
 
-    `check`, if given, is called with Numba's types of the arguments when a call is compiled, and
-    raises for those that the function does not support.
+    `check`, if given, is called when a call is compiled, with Numba's types in place of the
+    arguments; it raises if the function does not support these types.
     """
 
     def register(function: Query) -> Query:
@@ -97,21 +97,23 @@ def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Que
         @by_type(refuse)
         @wraps(function)
         def choose(*given: Any, **named: Any) -> Query:
+            # Numba calls this with types, and compiles the function that it returns.
             if check is not None:
                 check(*given, **named)
             return function
 
-        # Its first use in a compiled function registers `choose`, whose choice Numba compiles in
-        # place of `refuse`.
+        # Python calls `refuse`. When a compiled function first uses the result, Numba is told to
+        # compile what `choose` returns in place of `refuse`.
         return Deferred(refuse, lambda refuse: refuse)  # type: ignore[return-value]
 
     return register
 
 
 def _check_lists(arrays, origin, direction, t_min, t_max, t, prim_id):
-    """Raise a TypingError unless `t` and `prim_id` are arrays as `first_hits` fills them.
+    """Raise a TypingError unless `t` and `prim_id` are types of arrays that `first_hits` can fill.
 
-    Arguments are Numba's types of those of `first_hits`.
+    Each argument is the Numba type of the argument of `first_hits` with this name. The first five
+    are unused: Numba passes the types of all arguments.
     """
     for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
         good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
@@ -130,12 +132,15 @@ def closest_hit(
     arrays : TreeArrays
         The `arrays` of a tree.
     origin, direction : array or tuple of three float64
+        The direction may have any length but 0.
     t_min, t_max : float64
+        Only hits with t_min <= t <= t_max count.
 
     Returns
     -------
     t, prim_id, u, v, front
-        As in `BVH.closest_hit`.
+        The hit is at origin + t * direction, on primitive `prim_id`: at (1-u-v) v0 + u v1 + v v2 of
+        a triangle. `front` is True if the ray hits the front. A miss is inf, -1, NaN, NaN, False.
 
     Examples
     --------
@@ -160,7 +165,7 @@ def any_hit(
     Parameters
     ----------
     arrays, origin, direction, t_min, t_max
-        As in `closest_hit`.
+        The `arrays` of a tree and a ray with its range of t, as in `closest_hit`.
 
     Examples
     --------
@@ -185,7 +190,7 @@ def first_hits(
     Parameters
     ----------
     arrays, origin, direction, t_min, t_max
-        As in `closest_hit`.
+        The `arrays` of a tree and a ray with its range of t, as in `closest_hit`.
     t : ndarray of float64, shape (k,), C-contiguous
         Filled with the t of hits, nearest first; items after the number returned are meaningless.
     prim_id : ndarray of int32, shape (k,), C-contiguous
@@ -222,12 +227,13 @@ def visit_hits(
     Parameters
     ----------
     arrays, origin, direction, t_min, t_max
-        As in `closest_hit`.
+        The `arrays` of a tree and a ray with its range of t, as in `closest_hit`.
     visit : function compiled with numba.njit
         ``visit(ray_id, prim_id, t, u, v, data) -> bool``, like a filter; ray_id is 0. It ends the
         search by returning True. It may write to `data`. In a tree of quality "high", which holds
         some triangles more than once, it may be called again for the same hit.
     data : object
+        The last argument of `visit`: anything that Numba takes, such as an array.
 
     Returns
     -------
@@ -266,12 +272,13 @@ def closest_point(
         The `arrays` of a tree over triangles.
     point : array or tuple of three float64
     max_distance : float64
-        As in `BVH.closest_point`.
+        Triangles that are further away are not found.
 
     Returns
     -------
     distance, prim_id, u, v
-        As in `BVH.closest_point`; the nearest point is (1-u-v) v0 + u v1 + v v2.
+        Of the triangle `prim_id`, (1-u-v) v0 + u v1 + v v2 is the nearest point. They are inf, -1,
+        NaN, NaN if no triangle is found.
 
     Examples
     --------
@@ -290,6 +297,7 @@ def closest_point(
 @entry
 def _cast(arrays, ray):
     """Return (t, prim_id, u, v, front) of the closest hit; inf, -1, NaN, NaN, False for a miss."""
+    # `ray` is (origin, direction, t_min, t_max).
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan, False
     # EVERY: a mask with all bits; 0: no side is culled.
@@ -298,7 +306,7 @@ def _cast(arrays, ray):
 
 @entry
 def _is_hit(arrays, ray):
-    """Return whether a ray hits anything."""
+    """Return whether a ray, (origin, direction, t_min, t_max), hits anything."""
     if len(arrays.nodes.data) == 0:
         return False
     # `any_hit` is True: the first hit found ends the search. No side is culled: `cull` is 0.
@@ -308,13 +316,13 @@ def _is_hit(arrays, ray):
 
 @entry
 def _rank(arrays, ray, t, prim_id):
-    """Fill t and prim_id as `first_hits` does; return the number of hits."""
-    # The length of both is k; if they differ, the shorter one counts.
+    """Fill t and prim_id with the nearest hits of a ray, sorted by t; return their number."""
+    # At most as many hits as both arrays have room for.
     capacity = np.int64(min(len(t), len(prim_id)))
     if len(arrays.nodes.data) == 0 or capacity == 0:
         return np.int64(0)
     memory = stack_memory(BYTES)
-    # `memory`, rounded up to a multiple of 64, and GOAL bytes.
+    # -memory & 63 bytes round the address up to a multiple of 64. `counts` has the number of hits.
     counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
     poke(counts, 0, 0)
     nearest = NearestHits(pointer(t), pointer(prim_id), counts)
@@ -327,16 +335,17 @@ def _rank(arrays, ray, t, prim_id):
 
 @entry
 def _visit(arrays, ray, visit, data):
-    """Call `visit` as `visit_hits` does; return whether it has ended the search."""
+    """Call `visit` for each hit of a ray until it returns True; return whether it has."""
     if len(arrays.nodes.data) == 0:
         return False
     memory = stack_memory(BYTES)
-    spare = memory + (-memory & 63) + GOAL
-    counts = pointer_to(spare, np.int64(0))
+    # -memory & 63 bytes round the address up to a multiple of 64.
+    output = memory + (-memory & 63) + GOAL
+    counts = pointer_to(output, np.int64(0))
     poke(counts, 0, 0)
-    # `visit` takes the place of a filter, and any hit that it accepts ends the search. Only that
-    # one is stored: its count, t and prim_id, 8 bytes apart.
-    nearest = NearestHits(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
+    # `visit` takes the place of a filter, and the first hit that it accepts ends the search. The
+    # count of accepted hits, 0 or 1, and the t and prim_id of this hit are stored 8 bytes apart.
+    nearest = NearestHits(pointer_to(output + 8, 0.0), pointer_to(output + 16, np.int32(0)), counts)
     goal = FirstGoal(True, np.int64(0), False, np.int64(1), visit, borrowed(data), nearest)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
     return peek(counts, 0) > 0
@@ -344,7 +353,7 @@ def _visit(arrays, ray, visit, data):
 
 @entry
 def _approach(arrays, point, limit):
-    """Return (distance, prim_id, u, v) of the closest point; inf, -1, NaN, NaN for none."""
+    """Return (distance, prim_id, u, v) of the closest point; inf, -1, NaN, NaN beyond `limit`."""
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan
     scratch = scratch_at(stack_memory(POINT_BYTES))
@@ -358,19 +367,19 @@ def _approach(arrays, point, limit):
 
 @inlined
 def _floats(v):
-    """Return three numbers as a tuple of floats."""
+    """Return three numbers, an array or tuple of any type, as a tuple of floats."""
     return float(v[0]), float(v[1]), float(v[2])
 
 
 @inlined
 def _ray(origin, direction, t_min, t_max):
-    """Return a ray as (origin, direction, t_min, t_max), of floats."""
+    """Return the ray (origin, direction, t_min, t_max) with all numbers as floats."""
     return _floats(origin), _floats(direction), float(t_min), float(t_max)
 
 
 @warms("kernels")
 def _warm() -> None:
-    """Compile what users' loops call."""
+    """Compile the kernels that users' loops call, by asking about a tree of one triangle."""
     points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
     arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
     ray = (1.0, 1.0, 1.0), (-1.0, -1.0, -1.0), 0.0, INF

@@ -40,7 +40,7 @@ class TriangleRow(NamedTuple):
 
 
 class CompactRow(NamedTuple):
-    """The same, where groups are compact: for rays and points."""
+    """The row of a tree over triangles whose groups are compact, as kernels take it."""
 
     address: int
 
@@ -79,9 +79,10 @@ class TreeArrays(_Arrays):
         # If two threads make it at once, both get the one that was stored first.
         words = self.__dict__.setdefault("_words", self.words())
         primitives = self.primitives
+        # The test and the data of a user's primitives.
         users = primitives[1:] if isinstance(primitives, Custom) else ()
-        kind = CompactRow if self.compact else ROWS[type(primitives)][1]
-        return kind(words.ctypes.data, *users)
+        row_class = CompactRow if self.compact else ROWS[type(primitives)][1]
+        return row_class(words.ctypes.data, *users)
 
     @property
     def compact(self) -> bool:
@@ -93,7 +94,7 @@ class TreeArrays(_Arrays):
     ) -> NDArray[np.int64]:
         """Return the words of a new row (see `rows`); the arrays must outlive it.
 
-        `lowest` and `boxes` are the tables of distances: lowest ids and oriented boxes of children.
+        `lowest` and `boxes` are the lowest primitive and the oriented box of each child of nodes.
         """
         nodes, groups, primitives, frame, bits = self
         kind, _ = ROWS[type(primitives)]
@@ -101,7 +102,7 @@ class TreeArrays(_Arrays):
         return rows.new_row(tables, groups, frame, bits, kind, arrays_of(primitives), lowest, boxes)
 
     def __getstate__(self) -> None:
-        """Pickle the arrays without the cached row, whose addresses are valid in this process."""
+        """Pickle no attributes: the tuple has the arrays; a row's addresses are of this process."""
 
 
 class TreePointers(NamedTuple):
@@ -122,7 +123,7 @@ _ids_of = inlined(lambda rows: shifted(pointer(rows), first_id(rows, np.int64(0)
 
 @pointers_of(TreeArrays)
 def _tree_pointers(arrays):
-    """Return `TreePointers` of `TreeArrays`."""
+    """Return the `TreePointers` of `TreeArrays`: a pointer to each of the arrays."""
     return TreePointers(
         pointer(arrays.nodes.data), _ids_of(arrays.nodes.rows), pointer(arrays.groups),
         as_pointers(arrays.primitives), pointer(arrays.frame), pointer(arrays.face_bits),
@@ -145,18 +146,20 @@ def _pointers_with(row, groups, primitives):
 
 @pointers_of(TriangleRow)
 def _triangle_pointers(arrays):
+    """Return the `TreePointers` of the tree of a `TriangleRow`."""
     row = rows.row_at(arrays.address)
     return pointers_at(row, Triangles(rows.points(row), rows.faces(row)))
 
 
 @pointers_of(CompactRow)
 def _compact_pointers(arrays):
+    """Return the `TreePointers` of the tree of a `CompactRow`, with groups of int16."""
     row = rows.row_at(arrays.address)
     return _pointers_with(row, rows.compact(row), Triangles(rows.points(row), rows.faces(row)))
 
 
 def _shape_pointers(kind: type) -> Callable[..., object]:
-    """Return a function that makes pointers of the row of a tree over a kind of shapes."""
+    """Return the function (row of a tree) -> `TreePointers` for shapes; `kind` has their arrays."""
 
     def make(arrays):
         row = rows.row_at(arrays.address)
@@ -171,13 +174,14 @@ for shape in SHAPES:
 
 @pointers_of(CustomRow)
 def _custom_pointers(arrays):
+    """Return the `TreePointers` of the tree of a `CustomRow`; data counts no references."""
     row = rows.row_at(arrays.address)
     return pointers_at(row, Custom(rows.points(row), arrays.intersect, borrowed(arrays.data)))
 
 
 @pointers_of(SceneRow)
 def _scene_pointers(arrays):
-    """Return the `TreePointers` of the TLAS whose row is at an address."""
+    """Return the `TreePointers` of the TLAS of a `SceneRow`."""
     # The six arrays of `Instanced` in order, each with a value of the type that it points to.
     row = rows.row_at(arrays.address)
     instanced = Instanced(
@@ -193,7 +197,7 @@ is_empty = inlined(lambda tree: rows.is_empty(rows.row_at(tree.address)))
 
 
 def frozen(arrays: TreeArrays) -> TreeArrays:
-    """Return the arrays read-only, as kernels take them."""
+    """Return the tree with read-only arrays, as kernels take them."""
     # Triangle groups end with the ids, so they replace the rows, and ids are stored once.
     (data, rows), groups, primitives, frame, bits = arrays
     rows = groups.view(np.int32).reshape(len(rows), -1) if groups.size else rows
@@ -228,16 +232,14 @@ def emptied(arrays: TreeArrays) -> TreeArrays:
 
 
 def bytes_of(*held: object) -> int:
-    """Return the bytes of all arrays in nested tuples, lists and values of dicts, together.
-
-    Arrays at one address count once.
-    """
+    """Return the bytes, in sum, of all arrays in nested tuples, lists and values of dicts."""
+    # Arrays at one address count once.
     sizes: dict[int, int] = {}
     rest = list(held)
     while rest:
         part = rest.pop()
         if isinstance(part, np.ndarray):
-            # Arrays may be the beginning of another one: count the largest at each address.
+            # One array may be the beginning of another: count the larger one.
             sizes[part.ctypes.data] = max(sizes.get(part.ctypes.data, 0), part.nbytes)
         elif isinstance(part, tuple | list | dict):
             rest += part.values() if isinstance(part, dict) else part
@@ -245,10 +247,8 @@ def bytes_of(*held: object) -> int:
 
 
 def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
-    """Return a tree over users' primitives, with their test and data by address, and the owner.
-
-    The owner, a `UserCall`, must outlive the kernels' use of the addresses.
-    """
+    """Return (tree, owner): a tree over users' primitives, with their test and data by address."""
+    # The owner, a `UserCall`, keeps both alive: it must outlive the kernels' use of the addresses.
     primitives: Any = arrays.primitives
     call = user_call(primitives.intersect, primitives.data, INTERSECT)
     custom = Custom(primitives.points, call.function, call.data)

@@ -18,8 +18,8 @@ from bvh.tree import wide_nodes
 from bvh.tree.triangle_groups import ROWS, SIZE, TOLERANCE, V0
 from bvh.tree.wide_nodes import WideNodes, child_code, child_lower, child_upper, node_at
 
-# A pending range of children is a row: begin, end, its binary node, and the level of that below the
-# wide node.
+# A pending range of children is a row: begin, end, the binary node over the range, and the level
+# of this node below the wide node.
 PENDING_SIZE = 4
 _read, _write = field(np.int64, *range(PENDING_SIZE))
 _pending_at = inlined(lambda pending, row: _read(pending, row * PENDING_SIZE))
@@ -29,30 +29,29 @@ _set_pending = inlined(lambda pending, row, range: _write(pending, row * PENDING
 class Numbering(NamedTuple):
     """How nodes and primitives of a tree are numbered on a device."""
 
-    numbers: NDArray[np.int32]  # the first binary node of each wide one; -1: see `_number`
-    starts: NDArray[np.int64]  # of each row of ids the number of its first primitive, then of all
+    numbers: NDArray[np.int32]  # the first binary node of each wide one; -1 if it has one child
+    starts: NDArray[np.int64]  # primitives before each row of ids, and at the end their total
     first_node: int  # added to numbers of nodes
     first_primitive: int  # added to numbers of primitives
 
 
 @inlined
 def _is_used(data, at):
-    """Return whether the lane of a wide node at a position has a child."""
+    """Return whether the lane at position `at` of the wide nodes `data` has a child."""
     return child_lower(data, at, 0) <= child_upper(data, at, 0)
 
 
 @inlined
 def _middle(data, at, axis):
-    """Return twice the middle of a child's box on an axis."""
+    """Return twice the middle, on an axis, of the box of the child at position `at`."""
     return child_lower(data, at, axis) + child_upper(data, at, axis)
 
 
 @inlined
 def _write_child(data, code, numbering, children, node, column):
-    """Write a child of a wide node, given by its code there, as (code, count) of a binary node.
-
-    These go to children[node, column] and the next column.
-    """
+    """Write (code, count) of a child to children[node, column] and the next column."""
+    # They are (binary node, 0), or (first primitive, number of primitives) for a leaf. `code` is
+    # the child's code in the wide nodes `data`.
     # A wide node with one child has no binary node: its child takes its place.
     while code >= 0 and numbering.numbers[code] < 0:
         at = node_at(np.int64(code))
@@ -71,7 +70,8 @@ def _write_child(data, code, numbering, children, node, column):
 
 @inlined
 def _sort(data, order, begin, end):
-    """Sort children, order[begin:end], along the axis on which their middles extend most."""
+    """Sort children along the axis on which the middles of their boxes spread most, in place."""
+    # order[begin:end] are the positions of the children in `data`.
     longest, axis = np.float32(-1.0), 0
     for k in range(3):
         low = high = _middle(data, order[begin], k)
@@ -80,6 +80,7 @@ def _sort(data, order, begin, end):
             low, high = min(low, x), max(high, x)
         if high - low > longest:
             longest, axis = high - low, k
+    # Insertion sort: there are at most WIDTH children.
     for i in range(begin + 1, end):
         child, j = order[i], i
         x = _middle(data, child, axis)
@@ -91,7 +92,9 @@ def _sort(data, order, begin, end):
 
 @inlined
 def _write_box(data, order, begin, end, boxes, node, side):
-    """Write the box around children order[begin:end] as that of child `side` of a binary node."""
+    """Write the box around children order[begin:end] to boxes[node], (3, 4)."""
+    # On each axis, lower and upper go to columns 0 and 1 for the left child, `side` 0, and to
+    # columns 2 and 3 for the right child, `side` 1.
     for axis in range(3):
         low, high = child_lower(data, order[begin], axis), child_upper(data, order[begin], axis)
         for i in range(begin + 1, end):
@@ -102,7 +105,10 @@ def _write_box(data, order, begin, end, boxes, node, side):
 
 @entry
 def _number(data, numbers):
-    """Write each wide node's first binary one, -1 for one child; return how many binary ones."""
+    """Write the number of each wide node's first binary node; return how many binary nodes exist.
+
+    A wide node with a single child needs no binary node: its number is -1.
+    """
     total = 0
     for node in range(len(numbers)):
         used = 0
@@ -118,11 +124,11 @@ def _number(data, numbers):
 
 @entry
 def _split(data, numbering, levels, order, pending, boxes, children):
-    """Write all binary nodes, and the root's (code, count) into the last row of `children`.
+    """Write all binary nodes to `boxes` and `children`; return the number of levels.
 
-    Returns the number of levels. `levels`, 0 at first, gets the number of levels above each wide
-    node. `order` and `pending` are scratch: the positions of a node's children, and a stack of
-    ranges of these.
+    The last row of `children` gets the root's (code, count). `levels`, 0 at first, gets the number
+    of levels above each wide node. `order` and `pending` are scratch: the positions of a wide
+    node's children, and a stack of ranges of `order` still to be split.
     """
     deepest = 0
     _write_child(data, np.int32(0), numbering, children, len(boxes), 0)
@@ -135,7 +141,7 @@ def _split(data, numbering, levels, order, pending, boxes, children):
                 count += 1
                 code = child_code(data, at)
                 if code >= 0:
-                    # That of an only child; others are set below.
+                    # An only child takes the place of its parent; other children are set below.
                     levels[code] = levels[wide]
         number, waiting = np.int64(numbering.numbers[wide]), 0
         new_node = number + 1
@@ -169,8 +175,9 @@ def _split(data, numbering, levels, order, pending, boxes, children):
 def _unpack(groups, ids, seen, triangles):
     """Write the triangles of groups one after the other to `triangles`, (n, 3, 4).
 
-    The rows of one are v0, e1 and e2; its last column has the tolerance, the size, and 1, or 2 if
-    the triangle is in several leaves. `seen`, 0 at first, counts the occurrences of each.
+    The three rows of a triangle begin with v0, e1 = v1 - v0 and e2 = v2 - v0; the last column has
+    its tolerance, its size (see `triangle_groups`), and 1, or 2 if it is in several leaves. `ids`
+    (groups, WIDTH) are -1 in unused lanes. `seen`, 0 at first, counts how often each id occurs.
     """
     for row in range(len(ids)):
         for lane in range(WIDTH):
@@ -192,12 +199,13 @@ def _unpack(groups, ids, seen, triangles):
 def binary_nodes(
     nodes: WideNodes, starts: NDArray[np.int64], first_node: int, first_primitive: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32], int]:
-    """Return (boxes, children, root, levels) of the binary nodes of a tree of n of them.
+    """Convert wide nodes to n binary nodes; return (boxes, children, root, levels).
 
-    `boxes` (n, 3, 4) has, for each axis, lower and upper of the left child, then of the right one;
-    `children` (n, 4) has (code, count) of both, as `root` (2,) has of the root (see above); codes
-    are numbers from `first_node` and `first_primitive` on. `starts` (rows + 1,) has the number of
-    the first primitive of each row of ids, and at the end that of all.
+    `boxes` (n, 3, 4) has, for each axis, the lower and upper coordinate of the left child, then
+    those of the right child. `children` (n, 4) has (code, count) of both, and `root` (2,) that of
+    the root: (node, 0), or (first primitive, number of primitives) for a leaf. Nodes are numbered
+    from `first_node` on, and primitives from `first_primitive` on. `levels` is their number.
+    `starts` (rows + 1,) has the number of primitives before each row of ids, and then in all.
     """
     numbers, levels = np.empty(nodes.size, np.int32), np.zeros(nodes.size, np.int32)
     count, deepest = int(_number(nodes.data, numbers)), 0
@@ -213,6 +221,7 @@ def side_by_side(
     groups: NDArray[np.float32], ids: NDArray[np.int32], prims: int
 ) -> NDArray[np.float32]:
     """Return the triangles of a tree's leaves, shape (n, 3, 4), as `_unpack` writes them."""
+    # `groups` are triangle groups of float32, `ids` the ids in their lanes, below `prims`, or -1.
     triangles = np.empty((int((ids >= 0).sum()), 3, 4), np.float32)
     _unpack(groups, kernel_input(ids), np.zeros(prims, np.int32), triangles)
     return triangles

@@ -27,8 +27,8 @@ class Loops(NamedTuple):
     # (4,): centre of the points, and a power of two that scales their box to a half size up to 1.
     frame: NDArray[np.float64]
     box: NDArray[np.float64]  # the lower and the upper corner of the points, (6,)
-    around: NDArray[np.float64]  # those of the whole surface, (6,)
-    size: int  # how many points
+    around: NDArray[np.float64]  # the lower and the upper corner of the whole surface, (6,)
+    size: int  # the number of points
 
 
 def boundary_of(triangles: Triangles) -> Loops:
@@ -44,20 +44,16 @@ def boundary_of(triangles: Triangles) -> Loops:
 
 
 def free_edges(triangles: Triangles) -> NDArray[np.int64]:
-    """Return the directed edges of the boundary of finite faces, by vertex indices (n, 2).
-
-    Other than in `boundary_of`, vertices at one position are different ones.
-    """
+    """Return the directed edges of the boundary of finite faces, by vertex indices (n, 2)."""
+    # Unlike in `boundary_of`, vertices at one position are not taken for the same vertex.
     faces = finite_faces(triangles)
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
     return _uncancelled(ends.astype(np.int64))
 
 
 def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
-    """Return all directed edges (n, 2, 3) of a boundary as loops, without those that cancel.
-
-    `around` are the corners (2, 3) of a box around the surface.
-    """
+    """Return all directed edges (n, 2, 3) of a boundary as loops, without edges that cancel."""
+    # `around` are the corners (2, 3) of the box around the whole surface.
     points, ids = _welded(edges.reshape(-1, 3))
     ends = _uncancelled(ids.reshape(-1, 2))
     n = len(ends)
@@ -91,13 +87,14 @@ def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
 
 def edges_of(loops: Loops) -> NDArray[np.float64]:
     """Return the directed edges of loops, (n, 2, 3)."""
+    # An edge ends at each point that does not begin a loop.
     later = np.flatnonzero(loops.begins == 0)
     return np.stack([loops.points[later - 1], loops.points[later]], axis=1)
 
 
 def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
     """Return whether all directed edges cancel; wrongly True with a probability of some 2**-60."""
-    # Vertex a has two random numbers a and x, vertex b has b and y. Edge (a, b) adds a y - b x,
+    # Each vertex has two random numbers: a and x, b and y, c and z. Edge (a, b) adds a y - b x,
     # which its reverse cancels; the sum over edges that do not cancel is 0 only by chance.
     ids, total = hashes(points), np.zeros(1, np.uint64)
     others = (ids ^ (ids >> HALF)) * FACTORS[1]
@@ -112,7 +109,7 @@ def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bo
 
 
 def _welded(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the distinct points (k, 3), and for each point its index among these."""
+    """Return the distinct points (k, 3), and for each point the index (n,) of the equal one."""
     _, first, ids = np.unique(hashes(points), return_index=True, return_inverse=True)
     ids = ids.reshape(-1)
     same: NDArray[np.float64] = points[first]
@@ -129,6 +126,8 @@ def _uncancelled(ends: NDArray[np.int64]) -> NDArray[np.int64]:
     `ends` (n, 2) are vertex ids; an edge from a vertex to itself is dropped.
     """
     low, high = ends.min(axis=1, initial=2**62), ends.max(axis=1, initial=-1)
+    # Edges of the same ends have one key; those from the lower to the higher id count 1, reverse
+    # ones -1. The sum for each key is the number of edges that remain; its sign is their direction.
     keys, signs = low << 32 | high, np.where(ends[:, 0] < ends[:, 1], 1, -1)
     signs[low == high] = 0
     order = keys.argsort(kind="stable")

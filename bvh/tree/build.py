@@ -28,7 +28,7 @@ from bvh.tree.wide_nodes import MAX_LEAF_ROWS, WideNodes
 QUALITIES = get_args(Quality)
 # Triangles that a thread takes at a time for records.
 CHUNK = 16384
-# Triangles between one and that whose vertices are prefetched with it.
+# How many triangles further on vertices are prefetched.
 AHEAD = 24
 # Triangle groups that a thread packs at a time.
 PACK_CHUNK = 2048
@@ -46,7 +46,8 @@ class Prepared(NamedTuple):
 
 @inlined
 def _box_of_triangle(triangles, i):
-    """Return (lower, upper, whether all vertices are finite) of a triangle's box, in four lanes."""
+    """Return (lower, upper, is_valid) of a triangle: corners of its box, four lanes of doubles."""
+    # The triangle is valid if all of its vertices are finite.
     # Prefetch the vertices of a triangle further on.
     later = 3 * min(i + AHEAD, len(triangles.faces) - 1)
     for k in range(3):
@@ -55,14 +56,14 @@ def _box_of_triangle(triangles, i):
     a = record.corner(triangles.points, np.int64(triangles.faces[i, 0]))
     b = record.corner(triangles.points, np.int64(triangles.faces[i, 1]))
     c = record.corner(triangles.points, np.int64(triangles.faces[i, 2]))
-    # 0 times infinity or NaN is NaN, which is not 0.
+    # 0 times infinity or NaN is NaN, which is not 0. The bits of all four lanes are 15.
     is_valid = simd.mask_bits((a * 0.0 == 0.0) & (b * 0.0 == 0.0) & (c * 0.0 == 0.0)) == 15
     return simd.lesser(a, simd.lesser(b, c)), simd.greater(a, simd.greater(b, c)), is_valid
 
 
 @entry
 def _survey(triangles, begin, end, bounds):
-    """Write the bounds (6,) of the valid triangles begin..end; return their number."""
+    """Write the bounds (6,) of the valid triangles in begin..end; return how many are valid."""
     low, high, count = simd.splat(INF, 4), simd.splat(-INF, 4), 0
     for i in range(begin, end):
         lower, upper, is_valid = _box_of_triangle(triangles, i)
@@ -77,7 +78,8 @@ def _survey(triangles, begin, end, bounds):
 
 @inlined
 def _local_record(low, high, prim, middle, s):
-    """Return the record of a box relative to `middle`, times s, rounded as `nodes.local_box`."""
+    """Return the record of primitive `prim`, by its box relative to `middle`, times s."""
+    # `low`, `high` and `middle` are four lanes of doubles; rounding is that of `nodes.local_box`.
     low = simd.convert((low - middle) * s, np.float32(0.0))
     high = simd.convert((high - middle) * s, np.float32(0.0))
     return record.outward(record.box_record(low, high, prim))
@@ -85,9 +87,10 @@ def _local_record(low, high, prim, middle, s):
 
 @entry
 def _record_triangles(triangles, begin, end, frame, records, row, boxes):
-    """Write the records of the valid triangles begin..end, from `row` of `records` on.
+    """Write the records of the valid triangles in begin..end to rows from `row` on of `records`.
 
-    Also write the box of these and that of their centres, doubled, to two rows of `boxes`.
+    Writes the box of these records to row 0 of `boxes`, and the box of their doubled centres to
+    row 1.
     """
     middle, s = record.corner(frame, 0), scale(frame)
     box, centres = record.nothing(), record.nothing()
@@ -105,7 +108,8 @@ def _record_triangles(triangles, begin, end, frame, records, row, boxes):
 
 @entry
 def record_boxes(boxes, ids, frame, records):
-    """Write the records of boxes[ids] to `records`; `boxes` (n, 6) are lower and upper corners."""
+    """Write the local records of boxes[ids] to `records`."""
+    # `boxes` (n, 6) are lower and upper corners in the world, and `frame` is the local frame.
     middle, s = record.corner(frame, 0), scale(frame)
     for i in range(len(ids)):
         # A box is two rows of three numbers.
@@ -115,14 +119,12 @@ def record_boxes(boxes, ids, frame, records):
 
 
 def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Prepared:
-    """Find the local frame of primitives, and the records of those that can be hit.
-
-    The records have room for more triangles: the share `spare` of those that can be hit.
-    """
+    """Find the local frame of primitives, and the records of those that can be hit."""
+    # The records have room for pieces of triangles: `spare` times the number of records used.
     if isinstance(primitives, Triangles):
         return _prepare_triangles(primitives, threads, spare)
     lower, upper, valid = world_bounds(primitives)
-    # NumPy converts other indices than its own in a buffer, and ignores that it has no memory.
+    # int64: NumPy converts other indices in a buffer, and ignores a failure to allocate it.
     rows = np.flatnonzero(valid)
     frame, bounds = local_frame(lower[rows], upper[rows])
     records = np.empty((2 * len(rows), record.WIDTH), np.float32)
@@ -167,7 +169,8 @@ def build(
 ) -> tuple[TreeArrays, NDArray[np.float64]]:  # fmt: skip
     """Build a tree over primitives; return it and its bounds in the world, shape (2, 3).
 
-    `lanes` is the type of the numbers in triangle groups: int16 for compact ones.
+    `quality` is one of QUALITIES; `progress` gets (primitives done, all). `lanes` is the type of
+    the numbers in triangle groups: int16 for compact ones.
     """
     check_option("quality", quality, QUALITIES)
     binary, frame, bounds = build_binary(primitives, quality, threads, progress)
@@ -183,7 +186,10 @@ def build(
 def build_binary(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None
 ) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64]]:
-    """Build a binary tree; return it, its local frame (2, 3), and its bounds in the world."""
+    """Build a binary tree; return it, its local frame (2, 3), and its bounds in the world (2, 3).
+
+    Bounds are NaN if no primitive can be hit. The other arguments are as in `build`.
+    """
     spatial = isinstance(primitives, Triangles) and quality == "high"
     prepared = prepare(primitives, threads, sbvh.BUDGET if spatial else 0.0)
     records, count, frame, bounds, boxes = prepared
@@ -207,7 +213,8 @@ def pack(
     primitives: Primitives, nodes: WideNodes, frame: NDArray[np.float64], threads: int,
     lanes: DTypeLike = np.float32,
 ) -> NDArray[Any]:  # fmt: skip
-    """Return the triangle groups of all leaves; empty for other primitives."""
+    """Return the triangle groups of all leaves, flat; empty for primitives other than triangles."""
+    # `lanes` is the type of their numbers, int16 for compact groups.
     if not isinstance(primitives, Triangles) or len(nodes.ids) == 0:
         return aligned(0, lanes)
     points, faces = primitives
@@ -221,7 +228,8 @@ def pack(
 
 
 def in_full(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree, or if it is compact the one with full groups, which is cached with it."""
+    """Return a tree with full triangle groups: the tree itself unless its groups are compact."""
+    # The full tree of a compact one is made once, and kept in its attribute `_full`.
     if not arrays.compact:
         return arrays
     known: TreeArrays | None = vars(arrays).get("_full")
@@ -232,7 +240,10 @@ def in_full(arrays: TreeArrays) -> TreeArrays:
 
 
 def without_hidden(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree without faces that have no bits, in full groups, for kernels without masks."""
+    """Return a tree without the faces whose bits are all 0, which no mask selects, in full groups.
+
+    A kernel that takes no mask then sees the faces that the mask of all bits selects.
+    """
     data, ids = arrays.nodes.data, arrays.nodes.ids
     hidden = (arrays.face_bits == 0) & (ids >= 0) if len(arrays.face_bits) else np.zeros(0, bool)
     if not hidden.any():

@@ -18,13 +18,13 @@ class Changes:
         self.count = self.trees = 0
 
     def note(self) -> None:
-        """Count a change of a tree, after it."""
+        """Give new numbers to `trees` and `count`; called after a change of a tree."""
         self.trees = next(self._numbers)
         self.note_scene()
 
     def note_scene(self) -> None:
-        """Count a change of a scene, after it."""
-        # No two notes share a number, so two threads cannot hide each other's.
+        """Give a new number to `count`; called after a change of a scene or tree."""
+        # No two changes get one number, so that two threads cannot hide each other's changes.
         self.count = next(self._numbers)
 
 

@@ -55,8 +55,8 @@ _IN_EVERY_OCTANT = np.uint32(
 @inlined
 def order_node(data, node):
     """Set the visiting orders of a wide node for all octants of directions, nearest child last."""
-    # Children are sorted by their centres along the diagonal of the octant: each counts those that
-    # are nearer.
+    # Children are sorted by their centres along the diagonal of the octant: a child's place is the
+    # number of children that are nearer.
     at = wide_nodes.node_at(node)
     numbers, none = simd.lane_numbers(WIDTH), simd.splat(np.int32(0), WIDTH)
     # The used lanes come first.
@@ -68,6 +68,7 @@ def order_node(data, node):
     is_used = numbers < simd.splat(np.int32(used), WIDTH)
     # In each octant's field, unused lanes hold their own numbers.
     orders = simd.select(is_used, none, numbers * simd.splat(_IN_EVERY_OCTANT, WIDTH))
+    # Octant 7 - i is opposite to octant i, and has the reverse order.
     for octant in range(4):
         keys = (-x if octant & 1 else x) + (-y if octant & 2 else y) + z
         keys = simd.select(is_used, keys, infinite)
@@ -78,8 +79,8 @@ def order_node(data, node):
             earlier = numbers < simd.splat(np.int32(c), WIDTH)
             before = (keys < key) | ((keys == key) & earlier)
             nearer = np.int64(simd.popcount(simd.mask_bits(before)))
-            # With `nearer` children nearer, c is in lane used - 1 - nearer of the order, whose last
-            # one is the nearest; in that of the opposite octant it is in lane `nearer`.
+            # The nearest child is last: c is in lane used - 1 - nearer of the order of its octant,
+            # and in lane `nearer` of the order of the opposite octant.
             near = simd.splat(np.int32(c << near_bits), WIDTH)
             far = simd.splat(np.int32(c << far_bits), WIDTH)
             orders = (
@@ -91,18 +92,18 @@ def order_node(data, node):
 
 
 class Plan(NamedTuple):
-    """Costs that decide the collapse of a tree, a row for each binary node."""
+    """Costs that decide the collapse of a tree, by binary node."""
 
-    sums: NDArray[np.float32]  # WIDTH each: least areas for 1 to WIDTH lanes (see above)
-    rows: NDArray[np.int32]  # rows of primitives
+    sums: NDArray[np.float32]  # WIDTH for each: least areas for 1 to WIDTH lanes (see above)
+    rows: NDArray[np.int32]  # rows of ids in the leaves of its subtree
 
 
 @entry
 def _plan(bounds, links, begin, end, lanes, plan):
-    """Fill `plan` for the binary nodes begin..end, the last first.
+    """Fill `plan` for the binary nodes begin..end, the last first: children come after parents.
 
-    Their children that are not in begin..end have been planned. `lanes` is the number of primitives
-    in a row.
+    Children of these nodes that are not in begin..end have been planned. `lanes` is the number of
+    primitives in a row of ids.
     """
     sums, rows = plan
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
@@ -129,8 +130,8 @@ def _plan(bounds, links, begin, end, lanes, plan):
             other = simd.permute(other, one_down)
         area = np.float32(wide_nodes.half_area_of(*read_box(bounds, i)) + least)
         # As a wide node, it takes one lane, and its children share WIDTH.
-        own = simd.lane(best, np.int32(WIDTH - 1)) + area
-        simd.store(sums, i * WIDTH, simd.lesser(best, simd.splat(own, WIDTH)))
+        as_node = simd.lane(best, np.int32(WIDTH - 1)) + area
+        simd.store(sums, i * WIDTH, simd.lesser(best, simd.splat(as_node, WIDTH)))
 
 
 @inlined
@@ -170,18 +171,20 @@ def _open(links, sums, root, children, shares):
 
 @inlined
 def _put_rows(order, ids, lanes, first, count, row):
-    """Write a leaf's primitives, order[first : first + count], to rows of ids from `row` on."""
+    """Write a leaf's primitives, order[first : first + count], to rows of `ids` from `row` on."""
+    # A row has `lanes` ids; those left over in the last row are -1.
     for k in range((count + lanes - 1) // lanes * lanes):
         ids[row + k // lanes, k % lanes] = order[first + k] if k < count else -1
 
 
 @entry
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
-    """Collapse the subtrees tasks[begin:end] to wide nodes, and set the column BELOW of each.
+    """Collapse the subtrees tasks[begin:end] to wide nodes, and count their nodes in column BELOW.
 
-    Subtrees of up to `grain` rows of primitives are left over: they are written as tasks to
-    `left_over`, and their number is returned. If `data` is empty, nodes are counted, but not
-    written. `binary` is (bounds, links, order); `scratch` is as in `widen`.
+    Subtrees of up to `grain` rows of ids are left over: they are written as tasks to `left_over`,
+    and their number is returned. Nodes are written to `data` and `ids`; if `data` is empty, they
+    are only counted. `binary` is (bounds, links, order). `scratch` is a stack of pending (binary
+    node, wide node), the children of a node, and the scratch of `_open`.
     """
     bounds, links, order = binary
     sums, rows = plan
@@ -248,7 +251,7 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     _plan(bounds, links, 0, parts[0], lanes, plan)
     rows = int(plan.rows[0])
     ids = aligned(rows * lanes, np.int32).reshape(-1, lanes)
-    # The scratch of a thread: pending nodes, children, and the lanes of nodes.
+    # The scratch of a thread: see `_collapse`.
     shapes = (DEEPEST * WIDTH, 2), (WIDTH,), (2 * WIDTH, 2)
     shelf = Shelf(lambda: tuple(np.empty(shape, np.int64) for shape in shapes))
     tree, nothing = (bounds, links, order), aligned(0, np.float32)
@@ -258,7 +261,7 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     left_over = np.empty((most, TASK_WIDTH), np.int64)
 
     def collapse(tasks: Any, begin: int, end: int, data: Any, left_over: Any) -> int:
-        # Without room for tasks, none are left over.
+        # Without room for tasks, all subtrees are collapsed: none has 0 rows.
         least = grain if len(left_over) else 0
         with shelf.scratch() as scratch:
             run = tree, plan, tasks, begin, end, least, left_over, data, ids, scratch

@@ -50,7 +50,7 @@ _, _, _store_ids = simd.rows(np.int32, IDS * WIDTH)
 
 @inlined
 def _middle(low, high):
-    """Return the middle of an interval in units of ORIGIN_UNIT, rounded, in the range of int16."""
+    """Return the middle of low..high in units of ORIGIN_UNIT, rounded, and limited to int16."""
     middle = np.floor((0.5 * low + 0.5 * high) / ORIGIN_UNIT + 0.5)
     return min(max(middle, 1.0 - LONGEST), LONGEST - 1.0)
 
@@ -61,10 +61,10 @@ _steps = inlined(lambda x, origin, inverse: ((x - origin) * inverse + ROUNDED) -
 
 @inlined
 def put(groups, at, used, ids, corners, low, high):
-    """Fill the group that begins at `at` with triangles, a lane each, by their three corners.
+    """Fill the group that begins at `at` with triangles, by their corners (v0, v1, v2) in lanes.
 
-    `low` and `high` are the corners of the box around all; all is in local coordinates. In lanes
-    that are not `used`, corners are those of another lane.
+    Lanes that are not `used` hold the corners of some used lane. `ids` are stored for all lanes.
+    `low` and `high` are the box around all triangles. All coordinates are local.
     """
     (v0, v1, v2), reach = corners, simd.splat(0.0, WIDTH)
     middle = _middle(low[0], high[0]), _middle(low[1], high[1]), _middle(low[2], high[2])
@@ -75,7 +75,7 @@ def put(groups, at, used, ids, corners, low, high):
     # The least power of two that is larger than the largest lane of `reach` over MOST.
     step = power_of_two(exponent(-simd.lowest(-reach) / MOST) + 1)
     step = max(step, LEAST_STEP)
-    # Unused lanes stay as this leaves them.
+    # The loop below writes used lanes alone.
     put_unused(groups, at, ids)
     for axis in range(3):
         origin = middle[axis] * ORIGIN_UNIT
@@ -92,7 +92,7 @@ def put(groups, at, used, ids, corners, low, high):
 
 @inlined
 def put_unused(groups, at, ids):
-    """Make all lanes of a group unused, but for their ids."""
+    """Mark all lanes of the group at `at` as unused, by v0's x, and store their ids."""
     simd.store(groups, at, simd.splat(UNUSED, WIDTH))
     for row in range(1, GRID + 1):
         simd.store(groups, at + row * WIDTH, simd.splat(I2, WIDTH))
@@ -104,9 +104,10 @@ _float = inlined(lambda row: simd.convert(row, F(0.0)))
 
 @inlined
 def corners_of(groups, at):
-    """Return (v0, e1, e2, used, step) of the group that begins at `at`, as vectors of lanes.
+    """Return (v0, e1, e2, used, step) of the group that begins at `at`.
 
-    `used` is a mask, and `step` a number, the step of the grid.
+    The first three are vectors of lanes, in local coordinates, with e1 = v1 - v0 and e2 = v2 - v0.
+    `used` is the mask of lanes with a triangle, and `step` is the step of the grid, a number.
     """
     rows, (i, j, k, upper) = _load_corners(groups, at, WIDTH), _grid(groups, at)
     x, y, z, a, b, c, d, e, f = rows
@@ -123,8 +124,9 @@ def corners_of(groups, at):
 
 @inlined
 def blurred(groups, at, low, high):
-    """Return bounds of distances to triangles of a group, widened by the error of its vertices."""
-    # The error of a vertex is shorter than 3**0.5 g, below 0.9 steps.
+    """Return bounds (low, high) of distances to a group's triangles, widened by its rounding."""
+    # An error of 0.501 steps a coordinate is a vector shorter than 0.9 steps. `upper` is the upper
+    # half of the step's float32.
     _, _, _, upper = _grid(groups, at)
     off = F(0.9) * simd.as_floats(np.int32(upper << 16))
     return low - off, high + off
@@ -134,8 +136,10 @@ def blurred(groups, at, low, high):
 def bounds_of(e1, e2, n, used, step):
     """Return (tolerance, size, grain) of a group's triangles, in lanes (see `triangle_groups`).
 
-    `n` are their normals. The grain is the part of the tolerance that comes from the grid.
+    `n` are their normals e1 x e2; `used` and `step` are as by `corners_of`. The grain is the part
+    of the tolerance that comes from the grid. Unused lanes get the tolerance -1.
     """
+    # The factors and terms are derived at the top of this file; 2**-100 covers underflow.
     s = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
     m, g = abs(n[0]) + abs(n[1]) + abs(n[2]), simd.splat(step, WIDTH)
     rest = simd.fma(g * g, F(EDGE_REST), F(2.0**-100))

@@ -25,16 +25,16 @@ from bvh.tree.rows import TRIANGLES
 
 @kernel
 def moved_side(o, d, scaled, a, b):
-    """Return the side of the edge (a, b) on which a ray with a moved origin passes, -1 or 1.
+    """Return the side, -1 or 1, on which a ray with a moved origin o passes the edge (a, b).
 
-    The origin is moved by an infinitesimal, as above. The side is 0 only for edges along the ray.
-    `scaled` is what `triangles.scaled_ray` returns.
+    The origin is moved by the infinitesimal (e, e**2, e**3). The side, the sign of d . ((a-o) x
+    (b-o)), is 0 only for edges along the ray. `scaled` is what `triangles.scaled_ray` returns.
     """
     stay_outlined()
     side = exact_side(o, d, scaled[0], scaled[1], a, b)
     if side != 0:
         return side
-    # The sign of a component of d x (b - a), exactly.
+    # The first component of d x (b - a) that is not 0 decides; its sign is found by exact sums.
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         total = new_sum()
@@ -50,7 +50,7 @@ def moved_side(o, d, scaled, a, b):
 
 @kernel
 def _crosses_corners(vertices, o, d):
-    """Return whether a ray, its origin moved by an infinitesimal, crosses a triangle.
+    """Return whether a ray, its origin moved by an infinitesimal, crosses a triangle (v0, v1, v2).
 
     It does if it passes all edges on the same side.
     """
@@ -63,9 +63,11 @@ def _crosses_corners(vertices, o, d):
 
 @kernel
 def _is_ahead_of_corners(vertices, side):
-    """Return whether a face that a ray begins on is ahead of its moved origin; see `is_ahead`."""
+    """Return whether a triangle that a ray begins on is ahead of the ray's moved origin."""
+    # `side` is the sign of d . n, for the normal n. The origin moves to the side of n if the first
+    # component of n that is not 0 is positive: then the ray meets the plane only if `side` is -1.
     stay_outlined()
-    # Component i of the normal, exactly, is that of the sum of a x b over the edges (a, b).
+    # The normal is the sum of a x b over the edges (a, b); the sign of component i is exact.
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         total = new_sum()
@@ -80,7 +82,7 @@ def _is_ahead_of_corners(vertices, side):
 
 
 def _is_ahead_in_scene(primitives, prim, side):
-    """Return `is_ahead` of a primitive of a scene, given by its code."""
+    """Return whether a moved ray meets the primitive of a scene that it begins on, by its code."""
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _is_ahead_of_corners(corners(primitives, prim), side)
@@ -90,9 +92,10 @@ def _is_ahead_in_scene(primitives, prim, side):
 def is_ahead(primitives, prim, side):
     """Return whether a ray that begins on a primitive meets it when its origin is moved.
 
-    The first nonzero component of the normal n decides to which side of the plane the origin moves:
-    the side of n if it is positive. The ray then meets the plane if it points to the other side.
-    `side` is that of the hit, the sign of d . n. All but triangles are met.
+    The origin moves by (e, e**2, e**3), for an infinitesimal e: to the side of the plane that the
+    normal n points to, if the first nonzero component of n is positive, else to the other side. The
+    ray then meets the plane if its direction d points back to it: `side` is the sign of d . n. The
+    result is True for all primitives but triangles.
     """
     return {
         Triangles: lambda primitives, prim, side: _is_ahead_of_corners(
@@ -103,7 +106,7 @@ def is_ahead(primitives, prim, side):
 
 
 def _crosses_in_scene(primitives, prim, o, d):
-    """Return `crosses` of a primitive of a scene, given by its code."""
+    """Return whether a moved ray crosses a primitive of a scene that it touches, by its code."""
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _crosses_corners(corners(primitives, prim), o, d)
@@ -111,7 +114,8 @@ def _crosses_in_scene(primitives, prim, o, d):
 
 @by_type()
 def crosses(primitives, prim, o, d):
-    """Return whether a ray crosses a primitive that it touches; all but triangles are crossed."""
+    """Return whether a ray that touches a primitive crosses it if its origin is moved."""
+    # Moved by an infinitesimal, as above. All primitives but triangles are crossed.
     return {
         Triangles: lambda primitives, prim, o, d: _crosses_corners(corners(primitives, prim), o, d),
         Instanced: _crosses_in_scene,

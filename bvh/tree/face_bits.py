@@ -12,18 +12,19 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, load, mask_bits, splat
 
-# Those of a tree whose faces have no bits: every mask selects all.
+# The bits of a tree whose faces have none: every mask selects all faces.
 NO_BITS = kernel_input(np.empty((0, WIDTH), np.int32))
 
 
 def selected(groups: NDArray[np.uint32], mask: int) -> NDArray[np.bool_]:
-    """Return which faces a mask, int32 or uint32, selects."""
+    """Return which faces a mask, int32 or uint32, selects; `groups` (m,) are the faces' bits."""
     return np.asarray(groups & np.uint32(mask & 0xFFFFFFFF) != 0)
 
 
 @inlined
 def sharing_lanes(bits, group, mask):
-    """Return the lanes of a triangle group whose faces share a bit with a mask, as a vector."""
+    """Return a vector, True in lanes of a triangle group whose faces share a bit with a mask."""
+    # `bits` are those of faces in the order of leaves, WIDTH for each group.
     shared = load(bits, group * WIDTH, WIDTH) & splat(np.int32(mask), WIDTH)
     return shared != np.int32(0)
 

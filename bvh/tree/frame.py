@@ -48,7 +48,7 @@ def into_frame(frame, p):
 
 @inlined
 def set_corners(frame, axis, low, high):
-    """Set a coordinate of the lower and the upper corner of all primitives."""
+    """Set the coordinates, on an axis, of the lower and the upper corner of all primitives."""
     poke(frame, LOWEST + axis, low)
     poke(frame, HIGHEST + axis, high)
 

@@ -21,7 +21,7 @@ from bvh.geometry.arithmetic.floats import INF, finite, vector
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 
-# Normals of half of the planes: the others are opposite.
+# Normals of half of the planes; the other planes have the opposite normals.
 AXES = np.array(
     [
         (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, -1, 0), (1, 0, 1), (1, 0, -1), (0, 1, 1),
@@ -35,9 +35,13 @@ MARGIN, TOLERANCE, GRID = 2.0**-40, 2.0**-46, 2.0**44
 
 
 def _corners() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return all triples of planes that meet in a point, (n, 3), and inverses of their normals."""
+    """Return all triples of PLANES that meet in a point, by indices (n, 3), and inverses (n, 3, 3).
+
+    The inverse of the matrix of normals maps the planes' offsets to the point.
+    """
     triples = np.array(list(itertools.combinations(range(len(PLANES)), 3)))
     matrices = PLANES[triples]
+    # Determinants are integers.
     sound = np.abs(np.linalg.det(matrices)) > 0.5
     return triples[sound], np.linalg.inv(matrices[sound])
 
@@ -47,7 +51,8 @@ TRIPLES, INVERSES = _corners()
 
 @entry
 def mark_used(points, faces, used):
-    """Mark the vertices of all faces with finite vertices in `used`; return their number."""
+    """Set used[v] for the vertices v of faces with finite vertices; return their number."""
+    # `used` is False at first.
     count = 0
     for i in range(len(faces)):
         a, b, c = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
@@ -63,6 +68,7 @@ def _find_extremes(points, used, centre, scale, extremes):
 
     Points are taken relative to `centre`, times `scale`.
     """
+    # The sums are the dot products with AXES, in their order.
     extremes[:] = -INF
     for i in range(len(points)):
         if used[i]:
@@ -84,9 +90,9 @@ def polytope(
 ) -> NDArray[np.float64] | None:  # fmt: skip
     """Return the vertices (k, 3) of a polytope around the used points.
 
-    At least one point is used, and all that are used are finite and within bounds (2, 3). Vertices
-    are wrong by 2**-52 of the largest coordinate. None is returned if there are more than
-    `max_count`, or if one overflows.
+    At least one point is used, and all used points are finite and within `bounds`, lower and upper
+    corner (2, 3). Vertices are wrong by 2**-52 of the largest coordinate. None is returned if there
+    are more than `max_count`, or if one overflows.
     """
     centre = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = 0.5 * bounds[1] - 0.5 * bounds[0]
@@ -96,11 +102,13 @@ def polytope(
     extremes = np.empty(len(PLANES))
     _find_extremes(*map(kernel_input, (points, used, centre, scale)), extremes)
     offsets = extremes + MARGIN * np.abs(PLANES).sum(axis=1)
+    # The points in which three planes meet; vertices are those beyond no other plane.
     found = np.einsum("nij,nj->ni", INVERSES, offsets[TRIPLES])
     # Compared row by row: numpy broadcasts large arrays through buffers, and if there is no memory
     # for these, it raises without holding the interpreter's lock.
     limits = np.repeat((offsets + TOLERANCE)[None], len(found), axis=0)
     found = found[(found @ PLANES.T <= limits).all(axis=1)]
+    # Vertices that nearly coincide are merged.
     first = np.unique(np.rint(found * GRID), axis=0, return_index=True)[1]
     if not 0 < len(first) <= max_count:
         return None

@@ -53,12 +53,12 @@ Ids: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 class Instanced(NamedTuple):
     """The instanced trees of a scene, a row each in flat arrays; pointers inside kernels."""
 
-    maps: NDArray[np.float64]  # MAP_SIZE numbers: local to world
+    maps: NDArray[np.float64]  # MAP_SIZE numbers: from a tree's coordinates to the world
     inverses: NDArray[np.float64]  # MAP_SIZE numbers, correctly rounded
-    transforms: NDArray[np.float64]  # TRANSFORM_SIZE numbers
+    transforms: NDArray[np.float64]  # TRANSFORM_SIZE numbers: see COLUMNS and so on
     trees: NDArray[np.int64]  # the address of the tree's row (see `rows`)
-    masks: NDArray[np.int32]
-    owners: NDArray[np.int32]  # the instance of each tree
+    masks: NDArray[np.int32]  # the instance's group bits, which select it for queries
+    owners: NDArray[np.int32]  # the instance id
 
 
 # The leaf (row of an instanced tree) and the id there of a primitive by its code; the code by both.
@@ -72,7 +72,7 @@ kind_of = inlined(lambda instanced, leaf: tree_rows.kind(row_of(instanced, leaf)
 
 @inlined
 def face_corners(points, faces, prim):
-    """Return the vertices of a face."""
+    """Return the three vertices of face `prim`."""
     i, j, k = vector(faces, prim)
     return vector(points, np.int64(i)), vector(points, np.int64(j)), vector(points, np.int64(k))
 
@@ -106,29 +106,30 @@ def is_mirrored(instanced, leaf):
 
 @inlined
 def _local_component(transforms, at, v):
-    """Return the product of v and the row that begins at `at`, of a matrix stored by columns."""
+    """Return v times a row, beginning at `at`, of a 3 x 3 matrix that is stored by columns."""
     a, b, c = peek(transforms, at), peek(transforms, at + 3), peek(transforms, at + 6)
     return a * v[0] + b * v[1] + c * v[2]
 
 
 @inlined
 def local_direction(transforms, at, v):
-    """Return a vector of the TLAS in the frame of a tree, whose local transform begins at `at`."""
+    """Return vector v of the TLAS in a tree's frame; `at` is where its local transform begins."""
     x, y = _local_component(transforms, at, v), _local_component(transforms, at + 1, v)
     return x, y, _local_component(transforms, at + 2, v)
 
 
 @inlined
 def local_point(transforms, at, p):
-    """Return a point of the TLAS in the frame of a tree, whose local transform begins at `at`."""
+    """Return point p of the TLAS in a tree's frame; `at` is where its local transform begins."""
     x, y, z = local_direction(transforms, at, p)
-    at += COLUMNS + 9
+    at += COLUMNS + 9  # the fourth column, the translation
     return x + peek(transforms, at), y + peek(transforms, at + 1), z + peek(transforms, at + 2)
 
 
 @kernel
 def instanced_interval(instanced, code, o, d):
-    """Return (hit, near, far) of the line of a ray in an instanced box, oriented or not."""
+    """Return (hit, near, far) of the line of a ray (o, d) in an instanced box, oriented or not."""
+    # The line is inside for t in near..far, if it hits; `code` is the box's.
     stay_outlined()
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     rows = rows_of(instanced.inverses, leaf * MAP_SIZE)
@@ -153,13 +154,14 @@ def instanced_capsule(instanced, code):
 
 @kernel
 def instanced_round(instanced, code, o, d):
-    """Return (hit, near, far) of the line of a ray in an instanced sphere or capsule."""
+    """Return (hit, near, far) of the line of a ray (o, d) in an instanced sphere or capsule."""
     stay_outlined()
     return shapes.round_interval(*instanced_capsule(instanced, code), o, d)
 
 
 def primitives_class(tree: Any) -> type:
-    """Return the class of a tree's primitives, from the type of the tree or of its primitives."""
+    """Return the class of primitives, by Numba's type of them or of their tree."""
+    # Only the type of a tree has the field `primitives`.
     kinds = dict(zip(tree.fields, tree.types, strict=True))
     return kinds.get("primitives", tree).instance_class  # type: ignore[no-any-return]
 
@@ -167,7 +169,8 @@ def primitives_class(tree: Any) -> type:
 def one_of_two(
     takes_second: Callable[[Any], bool], first: Callable[..., Any], second: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return a function that compiles to one of two by the type of its first argument."""
+    """Return a function for kernels that compiles to `first` or `second`, of the same arguments."""
+    # `takes_second` gets Numba's type of the first argument.
 
     def choose(kind: Any, *_: Any) -> Any:
         return second if takes_second(kind) else first
@@ -182,7 +185,8 @@ by_scene = partial(one_of_two, lambda tree: primitives_class(tree) is Instanced)
 
 
 def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the leaves and the ids of codes (n,), int32 each; both are -1 for the code -1."""
+    """Return (leaves, ids) of codes (n,), int32 each; both are -1 for the code -1."""
+    # The upper half of a code is the leaf, and the lower half the id.
     halves = codes.view(np.int32).reshape(-1, 2)
     low = 0 if np.little_endian else 1
     return np.ascontiguousarray(halves[:, 1 - low]), np.ascontiguousarray(halves[:, low])
@@ -192,14 +196,14 @@ def named_codes(
     codes: NDArray[np.int64], owners: NDArray[np.int32], threads: int = 1,
     rows: NDArray[np.int32] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:  # fmt: skip
-    """Return the instances, the leaves and the ids of codes, or of some rows of them.
+    """Return (instances, leaves, ids) of codes (n,), or of codes[rows] if `rows` are given.
 
     All three are -1 for the code -1. The row -1 is the last one: where rows may be -1, the last
-    code must be -1. `owners` has the instance of each leaf. Threads share the work.
+    code must be -1. `owners` has the instance of each leaf.
     """
     n = len(codes if rows is None else rows)
     owner, leaf, prim = (np.empty(n, np.int32) for _ in range(3))
-    owners = np.append(owners, np.int32(-1))
+    owners = np.append(owners, np.int32(-1))  # for the leaf -1
 
     def split(begin: int, end: int) -> None:
         # `take` wraps -1 to the last row. An index instead is converted in a buffer, and NumPy

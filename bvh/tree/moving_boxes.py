@@ -43,7 +43,7 @@ FIGURES = 3
 
 @inlined
 def _is_box(boxes, i):
-    """Return whether a box is finite and not empty."""
+    """Return whether box i of `boxes` is finite and not empty."""
     low, high = read_box(boxes, i)
     return is_box(low, high) and finite(low) and finite(high)
 
@@ -59,7 +59,7 @@ def _reach_of(low, high, origin, s):
 
 @entry
 def valid_boxes(boxes, ids, bounds):
-    """Write the ids and the bounds (2, 3) of finite, not empty boxes; return their number."""
+    """Write the ids and the bounds (2, 3) of the finite, not empty boxes; return their number."""
     count, low, high = 0, (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(boxes)):
         if _is_box(boxes, i):
@@ -74,23 +74,25 @@ def valid_boxes(boxes, ids, bounds):
 
 @entry
 def find_lanes(blocks, ids, parents, lanes):
-    """Fill in `parents` and `lanes` (see the top of this file)."""
+    """Write the position of each node as a child to `parents`, and of each box to `lanes`."""
+    # Both are -1 for those that are no child: the root, and boxes in no leaf.
     parents[:] = -1
     lanes[:] = -1
     for number in range(wide_nodes.node_count(blocks) * WIDTH):
-        base = wide_nodes.child_at(number)
-        code = wide_nodes.child_code(blocks, base)
+        at = wide_nodes.child_at(number)
+        code = wide_nodes.child_code(blocks, at)
         if code > 0:
-            parents[code] = base
+            parents[code] = at
         elif code < 0:
-            lanes[np.int64(peek(ids, wide_nodes.first_row(code)))] = base
+            # A leaf is one row of one id.
+            lanes[np.int64(peek(ids, wide_nodes.first_row(code)))] = at
 
 
 @inlined
 def _update_frame(frame, figures, blocks, is_new):
-    """Write the bounds that error margins need to the frame; return REFITTED or OUTGROWN.
+    """Write the root's box, and bounds for error margins, to the frame; return whether it fits.
 
-    The frame of a new tree always fits.
+    The result is REFITTED, always for a tree that `is_new`, or OUTGROWN.
     """
     low, high = wide_nodes.node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0
@@ -101,8 +103,8 @@ def _update_frame(frame, figures, blocks, is_new):
     set_bounds(frame, figures[FARTHEST], max(1.0, reach * UP))
     if is_new:
         figures[REACH] = reach
-    first = figures[REACH]
-    fits = reach <= LARGEST * first and half >= SMALLEST * max(reach, first)
+    built = figures[REACH]  # the largest local coordinate when the tree was built
+    fits = reach <= LARGEST * built and half >= SMALLEST * max(reach, built)
     return REFITTED if fits or is_new else OUTGROWN
 
 
@@ -110,7 +112,8 @@ def _update_frame(frame, figures, blocks, is_new):
 def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
     """Refit all nodes, the last first, and order their children; return REFITTED or OUTGROWN.
 
-    If the tree `is_new`, its figures are computed, and the frame fits.
+    It is OUTGROWN if the tree must be rebuilt: because a box has become valid or invalid, or the
+    boxes have outgrown the frame, which a tree that `is_new` never has. All FIGURES are set.
     """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(lanes)):
@@ -122,23 +125,23 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
     if len(blocks) == 0:
         return REFITTED
     origin, s = centre(frame), scale(frame)
-    # Checked first, so that nothing overflows; the rest of the frame is checked at the end.
+    # Checked first, so that nothing overflows; `_update_frame` checks the rest.
     if not (is_new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
         return OUTGROWN
     figures[FARTHEST] = _reach_of(low, high, ORIGIN, 1.0)
     total = 0.0
     for node in range(wide_nodes.node_count(blocks) - 1, -1, -1):
         for c in range(WIDTH):
-            base = wide_nodes.node_at(node) + c
-            code = wide_nodes.child_code(blocks, base)
+            at = wide_nodes.node_at(node) + c
+            code = wide_nodes.child_code(blocks, at)
             if code < 0:
                 a, b = read_box(boxes, np.int64(peek(ids, wide_nodes.first_row(code))))
                 near, far = local_box(a, b, origin, s)
-                wide_nodes.set_child_box(blocks, base, near, far)
+                wide_nodes.set_child_box(blocks, at, near, far)
                 total += wide_nodes.half_area_of(near, far)
         order_node(blocks, node)
         if node > 0:
-            # Its own children are done, for they come after it.
+            # The boxes of its children are set, for nodes come after their parents.
             near, far = wide_nodes.node_box(blocks, node)
             wide_nodes.set_child_box(blocks, parents[node], near, far)
             total += wide_nodes.half_area_of(near, far)
@@ -148,9 +151,10 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
 
 @entry
 def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
-    """Set boxes `rows` to `moved` and refit the nodes above them; return REFITTED or OUTGROWN.
+    """Set boxes `rows` to `moved` (k, 6) and refit the nodes above them.
 
-    `figures` are updated. Once the tree is outgrown, boxes are only stored.
+    Returns REFITTED, or OUTGROWN if the tree must be rebuilt; then the nodes are not all refitted.
+    The sum of areas and the bounds in `figures` follow the boxes.
     """
     answer = REFITTED
     origin, s = centre(frame), scale(frame)
@@ -159,11 +163,12 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         i = rows[j]
         for k in range(6):
             boxes[i, k] = moved[j, k]
-        base = lanes[i]
+        at = lanes[i]
         # A box that becomes valid or invalid needs another tree.
-        if _is_box(moved, j) != (base >= 0):
+        if _is_box(moved, j) != (at >= 0):
             answer = OUTGROWN
-        if base < 0 or answer != REFITTED:
+        # Once the tree is outgrown, boxes are only stored.
+        if at < 0 or answer != REFITTED:
             continue
         low, high = read_box(moved, j)
         if not _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]:
@@ -172,15 +177,15 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         figures[FARTHEST] = max(figures[FARTHEST], _reach_of(low, high, ORIGIN, 1.0))
         near, far = local_box(low, high, origin, s)
         # Up to the root, or to a box that stays the same.
-        while base >= 0:
-            old_near, old_far = wide_nodes.child_box(blocks, base)
+        while at >= 0:
+            old_near, old_far = wide_nodes.child_box(blocks, at)
             if near == old_near and far == old_far:
                 break
             total += wide_nodes.half_area_of(near, far) - wide_nodes.half_area_of(old_near, old_far)
-            wide_nodes.set_child_box(blocks, base, near, far)
-            node = wide_nodes.node_of(base)
+            wide_nodes.set_child_box(blocks, at, near, far)
+            node = wide_nodes.node_of(at)
             near, far = wide_nodes.node_box(blocks, node)
-            base = parents[node]
+            at = parents[node]
     figures[AREA] = total
     if answer == REFITTED and len(blocks) > 0:
         answer = _update_frame(frame, figures, blocks, False)

@@ -46,7 +46,8 @@ RULE = kernel_input(np.array(_ROWS))
 
 @inlined
 def _mirror(re, im, order):
-    """Fill in the negative degrees of an order: real parts `re`, imaginary ones `im`."""
+    """Fill in the degrees -m of an order by those of degree m, (-1)**m times the conjugate."""
+    # `re` and `im` are the real and imaginary parts of all slots.
     middle, factor = order * (order + 1), -1.0
     for m in range(1, order + 1):
         re[middle - m], im[middle - m] = factor * re[middle + m], -factor * im[middle + m]
@@ -55,7 +56,7 @@ def _mirror(re, im, order):
 
 @kernel
 def regular(x, y, z, re, im):
-    """Write the regular harmonics of orders below ORDER at a point: real and imaginary parts."""
+    """Write the regular harmonics of orders below ORDER at (x, y, z): parts `re` and `im`."""
     # (l**2 - m**2) R_lm = (2 l - 1) z R_(l-1)m - r**2 R_(l-2)m, and
     # 2 l R_ll = (x + i y) R_(l-1)(l-1); `at`, `below` and `under` are slots of l, l - 1 and l - 2.
     square = x * x + y * y + z * z
@@ -78,7 +79,7 @@ def regular(x, y, z, re, im):
 def mean_regular(a, b, c, away, mean):
     """Write the means of regular harmonics over the triangle a, b, c to `mean`, (2, LOWER_SLOTS).
 
-    Its rows are real and imaginary parts. `away`, of the same shape, is scratch.
+    The rows of `mean` are real and imaginary parts. `away`, of the same shape, is scratch.
     """
     mean[:] = 0.0
     for i in range(len(RULE)):
@@ -94,9 +95,10 @@ def mean_regular(a, b, c, away, mean):
 
 @kernel
 def add_shifted(part, top, away, total):
-    """Add the multipoles (2, SLOTS) of a part, of orders up to `top`, shifted, to those of `total`.
+    """Add the multipoles of a part, moved to another centre, to those of `total`, both (2, SLOTS).
 
-    `away` are the regular harmonics of the shift. Negative degrees are left to `complete`.
+    The part has orders up to `top`. `away` are the regular harmonics of the vector from the new
+    centre to the old one. Negative degrees of `total` are left to `complete`.
     """
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
@@ -104,7 +106,8 @@ def add_shifted(part, top, away, total):
             for lower in range(1, min(order, top) + 1):
                 rest = order - lower
                 of, by = lower * (lower + 1), rest * (rest + 1) + m
-                # k is the degree m' of the part; that of the shift, m - k, must be in -rest..rest.
+                # The part's degree m' is k, in slot of + k. The shift's degree m - k, in slot
+                # by - k, must be in -rest..rest.
                 for k in range(max(-lower, m - rest), min(lower, m + rest) + 1):
                     a, b, c, d = part[0, of + k], part[1, of + k], away[0, by - k], away[1, by - k]
                     x += a * c - b * d
@@ -115,14 +118,15 @@ def add_shifted(part, top, away, total):
 
 @inlined
 def complete(total):
-    """Fill in the negative degrees of multipoles."""
+    """Fill in the negative degrees of multipoles (2, SLOTS) by the positive ones."""
     for order in range(1, ORDER + 1):
         _mirror(total[0], total[1], order)
 
 
 @inlined
 def set_first(part, n):
-    """Set the multipoles of order 1, those of a part with the area vector n."""
+    """Set the multipoles of order 1 of a part with the area vector n, which are n . grad R_1m."""
+    # Slot 2 is degree 0: z. Slot 3 is degree 1: (x + i y) / 2; slot 1 is degree -1.
     part[0, 2], part[1, 2] = n[2], 0.0
     part[0, 3], part[1, 3] = 0.5 * n[0], 0.5 * n[1]
     part[0, 1], part[1, 1] = -part[0, 3], part[1, 3]
@@ -130,10 +134,10 @@ def set_first(part, n):
 
 @inlined
 def write_series(total, rows, at, step):
-    """Write multipoles to rows[at::step], as factors of the polynomials of `winding_number`.
+    """Write multipoles to rows[at::step], as factors of polynomials whose sum is a solid angle.
 
-    Order by order, these are the real part of degree 0, then both parts of degrees 1, 2 and so on,
-    doubled because the negative degrees contribute the same.
+    Order by order, these are the real part of degree 0, then the real and the imaginary part of
+    degrees 1, 2 and so on, doubled because the negative degrees contribute the same.
     """
     for order in range(1, ORDER + 1):
         for m in range(order + 1):

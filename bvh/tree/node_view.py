@@ -29,6 +29,7 @@ class TreeNodes(NamedTuple):
         The children of a node are the rows ``begin[i] : end[i]``, up to 16 of them, in no order
         that means anything; the primitives of a leaf are ``prim_id[begin[i] : end[i]]``.
     is_leaf : ndarray of bool, shape (n,)
+        True for leaves.
     prim_id : ndarray of int32, shape (m,)
         Primitives of the leaves. Those that cannot be hit (see `TreeStats.ignored`) are in none.
 
@@ -55,12 +56,14 @@ class TreeNodes(NamedTuple):
 def tree_nodes(arrays: TreeArrays) -> TreeNodes:
     """Return the nodes of a tree: the root, then the children of each wide node in order."""
     view, ids, frame = lanes_of(arrays.nodes.data), arrays.nodes.ids, FrameView(arrays.frame)
+    # A lane of a wide node that has a child becomes a row; an unused one does not.
     used = view.inner | view.leaf
     # Row 0 is the root, and the children of wide node i are the rows begins[i]..ends[i].
     ends = np.cumsum(used.sum(axis=1)) + 1
     begins = ends - used.sum(axis=1)
     # The number of ids before each row of ids.
     before = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
+    # The code of an inner child is the number of its wide node.
     leaf, child = view.leaf[used], np.where(view.inner, view.codes, 0)[used]
     begin, end = begins[child], ends[child]
     first, count = rows_of(view.codes[view.leaf])

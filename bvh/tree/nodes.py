@@ -30,18 +30,18 @@ SMALLEST_PLANE = 2.0**-100
 class Nodes(NamedTuple):
     """A binary tree over primitives, as flat arrays."""
 
-    bounds: NDArray[np.float32]  # (n, 6)
-    links: NDArray[np.int32]  # (n, 2)
-    order: NDArray[np.int32]  # (primitives in the tree,)
-    # Rows parts[i]..parts[i + 1] are nodes of whole subtrees, without their roots: children are
-    # among them. The top comes before; a tree with nodes has one part at least.
+    bounds: NDArray[np.float32]  # (n, 6): lower and upper corner of each node's box
+    links: NDArray[np.int32]  # (n, 2): (first primitive, count) of a leaf, else (first child, 0)
+    order: NDArray[np.int32]  # ids of primitives, leaf by leaf
+    # Threads share the nodes by parts: the nodes parts[i]..parts[i + 1] have all their children
+    # in the same part. Nodes before parts[0] are the top; a tree with nodes has at least one part.
     parts: NDArray[np.int64]
 
 
 def local_boxes(
     lower: NDArray[np.float64], upper: NDArray[np.float64], frame: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Return boxes in the local frame, rounded outward to float32, shape (n, 6)."""
+    """Return boxes, given by world corners (n, 3), in a local frame, rounded outward, (n, 6)."""
     boxes = np.empty((len(lower), 6), np.float32)
     _local_boxes(lower, upper, kernel_input(frame), boxes)
     return boxes
@@ -49,15 +49,17 @@ def local_boxes(
 
 @inlined
 def above(x):
-    """Return the float32 next above x, or SMALLEST_PLANE where x is nearer to zero than that."""
+    """Return the float32 next above x, or SMALLEST_PLANE where abs(x) is less than that."""
+    # Smaller planes would make products with denormal numbers, which are slow.
     smallest = np.float32(SMALLEST_PLANE)
     return smallest if abs(x) < smallest else next_above(x)
 
 
 @inlined
 def local_box(low, high, middle, s):
-    """Return the corners of a box relative to `middle`, times s, rounded outward to float32."""
-    # Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
+    """Return corners (low, high), relative to `middle` and times s, rounded outward to float32."""
+    # Lower coordinates are negated, so that `above` rounds them down. As rounding keeps the order
+    # of numbers, the local box of a union of boxes is the union of their local boxes.
     return (
         (
             -above(np.float32((middle[0] - low[0]) * s)),
@@ -74,7 +76,7 @@ def local_box(low, high, middle, s):
 
 @entry
 def _local_boxes(lower, upper, frame, boxes):
-    """Write the boxes of `local_boxes`."""
+    """Write the local boxes, rounded outward, of the boxes with corners `lower` and `upper`."""
     middle, s = centre(frame), scale(frame)
     for i in range(len(boxes)):
         low, high = local_box(vector(lower, i), vector(upper, i), middle, s)
@@ -95,6 +97,6 @@ def link_leaf(links, node, first, count):
 
 @inlined
 def link_inner(links, node, child):
-    """Make a node the parent of `child` and `child + 1`."""
+    """Make a node the parent of `child` and `child + 1`; the count 0 marks an inner node."""
     links[node, 0] = child
     links[node, 1] = 0

@@ -22,19 +22,17 @@ HALF = np.uint64(32)
 
 
 def is_closed(triangles: Triangles) -> bool:
-    """Return whether every edge of the finite faces is shared by an even number of them.
-
-    Points and segments bound no volume.
-    """
+    """Return whether every edge of the finite faces is shared by an even number of them."""
+    # Points and segments bound no volume. The answer is wrongly True with a probability of 2**-60.
     points, faces = triangles.points, finite_faces(triangles)
     if kind_of_faces(faces) in THIN:
         return False
-    names = hashes(points)
+    ids = hashes(points)
     left = np.uint64(0)
     for begin in range(0, len(faces), CHUNK):
-        a, b, c = np.ascontiguousarray(names.take(faces[begin : begin + CHUNK]).T)
-        # An edge from a vertex to itself is 0. Without squares, the three edges of each face would
-        # cancel each other.
+        a, b, c = np.ascontiguousarray(ids.take(faces[begin : begin + CHUNK]).T)
+        # An edge is the square of the exclusive or of its ends' hashes: without squares, the three
+        # edges of each face would cancel each other. An edge from a vertex to itself is 0.
         for edges in (a ^ b, b ^ c, c ^ a):
             edges *= edges
             left ^= np.bitwise_xor.reduce(edges)
@@ -44,14 +42,17 @@ def is_closed(triangles: Triangles) -> bool:
 def open_edges(triangles: Triangles) -> NDArray[np.int32]:
     """Return the edges that an odd number of finite faces share, by vertex indices (n, 2).
 
-    Of several vertices at one position, those of the first of these faces are returned.
+    Edges between the same positions are one edge, which is returned by the vertex indices of the
+    first of its faces.
     """
     points, faces = triangles.points, finite_faces(triangles)
-    names = np.unique(points + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
+    # The same id for all vertices at one position; adding 0.0 makes -0.0 equal to 0.0.
+    ids = np.unique(points + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
-    same = np.sort(names[ends], axis=1)
-    ends, same = (rows[same[:, 0] != same[:, 1]] for rows in (ends, same))
-    _, first, counts = np.unique(same, axis=0, return_index=True, return_counts=True)
+    edges = np.sort(ids[ends], axis=1)
+    # Edges from a vertex to itself are left out.
+    ends, edges = (rows[edges[:, 0] != edges[:, 1]] for rows in (ends, edges))
+    _, first, counts = np.unique(edges, axis=0, return_index=True, return_counts=True)
     return np.asarray(ends[np.sort(first[counts & 1 == 1])], np.int32)
 
 
@@ -60,9 +61,10 @@ def is_oriented(triangles: Triangles) -> bool:
 
     If their number is odd, as at open edges, one more may run in either direction.
     """
-    names = hashes(triangles.points)[finite_faces(triangles)]
-    start, end = names.ravel(), np.roll(names, -1, axis=1).ravel()
-    # A hash of each edge without direction; 0 for those from a vertex to itself, left out below.
+    ids = hashes(triangles.points)[finite_faces(triangles)]
+    start, end = ids.ravel(), np.roll(ids, -1, axis=1).ravel()
+    # A hash of each edge without its direction. It is 0 for an edge from a vertex to itself; these
+    # are the first in sorted order, and are left out.
     edges, signs = start ^ end, np.where(start < end, 1, -1)
     order = np.argsort(edges)[np.count_nonzero(edges == 0) :]
     edges, signs = edges[order], signs[order]
@@ -83,10 +85,10 @@ def finite_faces(triangles: Triangles) -> NDArray[np.int32]:
 
 
 def hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return a hash for each point, equal for equal points; of points (n, 3), an array (n,)."""
-    names = np.empty(len(points), np.uint64)
+    """Return a hash (n,) for each of points (n, 3), equal for equal points."""
+    found = np.empty(len(points), np.uint64)
     for begin in range(0, len(points), CHUNK):
-        some = names[begin : begin + CHUNK]
+        some = found[begin : begin + CHUNK]
         some[:] = 0
         for axis in range(3):
             # Zeros of both signs are equal.
@@ -98,4 +100,4 @@ def hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
         some ^= some >> HALF
         some *= FACTORS[3]
         some ^= some >> HALF
-    return names
+    return found

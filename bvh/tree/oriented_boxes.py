@@ -44,7 +44,7 @@ def node_boxes(boxes, node):
 
 @inlined
 def one_box(boxes, child):
-    """Return (centre, h0, h1, h2) of the box of a child by its number node * WIDTH + lane."""
+    """Return (centre, h0, h1, h2) of the box of a child, of the number node * WIDTH + lane."""
     v = _numbers(boxes, child // WIDTH * BOX_SIZE + child % WIDTH)
     return v[:3], v[3:6], v[6:9], v[9:]
 
@@ -53,12 +53,13 @@ def one_box(boxes, child):
 def _measure(data, groups, parents, axes, ends):
     """Set `ends` (children, 3, 2), inf at first, to (min, -max) of vertices on each child's axes.
 
-    `axes` has three unit vectors for each child; `parents` has the number of each node as a child,
-    -1 for the root. The ends of a child without triangles stay inf.
+    `axes` has three unit vectors for each child. `parents` has the number, node * WIDTH + lane, of
+    each node as a child, -1 for the root. The ends of a child without triangles stay inf.
     """
     for child in range(len(parents) * WIDTH):
         code = child_code(data, node_at(child // WIDTH) + child % WIDTH)
         first, many = leaf_rows(code)
+        # Nothing for a child that is no leaf.
         for g in range(first, first + many if code < 0 else first):
             at = group_at(g)
             used = used_lanes(groups, at)
@@ -81,7 +82,7 @@ def _measure(data, groups, parents, axes, ends):
 
 
 def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
-    """Return the oriented boxes of all nodes of a tree over triangles, as one flat array."""
+    """Return the oriented boxes of all nodes of a tree over triangles, flat (see above)."""
     lanes = lanes_of(arrays.nodes.data)
     nodes, bound = len(lanes.codes), FrameView(arrays.frame).bound
     # The nodes of each level, from the root down.
@@ -107,6 +108,7 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
     )  # fmt: skip
     low, high = ends[..., 0].astype(float), -ends[..., 1].astype(float)
     box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)
+    # Boxes along the axes of the frame are kept where they are no larger.
     with np.errstate(invalid="ignore"):
         plain = half_areas(box) <= half_areas(np.hstack([low, high]))
     axes[plain] = np.eye(3)
@@ -115,7 +117,7 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
 
 
 def plain_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
-    """Return the boxes of all nodes along the axes of the frame, as oriented boxes."""
+    """Return the nodes' own boxes, along the axes of the frame, in the form of `oriented_boxes`."""
     lanes, bound = lanes_of(arrays.nodes.data), FrameView(arrays.frame).bound
     box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)
     used = (lanes.inner | lanes.leaf).ravel()
@@ -127,9 +129,10 @@ def _rows_of_boxes(
     axes: NDArray[Any], low: NDArray[np.float64], high: NDArray[np.float64],
     used: NDArray[np.bool_], bound: float,
 ) -> NDArray[np.float32]:  # fmt: skip
-    """Return the rows of boxes that extend from `low` to `high` (n, 3) along `axes` (n, 3, 3).
+    """Return the flat rows of boxes that extend from `low` to `high` (n, 3) along `axes` (n, 3, 3).
 
-    Boxes that are not `used` get the centre NaN; `bound` is that of the frame.
+    Boxes that are not `used` get the centre NaN. `bound` is the frame's largest local coordinate,
+    of which half axes are made longer by the share MARGIN, for rounding.
     """
     with np.errstate(invalid="ignore"):
         middle, half = 0.5 * (low + high), 0.5 * (high - low) + MARGIN * bound
@@ -145,6 +148,7 @@ def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
 
     These are twice the area, and twice the integrals of x, y, z, xx, xy, xz, yy, yz and zz.
     """
+    # a is the vertex v0, u and v are the edges e1 and e2 of each triangle.
     groups = arrays.groups.reshape(-1, ROWS, WIDTH)[:, : E2 + 3].transpose(1, 0, 2)
     ax, ay, az, ux, uy, uz, vx, vy, vz = np.ascontiguousarray(groups, np.float64)
     n = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
@@ -160,8 +164,9 @@ def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
 
 
 def _axes(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the principal axes of surfaces by their sums, as rows; those of the frame for none."""
-    # Columns of `sums` are those of `_moments`; divided by the first, they are means over the area.
+    """Return the principal axes of surfaces, (n, 3, 3), as rows; those of the frame for none."""
+    # `sums` (n, 10) are the moments of the surfaces, as by `_moments`.
+    # Divided by the area, the moments are means; `spread` is the covariance of surface points.
     with np.errstate(all="ignore"):
         mean = sums[:, 1:4] / sums[:, :1]
         spread = sums[:, [4, 5, 6, 5, 7, 8, 6, 8, 9]].reshape(-1, 3, 3) / sums[:, :1, None]

@@ -48,6 +48,7 @@ Primitives = Triangles | Boxes | Obbs | Spheres | Capsules | Custom
 
 @pointers_of(Custom)
 def _custom_pointers(arrays):
+    """Return `Custom` with a pointer to its boxes, and data that counts no references."""
     return Custom(pointer(arrays.points), arrays.intersect, borrowed(arrays.data))
 
 
@@ -59,14 +60,14 @@ def count_of(primitives: Primitives) -> int:
 def kind_of_faces(faces: NDArray[np.int32]) -> str:
     """Return "points" if all faces are (a, a, a), "segments" if (a, b, b), else "triangles"."""
     a, b, c = faces.T
-    # The first face tells for nearly all meshes.
+    # The first face alone rules out points and segments for nearly all meshes.
     if len(faces) == 0 or b[0] != c[0] or not np.array_equal(b, c):
         return "triangles"
     return "points" if np.array_equal(a, b) else "segments"
 
 
 def arrays_of(primitives: Primitives | Instanced) -> list[NDArray[Any]]:
-    """Return the arrays of primitives that the tree owns: of users' ones, without their data."""
+    """Return the arrays of primitives that the tree owns: all but the data of users' primitives."""
     return [primitives.points] if isinstance(primitives, Custom) else list(primitives)
 
 
@@ -79,13 +80,14 @@ def corners(triangles, prim):
 
 
 def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) as `intersect` does, for a triangle of a tree."""
+    """Return (t, side) where a ray meets triangle `prim` of a tree, or side MISS."""
     return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
 
 
 @inlined
 def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) as `intersect` does, for a triangle given by its three vertices."""
+    """Return (t, side) where a ray meets a triangle of three vertices, or side MISS."""
+    # As by `triangles.scaled_ray`: the scaled direction, a bound of underflow, and two exponents.
     d_scaled, floor, e, k = scaled
     side, vertex = sides(o, d, d_scaled, floor, vertices)
     if side == MISS or side == cull:
@@ -95,9 +97,10 @@ def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
 
 
 def _shape_test(shape):
-    """Return the test of a ray against a kind of shapes, by the interval of its line in a shape.
+    """Return the function that `intersect` compiles to for a kind of shapes, a class of `Shape`.
 
-    A ray that starts inside hits the surface of a hollow shape, and a solid one at t_min.
+    A ray that starts inside hits the surface of a hollow shape, and a solid one at t_min. Solid
+    shapes are not culled. `scaled` is for triangles alone.
     """
     interval = shape.interval
     if shape.hollow:
@@ -110,7 +113,7 @@ def _shape_test(shape):
 
 
 def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) as `intersect` does, for a primitive of a scene by its code."""
+    """Return (t, side) where a ray meets a primitive of a scene, by its code, or side MISS."""
     kind = instanced.kind_of(primitives, instanced.leaf_of(prim))
     if kind == TRIANGLES:
         return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
@@ -121,10 +124,8 @@ def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @by_type(inline=True)
 def _call_user(function, prim, o, d, t_min, t_max, data):
-    """Return (t, u, v) of the user's test of a ray and a primitive.
-
-    The function is a compiled one, or an address (see `user_calls`).
-    """
+    """Return (t, u, v) of the user's test of a ray and a primitive."""
+    # `function` is a compiled function, or the address of one (see `user_calls`).
     if isinstance(function, types.Dispatcher):
         return lambda function, prim, o, d, t_min, t_max, data: function(
             prim, o, d, t_min, t_max, data
@@ -135,7 +136,7 @@ def _call_user(function, prim, o, d, t_min, t_max, data):
 
 
 def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) as `intersect` does, by a user's test; all hits are on the side FRONT."""
+    """Return (t, side) by a user's test: FRONT for all hits, none of which is culled, or MISS."""
     t, _, _ = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     # A NaN fails here, as a miss does.
     return t, (FRONT if t_min <= t <= t_max and abs(t) < INF else MISS)
@@ -143,9 +144,9 @@ def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @inlined
 def _solid_hit(interval, t_min, t_max):
-    """Return (t, side) where a ray meets a solid shape, by (hit, near, far) of its line.
+    """Return (t, side) where a ray meets a solid shape; `interval` is (hit, near, far) of its line.
 
-    A ray that starts inside meets it at t_min, on the side BACK.
+    A ray that starts inside the shape meets it at t_min, on the side BACK. A miss is (inf, MISS).
     """
     hit, near, far = interval
     if not hit or near > t_max or far < t_min:
@@ -157,8 +158,8 @@ def _solid_hit(interval, t_min, t_max):
 def _surface_hit(interval, t_min, t_max, cull):
     """Return (t, side) where a ray first crosses the surface of a shape in t_min..t_max.
 
-    `interval` is (hit, near, far) of its line. If `cull` is FRONT, only where the ray leaves the
-    shape counts; if it is BACK, only where it enters it.
+    `interval` is (hit, near, far) of the ray's line in the shape. If `cull` is FRONT, only leaving
+    the shape counts; if it is BACK, only entering it. A miss is (inf, MISS).
     """
     hit, near, far = interval
     if hit and cull != FRONT and t_min <= near <= t_max:
@@ -169,10 +170,11 @@ def _surface_hit(interval, t_min, t_max, cull):
 
 @by_type()
 def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not.
+    """Return (t, side) where a ray (o, d) meets a primitive in t_min..t_max; side MISS where not.
 
-    `scaled` is what `triangles.scaled_ray` returns for the ray, and `cull` the side from which
-    triangles and round shapes are not hit, FRONT or BACK, 0 for none.
+    The side is FRONT or BACK. `prim` is the primitive's id, in a scene its code; `scaled` is what
+    `triangles.scaled_ray` returns for the ray. `cull` is the side from which triangles and round
+    shapes are not hit, FRONT or BACK, 0 for none.
     """
     return {
         Triangles: _intersect_triangle, Custom: _intersect_custom, Instanced: _intersect_instanced,
@@ -181,13 +183,15 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 
 def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return (u, v) as `weights` does, for a triangle of a tree."""
+    """Return the weights (u, v) of the vertices v1 and v2 where a ray hits a triangle."""
+    # `scaled`, `t_min` and `t_max` are unused: all functions of `weights` take them.
     _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
     return u, v
 
 
 def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return (u, v) as `weights` does, for a primitive of a scene by its code."""
+    """Return the weights (u, v) of a hit on a triangle of a scene, by its code; else NaN, NaN."""
+    # `scaled`, `t_min` and `t_max` are unused: all functions of `weights` take them.
     if instanced.kind_of(primitives, instanced.leaf_of(prim)) != TRIANGLES:
         return NAN, NAN
     _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
@@ -195,17 +199,15 @@ def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return (u, v) of a user's test."""
+    """Return the weights (u, v) that a user's test returns for a hit."""
     _, u, v = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     return u, v
 
 
 @by_type()
 def weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return the weights (u, v) of a hit on a triangle, or those of a custom test; NaN for shapes.
-
-    Arguments are those of `intersect`; the ray must hit the primitive.
-    """
+    """Return (u, v) of a hit: weights of v1 and v2 of a triangle, or of a user's test; else NaN."""
+    # Arguments are as in `intersect`; the ray must hit primitive `prim`. `scaled` is unused.
     return {
         Triangles: _triangle_weights, Custom: _custom_weights, Instanced: _instanced_weights
     }.get(
@@ -216,7 +218,7 @@ def weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 @inlined
 def corner_at(vertices, point):
-    """Return which vertex of a triangle is at a point, or NO_VERTEX."""
+    """Return the index, 0 to 2, of the first vertex of a triangle at a point, or NO_VERTEX."""
     v0, v1, v2 = vertices
     if v0 == point:
         return 0
@@ -227,7 +229,8 @@ def corner_at(vertices, point):
 
 @by_type()
 def distance_of(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return t where a ray hits a primitive, as `intersect` does; the ray must hit it."""
+    """Return t of a hit of a ray on a primitive, which it must hit; arguments as in `intersect`."""
+    # A triangle that is known to be hit needs no test of its edges.
     if primitives.instance_class is Triangles:
         return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: distance(
             o, d, scaled[2], scaled[3], corners(primitives, prim), NO_VERTEX
@@ -260,7 +263,7 @@ is_ray = inlined(lambda o, d, t_min, t_max: can_hit(o, d) and t_min <= t_max)
 def world_bounds(
     primitives: Primitives,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Return lower and upper corners of the boxes of primitives, (n, 3), and which can be hit."""
+    """Return (lower, upper, valid): corners (n, 3) of primitives' boxes, and which can be hit."""
     points = primitives.points
     if isinstance(primitives, Triangles):
         a, b, c = (points[column] for column in primitives.faces.T)

@@ -32,11 +32,11 @@ CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 
 @entry
 def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
-    """Bound the leaves of the nodes begin..end, then those of these nodes that can be bounded.
+    """Set the boxes of leaves of nodes begin..end; finish nodes whose descendants are among these.
 
-    A node can be bounded if all nodes below it are in begin..end; then its children's boxes and
-    visiting orders are set, and `is_done` of it. `corners` are lower and upper corners (n, 3) of
-    other primitives' boxes; either these or `triangles`, whose groups are filled, are None.
+    A finished node has the boxes of all its children and visiting orders, and `is_done` is True.
+    Primitives are `triangles`, whose `groups` are filled, or else boxes with `corners`, (lower,
+    upper) of (n, 3); the other argument is None. `rows` and `data` are those of `WideNodes`.
     """
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
@@ -47,7 +47,7 @@ def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
         low, high = (INF, INF, INF), (-INF, -INF, -INF)
         first, count = wide_nodes.leaf_rows(code)
         for row in range(first, first + count):
-            # One of these is None, for which Numba compiles no code.
+            # Numba compiles one of these branches, and no code for the argument that is None.
             if triangles is not None:
                 a, b = pack_group(triangles, rows, centre, s, bound, row, groups)
                 low, high = lower_of(low, a), upper_of(high, b)
@@ -73,7 +73,7 @@ def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
 
 @inlined
 def _bound_and_order(data, node):
-    """Bound the inner children of a node, whose own children are bounded; set its orders."""
+    """Set the boxes of a node's inner children, whose own children have boxes; set its orders."""
     for c in range(WIDTH):
         at = wide_nodes.node_at(node) + c
         child = wide_nodes.child_code(data, at)
@@ -85,7 +85,7 @@ def _bound_and_order(data, node):
 
 @entry
 def _fit_others(data, is_done, root):
-    """Bound and order the nodes that `_fit` has not; write the root's box (2, 3) to `root`."""
+    """Finish the nodes that are not `is_done` by `_fit`; write the root's box to `root` (2, 3)."""
     for node in range(len(is_done) - 1, -1, -1):
         if not is_done[node]:
             _bound_and_order(data, node)
@@ -98,8 +98,8 @@ def _fit_others(data, is_done, root):
 def _fill_empty(data, root, corner):
     """Replace the boxes of children without primitives by a point of their parents' boxes.
 
-    A lane with an empty box would be taken for an unused one. All nodes are ordered again.
-    `corner`, (nodes, 3), is scratch.
+    A lane with an empty box would be taken for an unused one. All nodes are ordered again. `root`
+    (2, 3) is the root's box. `corner` (nodes, 3) is scratch: a point of the box of each node.
     """
     for axis in range(3):
         corner[0, axis] = root[0, axis]
@@ -119,19 +119,20 @@ def _fill_empty(data, root, corner):
 
 @entry
 def _cost(data, frame):
-    """Return the SAH cost of nodes, as `stats.wide_cost` does, for a tree that is not empty."""
+    """Return the SAH cost of the nodes `data`, which are not empty, as `stats.wide_cost` does."""
     zeros, ones = simd.splat(np.int32(0), WIDTH), simd.splat(np.int32(1), WIDTH)
     totals, visits, none = simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH)
     for node in range(wide_nodes.node_count(data)):
         at = wide_nodes.node_at(node)
         codes = wide_nodes.child_codes(data, at, WIDTH)
+        # Visits of a child: the rows of a leaf, one for a node, none for an unused lane.
         rows = simd.select(codes < zeros, wide_nodes.rows_in(codes), ones)
         counts = simd.convert(simd.select(codes == zeros, zeros, rows), 0.0)
         low, high = wide_nodes.child_boxes(data, at)
         x = simd.convert(high[0], 0.0) - simd.convert(low[0], 0.0)
         y = simd.convert(high[1], 0.0) - simd.convert(low[1], 0.0)
         z = simd.convert(high[2], 0.0) - simd.convert(low[2], 0.0)
-        # Boxes of unused lanes are infinite.
+        # Boxes of unused lanes are infinite: their areas are left out below.
         areas = counts * (x * y + y * z + z * x)
         totals = totals + simd.select(counts > none, areas, none)
         visits = visits + counts
@@ -150,7 +151,7 @@ def cost_of(arrays: TreeArrays) -> float:
 
 @entry
 def _mark(rows, in_leaf):
-    """Mark the primitives that are in leaves, by the rows of `WideNodes`."""
+    """Set in_leaf[prim] for all primitives in leaves; `rows` are those of `WideNodes`."""
     for row in range(len(rows)):
         for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
             prim = np.int64(peek(rows, i))
@@ -160,7 +161,7 @@ def _mark(rows, in_leaf):
 
 @entry
 def _mark_corners(faces, in_leaf, used):
-    """Mark the vertices of triangles that are in leaves."""
+    """Set used[vertex] for all vertices of the faces that are `in_leaf`."""
     for i in range(len(faces)):
         if in_leaf[i]:
             for k in range(3):
@@ -184,7 +185,7 @@ def _bound_used(points, used, bounds):
 class Members(NamedTuple):
     """Which primitives are in leaves, and which vertices they use."""
 
-    in_leaf: NDArray[np.bool_]
+    in_leaf: NDArray[np.bool_]  # one for each primitive
     used: NDArray[np.bool_]  # one for each vertex; empty for primitives other than triangles
 
 
@@ -256,9 +257,9 @@ def _placement(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Corners | None, NDArray[np.bool_] | None]:
     """Return (frame, bounds, corners, valid) of moved primitives; raise if they cannot be refitted.
 
-    `frame` (2, 3) is that of `local_frame`, `bounds` (2, 3) are the corners of all in the world.
+    `frame` (2, 3) is that of `local_frame`, `bounds` (2, 3) is the box of all in the world.
     `corners` are lower and upper corners (n, 3) of each box, None for triangles. `valid` (n,) says
-    which triangles can be hit; it is None if all in leaves can.
+    which triangles can be hit; it is None if all in leaves can. `name` is for error messages.
     """
     if isinstance(moved, Triangles):
         box = _used_box(moved.points, members.used, threads)
@@ -284,7 +285,7 @@ def _placement(
 def _used_box(
     points: NDArray[np.float64], used: NDArray[np.bool_], threads: int
 ) -> NDArray[np.float64] | None:
-    """Return the box (2, 3) of the vertices that faces use, None if one of them is not finite."""
+    """Return the box (2, 3) of the vertices that are `used`, None if one of them is not finite."""
     chunks = max(-(-len(points) // POINTS_AT_ONCE), 1)
     boxes, finite = np.empty((chunks, 2, 3)), np.zeros(chunks, np.bool_)
 

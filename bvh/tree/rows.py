@@ -45,7 +45,11 @@ def new_row(
     nodes: tuple[Array, Array], groups: Array, frame: Array, bits: Array, kind: int,
     primitives: Sequence[Array], lowest: Array = None, boxes: Array = None,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return a row of the given arrays, which must live as long; `nodes` are (nodes, ids)."""
+    """Return the row of a tree: SIZE words with the addresses of its arrays, which must outlive it.
+
+    `nodes` are (data of nodes, ids of leaves), `bits` those of faces, `kind` is the code of the
+    primitives' kind, and `primitives` are their arrays. None stands for an array that is missing.
+    """
     row = np.zeros(SIZE, np.int64)
     row[:KIND] = addresses(*nodes, groups, frame, bits)
     row[KIND] = kind
@@ -66,7 +70,8 @@ part = inlined(lambda row, i, like: pointer_to(peek(row, PRIMITIVES + i), like))
 
 
 def _pointer(word: int, like: object) -> Dispatcher:
-    """Return the accessor (row) of the address in a word, as a pointer to numbers as `like`."""
+    """Return the function (row) that reads the address in a word of a row."""
+    # The address is returned as a pointer to numbers of the type of `like`.
     return inlined(lambda row: pointer_to(peek(row, word), like))
 
 

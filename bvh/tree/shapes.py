@@ -90,7 +90,8 @@ class Shape:
 
     @staticmethod
     def bounds(points: Floats) -> Bounds:
-        """Return lower and upper corners of a box around each, and which can be hit."""
+        """Return corners (n, 3), lower and upper, of a box around each, and which can be hit."""
+        # Shapes that cannot be hit, with a box that is empty or not finite, get the origin.
         lower, upper = points[:, 0:3].copy(), points[:, 3:6].copy()
         closed = np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)
         valid = np.asarray(closed.all(axis=1))
@@ -99,31 +100,30 @@ class Shape:
 
     @staticmethod
     def outline(points: Floats) -> Floats:
-        """Return the corners of a box around each, (n, 8, 3), for pictures."""
+        """Return the eight corners of a box around each shape, (n, 8, 3), for pictures."""
+        # Bit k of a corner's index tells whether its coordinate on axis k is the upper one.
         upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
         return np.where(upper, points[:, None, 3:6], points[:, None, 0:3])
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
-        """Return outward normals, not normalized, at positions (n, 3), each on one of the shapes.
+        """Return outward normals, not normalized, at positions (n, 3): position i is on shape i.
 
-        `rows` (n, 3, 4) map positions to the coordinates of the tree; round shapes and positions
-        are in the same coordinates.
+        `rows` (n, 3, 4) map positions to the coordinates of the tree. Round shapes ignore them:
+        their `points` must be in the coordinates of positions.
         """
         raise NotImplementedError
 
     @staticmethod
     def skew(points: Floats, farthest: float) -> tuple[float, float]:
-        """Return the terms (K, F) of `world_bounds`, 0 for all but oriented boxes.
-
-        `farthest` is the largest coordinate of the tree.
-        """
+        """Return the terms (K, F) of the padding of instances (see `world_bounds`)."""
+        # They are 0 for all but oriented boxes. `farthest` is the largest coordinate of the tree.
         return 0.0, 0.0
 
     @classmethod
     def instances(cls, points: Floats, transform: Floats) -> Floats:
-        """Return rows of round shapes under a map (3, 4), as `moved_capsule` transforms them."""
-        # A row has the corners of a box, one end of the axis or both, and the radius.
+        """Return `points` of round shapes moved by a map (3, 4), as `moved_capsule` moves them."""
+        # The last column is the radius; ends of axes begin in column 6, after the box.
         with np.errstate(over="ignore"):
             radii = np.minimum(points[:, -1] * even_scales(transform[None]), LARGEST)
         ends = [moved(points[:, at : at + 3], transform) for at in range(6, cls.size - 1, 3)]
@@ -136,10 +136,7 @@ class Shape:
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
-        """Return the first row that no constructor makes, -1 for none, and a message for an error.
-
-        The message has {} for the number of the row.
-        """
+        """Return the first row that no constructor makes, or -1, and an error with {} for it."""
         return -1, ""
 
 
@@ -151,12 +148,14 @@ class BoxShape(Shape):
 
     @staticmethod
     def points_of(lower: Floats, upper: Floats) -> Floats:
+        """Return the rows (n, 6) of boxes, by their corners (n, 3)."""
         return np.hstack([lower, upper])
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
-        """Return the normals of the nearest sides, relative to the box's size."""
-        # The normal of the planes across an axis is that row of the map into the box's coordinates.
+        """Return the normals of the side nearest to each position, relative to the box's size."""
+        # The normal of the sides across axis k is row k of the map into the box's coordinates.
+        # There, `off` is the offset from the middle, from -1 to 1 between the sides.
         inside = (rows[:, :, :3] @ positions[:, :, None])[:, :, 0] + rows[:, :, 3]
         half = 0.5 * (points[:, 3:6] - points[:, 0:3])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -167,7 +166,7 @@ class BoxShape(Shape):
 
 
 def frames_of(points: Floats) -> Floats:
-    """Return the rows (n, 3, 4) from the coordinates of a tree to those of its oriented boxes."""
+    """Return the maps (n, 3, 4) from the coordinates of a tree to those of its oriented boxes."""
     return np.ascontiguousarray(points[:, 6:18]).reshape(-1, 3, 4)
 
 
@@ -179,7 +178,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def points_of(lower: Floats, upper: Floats, transforms: ArrayLike) -> Floats:
-        """Return rows of local corners and of `local_frames`, from matrices (n, 4, 4)."""
+        """Return rows of local corners and of inverses of the matrices `transforms` (n, 4, 4)."""
         matrices = reals("transforms", transforms)
         if matrices.size == 0:
             matrices = matrices.reshape(0, 4, 4)
@@ -192,6 +191,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def bounds(points: Floats) -> Bounds:
+        """Return corners of boxes around oriented boxes, and which of these have finite boxes."""
         lower, upper, valid = Shape.bounds(points)
         lower, upper = obb_bounds(lower, upper, frames_of(points))
         valid &= np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
@@ -199,21 +199,23 @@ class ObbShape(Shape):
 
     @staticmethod
     def outline(points: Floats) -> Floats:
+        """Return the eight corners of each oriented box, (n, 8, 3), in the tree's coordinates."""
         frames = inverses(frames_of(points))[0]
         corners = Shape.outline(points) @ frames[:, :, :3].transpose(0, 2, 1)
         return np.asarray(corners + frames[:, None, :, 3])
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
-        """Return the normals of the nearest sides, by the coordinates of the boxes themselves."""
-        own = frames_of(points)
-        shift = (own[:, :, :3] @ rows[:, :, 3:])[:, :, 0] + own[:, :, 3]
-        rows = np.concatenate([own[:, :, :3] @ rows[:, :, :3], shift[:, :, None]], axis=2)
+        """Return the normals of the sides nearest to positions in the boxes' own coordinates."""
+        # `rows` lead to the coordinates of the tree, and `maps` from there to those of the boxes.
+        maps = frames_of(points)
+        shift = (maps[:, :, :3] @ rows[:, :, 3:])[:, :, 0] + maps[:, :, 3]
+        rows = np.concatenate([maps[:, :, :3] @ rows[:, :, :3], shift[:, :, None]], axis=2)
         return BoxShape.normals(points, positions, rows)
 
     @staticmethod
     def skew(points: Floats, farthest: float) -> tuple[float, float]:
-        """Return (K, F) by the inverses of the boxes' rows; infinity if these overflow."""
+        """Return (K, F) of `world_bounds` by the maps of the boxes; infinity if they overflow."""
         rows = frames_of(points)
         back = np.abs(inverses(rows)[0][:, :, :3])
         with np.errstate(all="ignore"):
@@ -225,6 +227,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
+        """Return the first row whose matrix is not finite and invertible, or -1, and an error."""
         rows = frames_of(points)
         bad = np.asarray(~np.isfinite(rows).all(axis=(1, 2)))
         if not bad.any():
@@ -238,12 +241,12 @@ def _first(bad: NDArray[np.bool_]) -> int:
 
 
 def _around(lower: Floats, upper: Floats, radii: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Return corners (n, 3) of boxes made larger by radii on every side, and the radii (n, 1)."""
+    """Return (lower, upper, radii): corners (n, 3) moved outward by radii, and the radii (n, 1)."""
+    # `radii` is one number or (n,). Boxes that are not finite, or of radii < 0, become empty.
     sizes = np.asarray(lengths("radii", radii))
     if sizes.shape not in ((), (len(lower),)):
         raise ValueError(f"radii must have shape ({len(lower)},), got {sizes.shape}")
     sizes = np.broadcast_to(sizes, len(lower))[:, None]
-    # Invalid shapes have an empty box.
     with np.errstate(all="ignore"):
         low, high = np.nextafter(lower - sizes, -np.inf), np.nextafter(upper + sizes, np.inf)
         bad = ~np.asarray((np.isfinite(low) & np.isfinite(high) & (sizes >= 0.0)).all(axis=1))
@@ -252,27 +255,22 @@ def _around(lower: Floats, upper: Floats, radii: ArrayLike) -> tuple[Floats, Flo
 
 
 def _along(p: Floats, axis: Floats, positions: Floats) -> Floats:
-    """Return t (n, 1), from 0 to 1, of the points p + t axis of segments nearest to positions.
-
-    It is 0 for a segment without length.
-    """
+    """Return t (n, 1), from 0 to 1, where points p + t axis of segments are nearest positions."""
+    # `p`, `axis` and `positions` are (n, 3). A segment without length has t = 0.
     with np.errstate(all="ignore"):
         along = ((positions - p) * axis).sum(axis=1) / (axis * axis).sum(axis=1)
     return np.asarray(np.nan_to_num(along).clip(0.0, 1.0)[:, None])
 
 
-# Three numbers as a vector.
+# Three numbers as a vector; a sphere as a capsule: (p, q, radius).
 _vector = inlined(lambda points, at: (peek(points, at), peek(points, at + 1), peek(points, at + 2)))
-
-
-# A sphere as a capsule.
 _thick_point = inlined(lambda center, radius: (center, center, radius))
 
 
 @inlined
 def _sphere(points, i):
-    """Return the centre and the radius of a sphere."""
-    at = 10 * i + 6
+    """Return the centre and the radius of sphere i; `points` is flat."""
+    at = 10 * i + 6  # rows have 10 numbers, and begin with the box
     return _vector(points, at), peek(points, at + 3)
 
 
@@ -286,15 +284,18 @@ class SphereShape(Shape):
 
     @staticmethod
     def points_of(centers: Floats, radii: ArrayLike) -> Floats:
+        """Return rows of boxes around spheres, their centres, and their radii."""
         low, high, sizes = _around(centers, centers, radii)
         return np.hstack([low, high, centers, sizes])
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+        """Return the vectors from the centres to the positions; `rows` are unused."""
         return np.asarray(positions - points[:, 6:9])
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
+        """Return the first row whose box is not that of its sphere, or -1, and an error."""
         radii = np.where(points[:, 9] >= 0.0, points[:, 9], np.nan)
         made = SphereShape.points_of(points[:, 6:9], radii)
         return _first((made[:, :6] != points[:, :6]).any(axis=1)), "sphere {} is not in its box"
@@ -302,8 +303,8 @@ class SphereShape(Shape):
 
 @inlined
 def _capsule(points, i):
-    """Return both ends of the axis and the radius of a capsule."""
-    at = 13 * i + 6
+    """Return both ends of the axis and the radius of capsule i; `points` is flat."""
+    at = 13 * i + 6  # rows have 13 numbers, and begin with the box
     return _vector(points, at), _vector(points, at + 3), peek(points, at + 6)
 
 
@@ -326,11 +327,13 @@ class CapsuleShape(Shape):
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
+        """Return the vectors from the nearest points of axes to positions; `rows` are unused."""
         p, axis = points[:, 6:9], points[:, 9:12] - points[:, 6:9]
         return np.asarray(positions - p - _along(p, axis, positions) * axis)
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
+        """Return the first row whose box is not that of its capsule, or -1, and an error."""
         radii = np.where(points[:, 12] >= 0.0, points[:, 12], np.nan)
         made = CapsuleShape.points_of(points[:, 6:9], points[:, 9:12], radii)
         return _first((made[:, :6] != points[:, :6]).any(axis=1)), "capsule {} is not in its box"
@@ -349,10 +352,8 @@ def shape_of(primitives: object) -> type[Shape]:
 
 @inlined
 def _product_row(w, rows):
-    """Return the row w (four numbers) times an affine map, given by its three rows.
-
-    Each entry is rounded once, from double-doubles.
-    """
+    """Return the row w times an affine map, given by its three rows: four numbers, as w is."""
+    # Each is rounded once, from double-doubles. The fourth row of the map is (0, 0, 0, 1).
     p, q, r = rows
     _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
     _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
@@ -363,8 +364,8 @@ def _product_row(w, rows):
 
 @kernel
 def instanced_box_interval(is_box, points, i, rows, o, d):
-    """Return (hit, near, far) of the line of a ray in an instance of a box, oriented or not."""
-    # `rows` are those of the inverse of the instance's map.
+    """Return (hit, near, far) of the line of a ray in an instance of box i of `points`."""
+    # `is_box` is False for an oriented box; `rows` are those of the inverse of the instance's map.
     if is_box:
         lower, upper = read_box(points, i)
         return obb_interval(o, d, lower, upper, rows)
@@ -379,9 +380,9 @@ _size = inlined(lambda radius, scale: min(radius * scale, LARGEST))
 
 @inlined
 def moved_capsule(is_sphere, points, i, maps, at, scale):
-    """Return the ends of the axis of an instanced sphere or capsule, and its radius."""
-    # The moved ends of the axis, each coordinate correctly rounded, and the radius times the scale
-    # of the map, whose twelve numbers begin at `at`.
+    """Return the moved ends of the axis of sphere or capsule i, and its radius times `scale`."""
+    # The ends, equal for a sphere, are moved by the map whose twelve numbers begin at `at`, and
+    # correctly rounded; `scale` is the map's factor for lengths.
     if is_sphere:
         center, radius = _sphere(points, i)
         center = transformed_point(maps, at, center)
@@ -392,5 +393,5 @@ def moved_capsule(is_sphere, points, i, maps, at, scale):
 
 @kernel
 def round_interval(p, q, radius, o, d):
-    """Return (hit, near, far) of the line of a ray in a sphere, of equal ends, or a capsule."""
+    """Return (hit, near, far) of the line of a ray in a capsule, or in a sphere if p equals q."""
     return sphere_interval(o, d, p, radius) if p == q else capsule_interval(o, d, p, q, radius)

@@ -96,20 +96,20 @@ class TreeStats:
 
 
 def _pairs(histogram: tuple[int, ...]) -> str:
-    """Format a histogram without its zeros."""
+    """Format a histogram as "index: count" pairs, without counts of 0."""
     return ", ".join(f"{k}: {count}" for k, count in enumerate(histogram) if count) or "none"
 
 
 def stats_of(
     arrays: TreeArrays, build_seconds: float, bits: NDArray[np.uint32] | None = None
 ) -> TreeStats:
-    """Return the statistics of a tree; `bits` are those of its faces, if they have any."""
+    """Return the statistics of a tree; `bits` (m,) are the group bits of its faces, if given."""
     view = lanes_of(arrays.nodes.data)
     stored = *arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)
     size = bytes_of(stored) + (0 if bits is None else bits.nbytes + arrays.face_bits.nbytes)
     ids, count = arrays.nodes.ids, count_of(arrays.primitives)
     first, rows = rows_of(view.codes[view.leaf])
-    # The number of ids before each row of ids.
+    # The number of primitives before each row of ids.
     before = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
     sizes = before[first + rows] - before[first]
     depths = wide_levels(view)[np.nonzero(view.leaf)[0]] + 1
@@ -126,14 +126,15 @@ def stats_of(
 
 
 def wide_levels(view: Lanes) -> NDArray[np.int64]:
-    """Return the level of each node; the root is level 0."""
+    """Return the level of each wide node, (nodes,); the root is level 0."""
     levels = np.zeros(len(view.codes), np.int64)
-    level, front = 0, np.zeros(min(len(view.codes), 1), np.int64)
-    while len(front):
+    # The nodes of one level after the other; an empty tree has none.
+    level, nodes = 0, np.zeros(min(len(view.codes), 1), np.int64)
+    while len(nodes):
         if level > len(view.codes):
             raise ValueError("the tree has a cycle")
-        levels[front] = level
-        front = view.codes[front][view.inner[front]].astype(np.int64)
+        levels[nodes] = level
+        nodes = view.codes[nodes][view.inner[nodes]].astype(np.int64)
         level += 1
     return levels
 
@@ -141,9 +142,8 @@ def wide_levels(view: Lanes) -> NDArray[np.int64]:
 def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
     """Return the expected number of nodes and rows of primitives that a random ray visits.
 
-    The ray meets the root's box, and that of another node or leaf with a probability that is the
-    ratio of their surfaces.
-    `refit.cost_of` returns the same, faster, after it is compiled.
+    The ray meets the root's box. It meets the box of another node or leaf with a probability that
+    is the ratio of both surface areas. `refit.cost_of` returns the same by a compiled kernel.
     """
     if len(view.codes) == 0:
         return 0.0
@@ -151,6 +151,7 @@ def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
     areas = half_areas(bounds[view.inner]), half_areas(bounds[view.leaf])
     root_area = float(half_areas(FrameView(frame).box.reshape(1, 6).astype(np.float32))[0])
     _, count = rows_of(view.codes[view.leaf])
+    # A ray through a root without area may visit everything.
     if root_area == 0.0:
         return float(len(view.codes) + count.sum())
     return 1.0 + float(areas[0].sum() + (areas[1] * count).sum()) / root_area
@@ -169,9 +170,10 @@ def check(arrays: TreeArrays) -> None:
 def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
     """Raise a ValueError that names the first error in the structure of wide nodes.
 
-    Every node must have one parent, which comes before it, and be in its box there; every row of
-    primitives must be in one leaf; each of the primitives `ids` must be in a leaf, in none twice,
-    and its row of `boxes` in the union of its leaves' boxes; orders must be permutations.
+    Every node but the root must have one parent, which comes before it and has a box around it.
+    Every row of primitives must be in one leaf. Each of the primitives `ids` must be in a leaf, in
+    no leaf twice, and its row of `boxes` (all primitives, 6), in local coordinates, must be in the
+    union of its leaves' boxes. Visiting orders must be permutations of the lanes.
     """
     view = lanes_of(nodes.data)
     n = len(view.codes)
@@ -194,7 +196,7 @@ def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int
     first, count = rows_of(view.codes[view.leaf])
     if (first + count > len(nodes.rows)).any():
         raise ValueError("a leaf points outside the tree")
-    # For each row of each leaf: the leaf, and the number of the row.
+    # For each row of each leaf: the number of the leaf, and that of the row.
     owner = np.repeat(np.arange(len(first)), count)
     rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
     if not np.array_equal(np.sort(rows), np.arange(len(nodes.rows))):
@@ -213,11 +215,12 @@ def check_primitives(
 ) -> None:  # fmt: skip
     """Raise a ValueError unless exactly the primitives `ids` are in leaves, and in their boxes.
 
-    prims[i] is in the leaf owner[i], whose box (6,) is leaves[owner[i]]; `boxes` (n, 6) are those
-    of all primitives.
+    prims[i] is in the leaf owner[i], whose box (6,) is leaves[owner[i]]. `boxes` (n, 6) are the
+    boxes of all primitives; each must be in the union of the boxes of the primitive's leaves.
     """
     if not np.array_equal(np.unique(prims), np.sort(ids)):
         raise ValueError("a primitive is in no leaf, or one that cannot be hit is in a leaf")
+    # One number for each pair of leaf and primitive.
     if len(np.unique(owner * (int(prims.max()) + 1) + prims)) != len(prims):
         raise ValueError("a primitive is in a leaf twice")
     low, high = np.full((len(boxes), 3), np.inf), np.full((len(boxes), 3), -np.inf)

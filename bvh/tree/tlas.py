@@ -67,19 +67,19 @@ class Tlas:
         boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
         bounds = np.empty((2, 3))
         ids = ids[: moving_boxes.valid_boxes(boxes, ids, bounds)]
-        # The frame of one box around all; of none if no box is valid.
+        # The frame of the one box `bounds`, or of no box if none is valid: then [:, :0] is empty.
         frame, bounds = local_frame(*bounds.reshape(2, 1, 3)[:, : len(ids)])
         records = np.empty((2 * len(ids), record.WIDTH), np.float32)
         record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
         binary = binned_sah.build(records, group_bits=0, max_leaf=1)
         nodes = widen(binary, 1)
-        # The value of `_changes` at which the bounds of the boxes were computed, and these.
+        # The bounds of the boxes, and the value of `_changes` when they were computed.
         self._bounds = self._changes, bounds
         self._frame, self._blocks = np.vstack([frame, np.zeros((2, 3))]), nodes.data
-        # The rows of the frame that have the corners of the root's box.
+        # A view of the corners of the root's box in the frame, which refits update.
         self._root = FrameView(self._frame).box
-        # The position as a child of each node, and of each box (see `moving_boxes`); -1 for the
-        # root, and for boxes left out.
+        # For each node and each box, its position as a child in `_blocks` (see `moving_boxes`); -1
+        # for the root, and for boxes left out.
         self._parents = np.empty(nodes.size, np.int64)
         self._lanes = np.empty(len(self._boxes), np.int64)
         self._figures = np.zeros(FIGURES)
@@ -125,8 +125,10 @@ class Tlas:
         low, high = self._root
         x, y, z = (high - low).tolist()
         root_area = x * y + y * z + z * x
+        # A ray through a root without area may visit everything.
         if root_area == 0.0:
             return float(len(self._parents) + len(self.arrays.nodes.ids))
+        # AREA is the sum of half areas of all boxes but the root's.
         return float(1.0 + self._figures[AREA] / root_area)
 
     def update(
@@ -134,8 +136,9 @@ class Tlas:
     ) -> bool:
         """Set boxes `rows` to `boxes`; return whether the tree was rebuilt, with new `arrays`.
 
-        `rays` is how many rays were cast since the last update. The tree is refitted, or rebuilt if
-        that is cheaper. If a row occurs twice, its last box is used.
+        `boxes` (k, 6) are lower and upper corners, and `rays` is the number of rays cast since the
+        last update. The tree is refitted, or rebuilt if that is cheaper. If a row occurs twice, its
+        last box is used.
         """
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that has improved reduces the loss, but not below 0.
@@ -157,6 +160,7 @@ class Tlas:
 
     def _refit(self, is_new: bool) -> int:
         """Refit all nodes; return REFITTED, or OUTGROWN if the tree must be rebuilt."""
+        # A tree that `is_new` always fits its frame.
         nodes = self.arrays.nodes
         answer: int = moving_boxes.refit_all(
             self.arrays.primitives.points, kernel_input(self._lanes), nodes.ids,

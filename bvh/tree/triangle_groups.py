@@ -91,14 +91,14 @@ SIGN_BIT = np.int32(-(2**31))
 
 @inlined
 def _corner(triangles, prims, k):
-    """Return the k-th vertices of triangles, one in each lane."""
+    """Return the k-th vertices (x, y, z) of the triangles with ids `prims`, one in each lane."""
     v, p = simd.convert(simd.gather(triangles.faces, prims, 3, k), np.int64(0)), triangles.points
     return simd.gather(p, v, 3, 0), simd.gather(p, v, 3, 1), simd.gather(p, v, 3, 2)
 
 
 @inlined
 def _edge(a, b, h):
-    """Return (b - a) * h / 2; both are halved before subtracting, so that no extent overflows."""
+    """Return (b - a) * h / 2; both points are halved before, so that no difference overflows."""
     return vectors.scaled(vectors.minus(vectors.scaled(b, 0.5), vectors.scaled(a, 0.5)), h)
 
 
@@ -107,7 +107,7 @@ _longest = inlined(lambda e: simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs
 
 @inlined
 def _put_row(groups, at, row, values, used):
-    """Store a row of the group at `at`, zero in unused lanes."""
+    """Store values as row `row` of the group at position `at`, with 0 in lanes not `used`."""
     none = simd.splat(np.float32(0.0), WIDTH)
     values = simd.convert(values, np.float32(0.0))
     simd.store(groups, at + row * WIDTH, simd.select(used, values, none))
@@ -117,8 +117,8 @@ def _put_row(groups, at, row, values, used):
 def pack_group(triangles, rows, c, s, extent, g, groups):
     """Fill group g with the triangles of row g of ids; return the corners of their world box.
 
-    `rows` are those of `WideNodes`; `c`, `s` and `extent` are the frame's centre, scale and bound.
-    Lower > upper if the row has no triangles.
+    `rows` are those of `WideNodes`; `c`, `s` and `extent` are the frame's centre, scale and largest
+    local coordinate. Lower > upper if the row has no triangles.
     """
     at = group_at(g)
     ids = simd.load(rows, first_id(rows, g), WIDTH)
@@ -140,7 +140,7 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
 
 
 def _put_compact(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill the compact group at `at` with triangles, as `_put` does a full one."""
+    """Fill the compact group at `at` with triangles (arguments: see `_put`); `extent` is unused."""
     v0, v1, v2 = corners
     local = _local(v0, c, s), _local(v1, c, s), _local(v2, c, s)
     compact_groups.put(groups, at, used, ids, local, _local(box[0], c, s), _local(box[1], c, s))
@@ -152,8 +152,8 @@ _local = inlined(lambda v, c, s: vectors.scaled(vectors.minus(v, c), s))
 def _put(groups, at, used, ids, corners, box, c, s, extent):
     """Fill the group at `at` with triangles, by their vertices relative to c, times s.
 
-    In lanes that are not `used`, `corners` are those of another lane. Only compact groups need
-    `box`, the corners of the triangles' box.
+    Lanes that are not `used` have the `corners` (v0, v1, v2) of a used one. `extent` is the largest
+    local coordinate. `box`, the corners of the triangles' box, is for compact groups alone.
     """
     v0, v1, v2 = corners
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
@@ -164,7 +164,7 @@ def _put(groups, at, used, ids, corners, box, c, s, extent):
         _put_row(groups, at, E2 + axis, e2[axis], used)
     sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
     longest = simd.greater(_longest(e1), _longest(e2))
-    # Covers the rounding of both sizes; see above for their other constants.
+    # Covers the rounding of both sizes; the top of this file derives their other constants.
     up = 1.0 + 2.0**-20
     tolerance = sums * (0.5 * longest / extent + 1.0) * up + 2.0**-100
     products = (
@@ -181,7 +181,7 @@ def _put(groups, at, used, ids, corners, box, c, s, extent):
 
 
 def _put_all_unused(groups, at, ids):
-    """Make all lanes of a group unused, but for their ids."""
+    """Mark all lanes of the group at `at` as unused, by the tolerance -1, and store their ids."""
     for row in range(IDS):
         simd.store(groups, at + row * WIDTH, simd.splat(np.float32(0.0), WIDTH))
     simd.store(groups, at + TOLERANCE * WIDTH, simd.splat(np.float32(-1.0), WIDTH))
@@ -196,7 +196,7 @@ _put_unused = _by_kind(_put_all_unused, compact_groups.put_unused.py_func)
 
 @inlined
 def _lower_corner(a, b, c):
-    """Return the least coordinates, of all lanes, of the vertices a, b and c of triangles."""
+    """Return the lower corner (x, y, z) of all triangles, whose vertices a, b and c are lanes."""
     x, y, z = simd.lesser(b[0], c[0]), simd.lesser(b[1], c[1]), simd.lesser(b[2], c[2])
     x, y, z = simd.lesser(a[0], x), simd.lesser(a[1], y), simd.lesser(a[2], z)
     return simd.lowest(x), simd.lowest(y), simd.lowest(z)
@@ -204,7 +204,7 @@ def _lower_corner(a, b, c):
 
 @entry
 def pack_triangles(points, faces, rows, frame, begin, end, groups):
-    """Fill the groups begin..end with the triangles of the rows of `WideNodes`, row by row."""
+    """Fill groups begin..end with the triangles whose ids are in the same `rows` of `WideNodes`."""
     c, s, extent = centre(frame), scale(frame), bound(frame)
     triangles = Triangles(points, faces)
     for g in range(begin, end):
@@ -241,15 +241,15 @@ used_lanes = inlined(lambda groups, at: group_tolerance(groups, at) >= np.float3
 
 @inlined
 def group_normal(groups, at):
-    """Return the normals of a group's triangles, as vectors of lanes."""
+    """Return the normals e1 x e2 of the triangles of the group at position `at`, in lanes."""
     e1, e2 = group_edges(groups, at)
     return cross(e1, e2)
 
 
 def _load_group(groups, group):
     """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes."""
-    # The grain is the part of the tolerance that nearer origins do not reduce. Only compact groups
-    # have one, from their grid; here it is 0.
+    # Tolerance and size are for the error bounds above. The grain is the part of the tolerance that
+    # nearer origins do not reduce: 0 here, as only the grid of compact groups causes one.
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
     return (
@@ -259,7 +259,7 @@ def _load_group(groups, group):
 
 
 def _load_compact(groups, group):
-    """Return what `_load_group` does, of a compact group."""
+    """Return (v0, e1, e2, normal, tolerance, size, grain) of a compact group, in lanes."""
     v0, e1, e2, used, step = compact_groups.corners_of(groups, group_at(group))
     n = cross(e1, e2)
     tolerance, size, grain = compact_groups.bounds_of(e1, e2, n, used, step)
@@ -295,11 +295,11 @@ dot = inlined(lambda a, b: simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2]
 
 @inlined
 def test_edges(o, d, v0, e1, e2, n, margin):
-    """Return (maybe, surely, c, den) of the lines of rays and triangles, lane by lane.
+    """Return (maybe, surely, c, den) of the line of a ray (o, d) and triangles, lane by lane.
 
     The masks tell where the line may pass through the triangle, and where it surely does; `margin`
-    bounds the error of the test. c is v0 - o, and den = d . n. A negative margin, of an unused
-    lane, clears the first mask, but sets the second: combine both.
+    bounds the error of the test. c is v0 - o, and den = d . n for the normals n. A negative margin,
+    of an unused lane, clears the first mask, but sets the second: combine both.
     """
     c = vectors.minus(v0, o)
     r = cross(c, d)
@@ -315,11 +315,11 @@ def test_edges(o, d, v0, e1, e2, n, margin):
 
 @inlined
 def test_edges_near(point, rest, d, triangles, edge, extent):
-    """Return (maybe, surely) as `test_edges` does, with the narrower margins of near origins.
+    """Return masks (maybe, surely) as `test_edges` does, with the narrower margins of near origins.
 
-    The origin is a point of the ray near the triangles, `point` + `rest`. `triangles` is what
-    `load_group` returns; `edge` times a tolerance is the margin anywhere, and `extent` the frame's
-    bound.
+    The origin is a point of the ray near the triangles, `point` + `rest`, and d its direction.
+    `triangles` is what `load_group` returns. `edge` times a tolerance is the margin for an origin
+    anywhere, and `extent` the frame's largest local coordinate.
     """
     v0, e1, e2, n, tolerance, _, grain = triangles
     v0 = vectors.minus(v0, point)
@@ -337,10 +337,10 @@ def test_distance(c, den, low, high, n, margin):
 
     The mask has the lanes where t = numerator / denominator may be in low..high; `margin` bounds
     the error of t times den. The denominator is positive, or 0 if the ray is parallel to the plane.
-    c and den are as by `test_edges`.
+    For v0 on the plane and the normal n, c is v0 - o, and den is d . n.
     """
     size = abs(den)
-    # T, with its sign changed if den is negative.
+    # n . c, with its sign changed if den is negative: `size` is the denominator.
     numerator = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))
     maybe = (numerator <= simd.fma(high, size, margin)) & (
         numerator >= simd.fma(low, size, -margin)

@@ -44,7 +44,8 @@ class WideNodes(NamedTuple):
     """The nodes of a tree, and the primitives of its leaves."""
 
     data: NDArray[np.float32]  # (nodes * NODE_SIZE,)
-    # Rows that end with ids, -1 for none: of a tree over triangles its groups, of others ids alone.
+    # The rows of leaves. Each ends with the ids of its primitives, -1 for none; in a tree over
+    # triangles it is a whole triangle group, in other trees it has ids alone.
     rows: NDArray[np.int32]
 
     @property
@@ -75,22 +76,21 @@ child_order, child_orders, set_child_orders = simd.rows(np.int32, ORDER * WIDTH)
 
 @inlined
 def near_planes(octant):
-    """Return where in a node the planes are that rays of an octant meet first, for each axis.
-
-    Bit k of the octant is set if directions are negative on axis k: then the upper plane is near.
-    """
-    size = (UPPER - LOWER) * WIDTH
+    """Return, for each axis, where in a node the planes begin that rays of an octant meet first."""
+    # Bit k of the octant is set if directions are negative on axis k: then the upper plane is near.
+    lower_to_upper = (UPPER - LOWER) * WIDTH
     return (
-        LOWER * WIDTH + size * (octant & 1),
-        (LOWER + 1) * WIDTH + size * (octant >> 1 & 1),
-        (LOWER + 2) * WIDTH + size * (octant >> 2),
+        LOWER * WIDTH + lower_to_upper * (octant & 1),
+        (LOWER + 1) * WIDTH + lower_to_upper * (octant >> 1 & 1),
+        (LOWER + 2) * WIDTH + lower_to_upper * (octant >> 2),
     )
 
 
 @inlined
 def all_planes(x, y, z):
-    """Return where in a node all planes are: the near ones x, y, z as given, then the far ones."""
-    # On each axis, the sum of both is that of the places of the lower and the upper planes.
+    """Return where in a node all planes begin: near ones at x, y, z as given, then far ones."""
+    # On each axis, near and far planes are the lower and the upper ones in either order: the sum
+    # of both positions is the same.
     both = (LOWER + UPPER) * WIDTH
     return x, y, z, both - x, both + 2 * WIDTH - y, both + 4 * WIDTH - z
 
@@ -103,14 +103,14 @@ _read_box, _load_boxes, _ = simd.rows(np.float32, *range(0, 6 * WIDTH, WIDTH))
 
 @inlined
 def child_box(data, at):
-    """Return the lower and upper corner of a child's box."""
+    """Return the lower and upper corner of the box of the child at position `at`."""
     box = _read_box(data, at)
     return box[:3], box[3:]
 
 
 @inlined
 def set_child_box(data, at, low, high):
-    """Set the box of a child."""
+    """Set the corners of the box of the child at position `at`."""
     for axis in range(3):
         simd.poke(data, at + (LOWER + axis) * WIDTH, low[axis])
         simd.poke(data, at + (UPPER + axis) * WIDTH, high[axis])
@@ -118,7 +118,10 @@ def set_child_box(data, at, low, high):
 
 @inlined
 def child_boxes(data, at):
-    """Return the corners of all children's boxes, each as three vectors of lanes."""
+    """Return the lower and upper corners of all children's boxes, each as three vectors of lanes.
+
+    `at` is the position of the node.
+    """
     boxes = _load_boxes(data, at, WIDTH)
     return boxes[:3], boxes[3:]
 
@@ -127,6 +130,7 @@ def child_boxes(data, at):
 def node_box(data, node):
     """Return the box around all children of a node; lower > upper if it has none."""
     low, high = child_boxes(data, node_at(node))
+    # The largest lane is minus the lowest of the negated ones.
     return (
         (simd.lowest(low[0]), simd.lowest(low[1]), simd.lowest(low[2])),
         (-simd.lowest(-high[0]), -simd.lowest(-high[1]), -simd.lowest(-high[2])),
@@ -135,7 +139,7 @@ def node_box(data, node):
 
 @inlined
 def half_area_of(low, high):
-    """Return half the surface of a box given by its corners."""
+    """Return half the surface area, in float64, of a box given by its corners."""
     x = np.float64(high[0]) - low[0]
     y = np.float64(high[1]) - low[1]
     z = np.float64(high[2]) - low[2]
@@ -156,17 +160,17 @@ rows_in = inlined(
 
 @inlined
 def leaf_rows(code):
-    """Return (first, count) of a leaf's rows."""
-    at = ~code
-    return at >> LEAF_BITS, (at & (MAX_LEAF_ROWS - 1)) + 1
+    """Return (first, count) of the rows of ids of a leaf, given by its code."""
+    # See `leaf_code`: ~code is first * MAX_LEAF_ROWS + count - 1.
+    packed = ~code
+    return packed >> LEAF_BITS, (packed & (MAX_LEAF_ROWS - 1)) + 1
 
 
 @inlined
 def prefetch_child(nodes, groups, child, lines):
-    """Prefetch the first cache lines of a child, given by its code.
-
-    They are those of a node, or of the first group of triangles of a leaf.
-    """
+    """Prefetch the first `lines` cache lines, of 64 bytes, of a child given by its code."""
+    # The lines are the beginning of a node, or of the first triangle group of a leaf. Addresses of
+    # both are computed, without a branch; only one is used.
     node = simd.address(nodes, node_at(child))
     leaf = simd.address(groups, group_at(first_row(child)))
     at = node if child >= 0 else leaf
@@ -177,17 +181,18 @@ def prefetch_child(nodes, groups, child, lines):
 class Lanes(NamedTuple):
     """Wide nodes as arrays for NumPy, one row a node, one column a child."""
 
-    boxes: NDArray[np.float32]  # (nodes, 6, lanes)
-    codes: NDArray[np.int32]
-    orders: NDArray[np.int32]
-    inner: NDArray[np.bool_]
-    leaf: NDArray[np.bool_]
+    boxes: NDArray[np.float32]  # (nodes, 6, lanes): lower x y z, upper x y z
+    codes: NDArray[np.int32]  # of the children; 0 in unused lanes
+    orders: NDArray[np.int32]  # visiting orders of all octants (see `octants_of`)
+    inner: NDArray[np.bool_]  # True where the child is a node
+    leaf: NDArray[np.bool_]  # True where the child is a leaf; in unused lanes both are False
 
 
 def lanes_of(data: NDArray[np.float32]) -> Lanes:
     """Return views of the data of wide nodes, and which lanes are nodes and leaves."""
     rows = data.reshape(-1, ROWS, WIDTH)
     codes = rows[:, CODES].view(np.int32)
+    # The box of an unused lane is from inf to -inf.
     used = rows[:, LOWER] <= rows[:, UPPER]
     return Lanes(
         rows[:, :6], codes, rows[:, ORDER].view(np.int32), used & (codes >= 0), used & (codes < 0)
@@ -195,18 +200,20 @@ def lanes_of(data: NDArray[np.float32]) -> Lanes:
 
 
 def rows_of(codes: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (first, count) of the rows of leaves."""
-    at = ~codes.astype(np.int64)
-    return at // MAX_LEAF_ROWS, at % MAX_LEAF_ROWS + 1
+    """Return arrays (first, count) of the rows of ids of leaves, given by their codes."""
+    # See `leaf_code`: ~code is first * MAX_LEAF_ROWS + count - 1.
+    packed = ~codes.astype(np.int64)
+    return packed // MAX_LEAF_ROWS, packed % MAX_LEAF_ROWS + 1
 
 
 def octants_of(orders: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the visiting orders of nodes for each octant, shape (nodes, 8, lanes)."""
+    # Lane k of `orders` (nodes, lanes) has LANE_BITS bits for each octant: the k-th child to push.
     shifts = (LANE_BITS * np.arange(8))[None, :, None]
     return orders[:, None, :] >> shifts & (WIDTH - 1)
 
 
 def half_areas(bounds: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return half the surface of each box."""
+    """Return half the surface area of each box; `bounds` (n, 6) are lower and upper corners."""
     x, y, z = (bounds[:, 3:] - bounds[:, :3]).astype(np.float64).T
     return np.asarray(x * y + y * z + z * x)

@@ -32,8 +32,8 @@ from bvh.tree.wide_nodes import LEAF_BITS, MAX_LEAF_ROWS, leaf_code, leaf_rows
 
 LANES = MAX_LEAF_ROWS
 
-# Rows of a node's terms, a lane a child: centre, the square of the radius about it (-1 where there
-# is no child), and its multipoles.
+# Rows of a node's terms, each with a lane for each child: the child's centre, the square of its
+# radius (-1 where there is no child), and its multipoles.
 CENTRE, RADIUS, SERIES = 0, 3, 4
 TERMS_SIZE = (SERIES + SERIES_SIZE) * LANES
 # Rows of a leaf's corners.
@@ -49,21 +49,21 @@ MARGIN = 1.05
 class WindingTerms(NamedTuple):
     """The tree of a surface for its winding numbers."""
 
-    # LANES a node: the number of the child, 0 for none, or the code of a leaf (see `wide_nodes`),
-    # whose rows are faces.
+    # LANES for each node: the number of the child, 0 for none, or the code of a leaf (see
+    # `wide_nodes`), whose rows are faces.
     codes: NDArray[np.int64]
-    terms: NDArray[np.float32]  # in the local frame
-    # Leaf by leaf, CORNERS rows of `count` numbers, times the power of two of the frame. A row can
-    # be read as LANES numbers to the end.
+    terms: NDArray[np.float32]  # TERMS_SIZE for each node, in the local frame
+    # For each leaf, a row for each of the nine coordinates of corners, with a number for each of
+    # its faces, times the frame's scale. LANES numbers can be read from the beginning of any row.
     corners: NDArray[np.float64]
     frame: NDArray[np.float64]  # (2, 3): see `frame.local_frame`
 
 
 class Sums(NamedTuple):
-    """Nodes while they are summed, a row each: `shapes`, and multipoles (2, SLOTS)."""
+    """Nodes while they are summed."""
 
-    shapes: NDArray[np.float64]
-    poles: NDArray[np.float64]
+    shapes: NDArray[np.float64]  # (n, SHAPE): see the columns above
+    poles: NDArray[np.float64]  # (n, 2, SLOTS): real and imaginary parts of multipoles
 
 
 def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
@@ -74,7 +74,8 @@ def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
     capacity, nodes = len(binary.links) // 2 + 1, 0
     codes = np.empty(capacity * LANES, np.int64)
     if len(binary.links):
-        nodes = _widen(*binary[:3], np.empty((capacity, 2), np.int64), codes)
+        pending = np.empty((capacity, 2), np.int64)
+        nodes = _widen(binary.bounds, binary.links, pending, codes)
     codes = kernel_input(codes[: nodes * LANES].copy())
     terms = aligned(nodes * TERMS_SIZE, np.float32)
     faces = aligned(CORNERS * len(binary.order) + LANES, np.float64)
@@ -100,11 +101,12 @@ def _size(bounds, i):
 
 
 @entry
-def _widen(bounds, links, order, pending, codes):
+def _widen(bounds, links, pending, codes):
     """Collapse a binary tree to nodes of LANES children; write their codes, return their number.
 
-    The child of the largest diagonal is opened first. Children have higher numbers than their
-    parents. `pending` is scratch: a stack of binary nodes with the numbers of their wide nodes.
+    A node's child of the largest diagonal is replaced by its own two children, until there are
+    LANES. Children have higher numbers than parents. `pending` is scratch: a stack of (binary node,
+    number of its wide node).
     """
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes = 1, 1
@@ -140,7 +142,7 @@ def _widen(bounds, links, order, pending, codes):
 
 @inlined
 def _local_corners(triangles, frame, face):
-    """Return the vertices of a face in the local frame."""
+    """Return the three vertices of a face in the local frame."""
     a, b, c = corners(triangles, np.int64(face))
     return into_frame(frame, a), into_frame(frame, b), into_frame(frame, c)
 
@@ -150,7 +152,7 @@ _centre = inlined(lambda shape: (shape[MIDDLE], shape[MIDDLE + 1], shape[MIDDLE 
 
 @inlined
 def _weigh(total, area, centre):
-    """Add the area of a part, and area times centre, to the shape `total` of a node."""
+    """Add a part's area, and its area times its centre, to columns AREA and MIDDLE of `total`."""
     total[AREA] += area
     for axis in range(3):
         total[MIDDLE + axis] += area * centre[axis]
@@ -158,7 +160,8 @@ def _weigh(total, area, centre):
 
 @inlined
 def _set_centre(total, centre):
-    """Divide the sum of areas times centres by the area; if this is 0, take `centre` instead."""
+    """Divide column MIDDLE of `total`, a sum of areas times centres, by the area."""
+    # If the area is 0, `centre` becomes the middle instead.
     for axis in range(3):
         total[MIDDLE + axis] = (
             total[MIDDLE + axis] / total[AREA] if total[AREA] > 0.0 else centre[axis]
@@ -170,7 +173,8 @@ _area_vector = inlined(lambda a, b, c: scaled(cross(minus(b, a), minus(c, a)), 0
 
 @kernel
 def _radius(triangles, frame, order, shape):
-    """Return the largest distance of vertices of a node's faces from its centre."""
+    """Return the largest distance from a node's centre of the vertices of its faces."""
+    # The columns BEGIN and END of `shape` tell which items of `order`, face ids, are its faces.
     far, centre = 0.0, _centre(shape)
     for i in range(np.int64(shape[BEGIN]), np.int64(shape[END])):
         for v in _local_corners(triangles, frame, order[i]):
@@ -181,7 +185,10 @@ def _radius(triangles, frame, order, shape):
 
 @inlined
 def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
-    """Sum the faces of a leaf to its `shape` and multipoles; `part` and `away` are scratch."""
+    """Sum the faces of a leaf, order[first : first + count], to its `shape` and multipoles `poles`.
+
+    `part` and `away` are scratch: the multipoles of a face, and harmonics.
+    """
     centre = (0.0, 0.0, 0.0)
     for k in range(count):
         a, b, c = _local_corners(triangles, frame, order[first + k])
@@ -206,7 +213,10 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
 
 @inlined
 def _pack_leaf(triangles, frame, order, first, count, faces):
-    """Write the corners of a leaf's faces, CORNERS rows of `count` numbers, to `faces`."""
+    """Write the corners of faces order[first : first + count], a leaf, times the scale to `faces`.
+
+    They are nine rows, one for each coordinate of v0, v1 and v2, of a number for each face.
+    """
     s = scale(frame)
     for k in range(count):
         at = CORNERS * first + k
@@ -218,14 +228,14 @@ def _pack_leaf(triangles, frame, order, first, count, faces):
 
 @entry
 def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
-    """Fill in the terms of all nodes, the last first, and the corners of all leaves.
+    """Fill in `terms` of all nodes, the last first, and the corners of all leaves, `faces`.
 
-    `sums` has the sums of each node. `parts` and `away` are scratch: the sums of a node's children,
-    then of one face, and harmonics.
+    `order` are the ids of faces, leaf by leaf. `sums`, zeros at first, get the sums of each node.
+    `parts` and `away` are scratch: the sums of a node's children, then of one face; and harmonics.
     """
     for node in range(len(sums.shapes) - 1, -1, -1):
         total, poles = sums.shapes[node], sums.poles[node]
-        total[BEGIN] = len(order)
+        total[BEGIN] = len(order)  # no child begins later
         for lane in range(LANES):
             shape, part, code = parts.shapes[lane], parts.poles[lane], codes[node * LANES + lane]
             # Copied by loops: for slices, Numba would compile an error message about shapes.

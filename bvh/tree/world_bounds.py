@@ -77,17 +77,18 @@ GROWTH = 4.0 * UNEVEN
 
 
 class Extents(NamedTuple):
-    """Extents of several trees."""
+    """Extents of several trees, in groups of LANES boxes."""
 
-    boxes: NDArray[np.float64]  # (groups * GROUP,)
-    offsets: NDArray[np.int64]  # (trees + 1,), in groups
-    reach: NDArray[np.float64]  # (trees, 3)
+    boxes: NDArray[np.float64]  # (groups * GROUP,): rows of centres x y z and half sizes x y z
+    offsets: NDArray[np.int64]  # tree i has the groups offsets[i]..offsets[i + 1]
+    reach: NDArray[np.float64]  # (trees, 3): the largest absolute coordinates on each axis
 
 
 def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return up to MAX_BOXES world boxes (k, 6) whose convex hull contains all valid primitives.
 
-    `bounds` are those of the whole tree, shape (2, 3). An empty tree has no boxes.
+    `bounds` (2, 3) are the corners of the whole tree. An empty tree has no boxes; the vertices of a
+    polytope are boxes with equal corners.
     """
     if len(arrays.nodes.data) == 0:
         return np.empty((0, 6))
@@ -102,7 +103,7 @@ def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the one of two extents of a tree that bounds it, turned by TURNS, by less volume."""
+    """Return the one of a tree's two extents (k, 6) that bounds it closer when turned by TURNS."""
     extents = gathered([a, b])
     tree_of = np.repeat(np.arange(2, dtype=np.int32), len(TURNS))
     boxes = instance_bounds(extents, tree_of, np.concatenate([TURNS, TURNS]))
@@ -112,10 +113,10 @@ def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float
 
 
 def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return world boxes (k, 6) of upper nodes that contain all primitives."""
+    """Return world boxes (k, 6) of upper nodes that contain all primitives, cut off at `bounds`."""
     local, frame = _opened(arrays), FrameView(arrays.frame)
-    # The order of numbers survives rounding, and a vertex is a double: it stays between the
-    # corners, but for what underflows.
+    # Rounding keeps the order of numbers, so rounded corners enclose vertices, which are doubles;
+    # one step outward covers what underflows.
     with np.errstate(over="ignore", under="ignore"):
         boxes = local.reshape(-1, 2, 3) * np.ldexp(1.0, -frame.exponent) + frame.centre
     boxes[:, 0] = np.maximum(np.nextafter(boxes[:, 0], -np.inf), bounds[0])
@@ -124,10 +125,8 @@ def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.
 
 
 def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return local boxes (k, 6) of nodes that contain all primitives.
-
-    From the root down, the largest node is replaced by its children while k is at most MAX_BOXES.
-    """
+    """Return local boxes (k, 6) of nodes and leaves that together contain all primitives."""
+    # From the root down, the largest node is replaced by its children while k is at most MAX_BOXES.
     view = lanes_of(arrays.nodes.data)
     boxes = np.moveaxis(view.boxes, 1, 2).astype(np.float64)
     closed: list[tuple[float, int, int]] = []
@@ -135,6 +134,7 @@ def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
 
     def add(node: int) -> None:
         """Add a node's children: leaves to `done`, nodes to the heap `closed`, largest first."""
+        # Both have (node, lane) of the child.
         for c in np.flatnonzero(view.inner[node] | view.leaf[node]).tolist():
             if view.leaf[node, c]:
                 done.append((node, c))
@@ -152,7 +152,7 @@ def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
 
 
 def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
-    """Pack extents from `extent_of` for kernels."""
+    """Pack the extents of trees, boxes (k, 6) from `extent_of`, for kernels."""
     groups, offsets = [], [0]
     reach = np.zeros((len(extents), 3))
     for i, boxes in enumerate(extents):
@@ -175,10 +175,8 @@ def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
 
 @inlined
 def _span(boxes, begin, end, a, b, c):
-    """Return (low, high), the range of a x + b y + c z over the boxes of groups begin..end.
-
-    x, y, z are the centres and u, v, w the half sizes of LANES boxes at a time.
-    """
+    """Return (low, high), the range of a x + b y + c z over the boxes of groups begin..end."""
+    # x, y, z are the centres and u, v, w the half sizes of LANES boxes at a time.
     p, q, r = abs(a), abs(b), abs(c)
     low, high = splat(INF, LANES), splat(-INF, LANES)
     for g in range(begin, end):
@@ -195,7 +193,8 @@ def _span(boxes, begin, end, a, b, c):
 
 @entry
 def _bound(extents, tree_of, matrices, begin, end, found):
-    """Write the boxes of the instances begin..end to `found` (see `instance_bounds`)."""
+    """Write the boxes of the instances begin..end to `found` (n, 6)."""
+    # Instance i is the tree tree_of[i] under the map of the 12 numbers from matrices[12 i] on.
     for i in range(begin, end):
         tree = np.int64(tree_of[i])
         first, last = extents.offsets[tree], extents.offsets[tree + 1]
@@ -220,7 +219,7 @@ def instance_bounds(
     """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside.
 
     `tree_of` has the tree of each instance, and `matrices` (n, 3, 4) its finite affine map. Boxes
-    are +inf and -inf for empty trees.
+    of empty trees have lower corners +inf and upper corners -inf.
     """
     found = np.empty((len(matrices), 6))
     which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
@@ -229,9 +228,9 @@ def instance_bounds(
 
 
 def skew_of(arrays: TreeArrays) -> tuple[float, float, float]:
-    """Return (K, F) of a tree (see the top of this file) and its largest radius.
+    """Return (K, F, largest radius) of a tree; for K and F see the top of this file.
 
-    K and F are 0 unless it is over oriented boxes, and the radius is -1 unless it is over round
+    K and F are 0 unless the tree is over oriented boxes; the radius is -1 unless it is over round
     shapes.
     """
     if isinstance(arrays.primitives, Triangles):
@@ -250,12 +249,14 @@ def box_instance_bounds(
 ) -> NDArray[np.float64]:  # fmt: skip
     """Return boxes (n, 6) of instances of boxes and oriented boxes.
 
-    `rows` (n, 3, 4) are the correctly rounded inverses of their maps, `skews` (trees, 3) what
-    `skew_of` returns for each tree. A box is all of space where an inverse is too inaccurate.
+    `rows` (n, 3, 4) are the correctly rounded inverses of the instances' maps, `tree_of` (n,) their
+    trees, and `skews` (trees, 3) what `skew_of` returns for each tree. A box is all of space where
+    the inverse of `rows` is too inaccurate.
     """
     back, status = inverses(rows)
     found = instance_bounds(extents, tree_of, back)
     row_sum, far, _ = skews[tree_of].T
+    # The padding derived at the top of this file: `row_sum` is K, `far` is F, `rows` are W.
     with np.errstate(all="ignore"):
         reach = np.maximum(np.abs(found[:, :3]), np.abs(found[:, 3:]))
         size = (np.abs(rows[:, :, :3]) @ reach[:, :, None])[:, :, 0] + np.abs(rows[:, :, 3])
@@ -265,6 +266,7 @@ def box_instance_bounds(
         bounded &= (np.abs(found) + np.hstack([slack, slack]) < LARGEST).all(axis=1)
         wide = np.hstack([found[:, :3] - slack, found[:, 3:] + slack])
     everywhere = np.repeat([-LARGEST, LARGEST], 3)
+    # The boxes of empty trees stay +inf and -inf.
     empty = found[:, :1] > found[:, 3:4]
     return np.where(empty, found, np.where(bounded[:, None], wide, everywhere))
 

@@ -57,7 +57,8 @@ def new_scratch() -> tuple[NDArray[np.generic], ...]:
 
 @inlined
 def _put_leaf(records, shift, begin, end, node, links, order):
-    """Make a node the leaf of the range begin..end; its records are in rows `shift` further on."""
+    """Make a node the leaf of the primitives order[begin:end], and write their ids to `order`."""
+    # Their records are in rows shift + begin to shift + end.
     for i in range(begin, end):
         order[i] = record.id_of(records, shift + i)
     link_leaf(links, node, begin, end - begin)
@@ -65,13 +66,13 @@ def _put_leaf(records, shift, begin, end, node, links, order):
 
 @inlined
 def _leaf_is_cheaper(count, box, cost, limits):
-    """Return whether a range becomes a leaf, given the `cost` of its best split."""
+    """Return whether a leaf of `count` records with a box costs no more than their best split."""
+    # `cost` is that of the groups of both sides of the split. Up to one group is always a leaf.
     _, group_bits, max_leaf = limits
     if count > max_leaf:
         return False
+    # Costs are weighted by half areas. A split costs a visit of the node, too: `area`.
     area = record.half_area(box)
-    # Costs are weighted by areas. A split costs a visit of the node, and the groups of both sides.
-    # One group is always a leaf.
     leaf_cost = np.float32(GROUP_COST) * area * binning.groups(count, group_bits)
     return count <= 1 << group_bits or leaf_cost <= area + np.float32(GROUP_COST) * cost
 
@@ -81,12 +82,13 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
     """Build the subtree of one range into a block of nodes; return the number of its nodes.
 
     `start` is the range, a row with the columns of `subtrees`; `boxes` are its box and that of its
-    centres; `spatial` is `space.Spatial`, or None for a builder without spatial splits; `block` is
-    `SubtreeNodes`, `limits` is `Limits`, `state` is (cancel, done) as in `subtrees.BuildState`,
-    and `scratch` is that of `new_scratch`.
+    centres. `spatial` is `space.Spatial`, or None for a builder without spatial splits. `block` is
+    `SubtreeNodes`. `state` is (cancel, done), arrays of one number: a cancel that is not 0 stops
+    the build, and `done` counts the records in leaves. `scratch` is that of `new_scratch`.
     """
     deepest, group_bits, _ = limits
     cancel, done = state
+    # Rows of each half of the array of records (see above), and records of a full group.
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
     # A stack of ranges; the boxes of each, and those of its centres, are two rows.
@@ -104,7 +106,8 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
         first, last = here + begin, here + end
         box = record.load(pending_boxes, 2 * height)
         centres = record.load(pending_boxes, 2 * height + 1)
-        # Find the cheapest bin or plane; there is none where it might go too deep.
+        # Find the cheapest split between bins, or at a plane; ranges that might become too deep are
+        # cut in half instead.
         axis, bin, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
         n = binning.bins_for(count)
         scale = record.scales(centres, np.float32(n))
@@ -123,7 +126,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
             _put_leaf(records, here, begin, end, node, links, order)
             done[0] += count
             continue
-        # Split by it, or else in half. Each side gets a share of the unused capacity.
+        # Split. Each side gets a share of the unused capacity, the rows up to `limit`.
         if spatial is not None and plane[0] >= 0:
             lefts, rights = plane[2], plane[3]
             middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
@@ -168,13 +171,14 @@ def subtree_builder(
     records: NDArray[np.float32], limits: Limits, new_spatial: Callable[[], object] = lambda: None
 ) -> subtrees.BuildSubtree:
     """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
+    # `new_spatial` makes the `space.Spatial` of a thread, or None for no spatial splits.
     shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
     def build(
         task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
         state: subtrees.BuildState,
     ) -> int:  # fmt: skip
-        """Build the subtree of a task into a block of nodes."""
+        """Build the subtree of a task into a block of nodes; return the number of its nodes."""
         with shelf.scratch() as (spatial, scratch):
             return int(build_subtree(records, spatial, task, box, block, limits, state, scratch))
 
@@ -185,10 +189,10 @@ def build(
     records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
     progress: Progress | None = None, group_bits: int = GROUP_BITS, max_leaf: int = MAX_LEAF,
 ) -> Nodes:  # fmt: skip
-    """Build a tree over the records of the first half, (2 n, 8), which are overwritten.
+    """Build a tree over the first half of `records`, (2 n, 8); both halves are overwritten.
 
-    `boxes` are records of the box of all and of that of their centres, if they are known. The tree
-    does not depend on the number of threads. A leaf costs one for each started group of
+    `boxes` (2, 8) are the box of all records and that of their doubled centres, if they are known.
+    The tree does not depend on the number of threads. A leaf costs one for each started group of
     1 << group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) up
     to twenty times a second.
     """

@@ -29,9 +29,10 @@ bins_for = inlined(lambda count: min(BINS, MIN_BINS + (count >> 3)))
 
 @kernel
 def fill_bins(records, begin, end, centres, scale, used, bins):
-    """Put records begin..end into bins of each axis, BINS apart, of which `used` are used.
+    """Put records begin..end into `used` bins of each axis; the bins of axis k begin at k * BINS.
 
-    `centres` is the box of their centres, and `scale` that of `records.scales` for `used` bins.
+    `centres` is the box of the records' doubled centres, and `scale` is `records.scales` of this
+    box for `used` bins.
     """
     # Neighbours often fall into the same bins, so that one store waits for the other: in long
     # ranges every second record goes into a second set of bins.
@@ -57,8 +58,8 @@ def fill_bins(records, begin, end, centres, scale, used, bins):
 def sweep(bins, first, used, group_bits, costs):
     """Return (cost, last bin on the left, records on the left) of the cheapest split of one axis.
 
-    The bins are rows from `first` on; a side costs its half area for each started group of
-    1 << group_bits records. `costs` is scratch.
+    The axis has `used` bins, rows of `bins` from `first` on. A side costs its half area for each
+    started group of 1 << group_bits records. `costs` is scratch.
     """
     # Sweep from the right, then from the left, and add both sides' costs. An empty side has the
     # cost NaN, infinity times zero, which is never the lowest.
@@ -84,7 +85,8 @@ def sweep(bins, first, used, group_bits, costs):
 def best_split(bins, scale, used, group_bits, costs):
     """Return (cost, axis, last bin on the left, records on the left) of the cheapest split.
 
-    The axis is -1 if nothing can be split.
+    The axis is -1 if nothing can be split. `bins`, `scale` and `used` are as in `fill_bins`; the
+    cost and `costs` (scratch) as in `sweep`.
     """
     # The scale of narrow axes is 0. On others no side is empty: both end bins have a centre.
     best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
@@ -115,20 +117,18 @@ def bound_halves(bins, used, axis, last, boxes):
 
 @kernel
 def move(records, begin, end, split, left, right, boxes):
-    """Move records begin..end to rows from `left` or `right` on; bound the centres of both sides.
+    """Move records begin..end to rows from `left` on, or from `right` on, by a split between bins.
 
-    `split` is the axis, the last bin on the left, minus twice the lowest centre on the axis, and
-    the number of bins in a unit of it. The bounds are rows LEFT_CENTRES and RIGHT_CENTRES.
+    `split` is (axis, last bin on the left, minus twice the lowest centre on the axis, bins in a
+    unit of the axis). Writes the boxes of both sides' doubled centres to rows LEFT_CENTRES and
+    RIGHT_CENTRES of `boxes`.
     """
     axis, last, low, scale = split
     lefts, rights = record.nothing(), record.nothing()
-    low, scale, border = (
-        simd.splat(low, 8),
-        simd.splat(scale, 8),
-        simd.splat(np.float32(last + 1), 8),
-    )
-    # The next row on the left is `left`. That on the right is `right` plus the number of records
-    # there, i - begin without those on the left: both + i - left.
+    low, scale = simd.splat(low, 8), simd.splat(scale, 8)
+    border = simd.splat(np.float32(last + 1), 8)
+    # The next row on the left is `left`. Of the i - begin records moved so far, all but those on
+    # the left are on the right, where the next row thus is both + i - left.
     both = left + right - begin
     for i in range(begin, end):
         r = record.load(records, i)
@@ -146,7 +146,7 @@ def move(records, begin, end, split, left, right, boxes):
 
 @kernel
 def bound(records, begin, end, boxes, box_row, centres_row):
-    """Write the box of the records begin..end, and that of their centres, to rows of `boxes`."""
+    """Write the box of records begin..end, and of their doubled centres, to rows of `boxes`."""
     box, centres = record.nothing(), record.nothing()
     for i in range(begin, end):
         r = record.load(records, i)
@@ -158,7 +158,8 @@ def bound(records, begin, end, boxes, box_row, centres_row):
 
 @kernel
 def cut_in_half(records, begin, end, boxes):
-    """Bound both halves of a range, without moving its records."""
+    """Write the boxes of both halves of records begin..end, and of their centres, to `boxes`."""
+    # The left half has the first (end - begin) // 2 records; none is moved.
     middle = begin + ((end - begin) >> 1)
     bound(records, begin, middle, boxes, LEFT, LEFT_CENTRES)
     bound(records, middle, end, boxes, RIGHT, RIGHT_CENTRES)

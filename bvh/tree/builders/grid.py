@@ -30,13 +30,12 @@ CHUNK = 32768
 
 
 def _bits_of_axes(box: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Return the bits (3,) of a grid of nearly cubic cells, which divides a box, a record.
-
-    It has 1 << bits[k] layers across axis k, and 2**count cells.
-    """
+    """Return bits (3,) of a grid of 2**count nearly cubic cells that divides `box`, a record."""
+    # The grid has 1 << bits[k] layers across axis k.
     sizes = (box[record.UPPER : record.UPPER + 3].astype(np.float64) + box[:3]).tolist()
     bits = [0] * 3
     for _ in range(count):
+        # Halve the cells on their longest axis.
         axis = max(range(3), key=lambda a: sizes[a] if bits[a] < AXIS_BITS else -1.0)
         sizes[axis] *= 0.5
         bits[axis] += 1
@@ -45,12 +44,12 @@ def _bits_of_axes(box: NDArray[np.float32], count: int) -> NDArray[np.int64]:
 
 @entry
 def _bound_chunk(records, begin, end, boxes):
-    """Write the box of a range of records and that of their centres."""
+    """Write the box of records begin..end to boxes[0], and that of their centres to boxes[1]."""
     bound(records, begin, end, boxes, 0, 1)
 
 
 def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray[np.float32]:
-    """Return the box of all records and that of their centres."""
+    """Return the box of the first `count` records, and that of their doubled centres, (2, 8)."""
     boxes = np.empty((-(-count // CHUNK), 2, record.WIDTH), np.float32)
     share(
         count, CHUNK,
@@ -61,10 +60,10 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 
 @entry
 def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
-    """Write the cell of each record of a range, and put the record into the bin of the cell.
+    """Write the cell of each record in begin..end to `cells`, and put it into the cell's bin.
 
-    `boxes` are the box of all records and that of their centres; the grid divides the latter into
-    1 << bits[k] layers across axis k. The number of a cell has the bits of its layers, x first.
+    The grid divides boxes[1], the box of the centres of all records, into 1 << bits[k] layers
+    across axis k. The number of a cell has the bits of its layer on x first, then those on y and z.
     """
     box = record.load(boxes, 1)
     scale = record.scales(box, np.float32(LAYERS))
@@ -79,14 +78,14 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
 
 @entry
 def add_bins(bins, others):
-    """Add the records of other bins to bins."""
+    """Add the records of other bins to `bins`, row by row."""
     for i in range(len(bins)):
         record.store(bins, i, record.join_bins(record.load(bins, i), record.load(others, i)))
 
 
 @inlined
 def _layer(cell, axis, bits):
-    """Return the layer along an axis that a cell is in."""
+    """Return the layer across an axis of a cell, whose bits are those of its x, y and z layers."""
     if axis == 0:
         return cell >> (bits[1] + bits[2])
     if axis == 1:
@@ -96,14 +95,15 @@ def _layer(cell, axis, bits):
 
 @entry
 def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
-    """Split cells into ranges of up to `grain` records, or of one cell; return (nodes, ranges).
+    """Split cells into ranges of up to `grain` records, or of one cell.
 
-    These are the numbers of nodes above the ranges, whose links are written, and of ranges.
+    Returns the number of nodes, whose `links` are written down to the ranges, and that of ranges.
     `limits` are (grain, depth of the root, deepest level, group bits). `ranges` gets the columns
-    NODE and DEPTH of each range, and in END its number of records; `range_of` that of each cell.
+    NODE and DEPTH of each range, and in END its number of records; `range_of` the range of each
+    cell. A range that might become too deep is not split further.
     """
-    # The pending BEGIN..END are positions in `order`, the cells that have records; LIMIT is their
-    # number of records.
+    # Pending ranges: BEGIN..END are positions in `order`, a list of all cells that have records,
+    # and LIMIT is the number of records.
     grain, level, deepest, group_bits = limits
     order, pending, layers, costs = scratch
     used_cells, total = 0, 0
@@ -158,7 +158,8 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
 
 @entry
 def _count_ranges(cells, begin, end, range_of, counts):
-    """Count the records of each range among the records begin..end."""
+    """Write to `counts` how many of the records begin..end are in each range."""
+    # `cells` has the cell of each record, and `range_of` the range of each cell.
     counts[:] = 0
     for i in range(begin, end):
         counts[range_of[cells[i]]] += 1
@@ -166,16 +167,18 @@ def _count_ranges(cells, begin, end, range_of, counts):
 
 @entry
 def _move_to_ranges(records, cells, begin, end, range_of, rows, out):
-    """Move the records begin..end to the next row of their range in `out`."""
+    """Move each of the records begin..end to `out`, to the next row of its range."""
+    # `rows` has the next row of each range, and is advanced.
     for i in range(begin, end):
-        r = range_of[cells[i]]
-        record.store(out, rows[r], record.load(records, i))
-        rows[r] += 1
+        k = range_of[cells[i]]
+        record.store(out, rows[k], record.load(records, i))
+        rows[k] += 1
 
 
 @entry
 def _bound_ranges(records, ends, begin, end, boxes):
-    """Write the boxes of the records of the ranges begin..end, and those of their centres."""
+    """Write the boxes of ranges begin..end, and of their centres, to two rows of `boxes` each."""
+    # Range i is the records ends[i - 1]..ends[i].
     for i in range(begin, end):
         bound(records, ends[i - 1] if i > 0 else 0, ends[i], boxes, 2 * i, 2 * i + 1)
 
@@ -184,11 +187,11 @@ def _split_by_cells(
     records: NDArray[np.float32], out: NDArray[np.float32], boxes: NDArray[np.float32],
     limits: tuple[int, int, int, int], threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]] | None:  # fmt: skip
-    """Split records, whose box and that of their centres are `boxes`, and move them to `out`.
+    """Split records by the cells of a grid, and move them to `out`; return None if nothing splits.
 
-    Returns the links of nodes, of which 0 is the root; the ranges below them (see `subtrees`),
-    whose rows count from that of the first record; and the records of the box of each and that of
-    its centres. None, and nothing moves, if there is no split. For limits see `_split_cells`.
+    `boxes` are the box of all and that of their centres; `limits` are (grain, depth of the root,
+    deepest level, group bits). Returns the links of nodes, the root first; the ranges below them
+    (see `subtrees`), whose rows count from the first record; and the two boxes of each range.
     """
     n = len(records)
     bits = _bits_of_axes(boxes[1], min(n.bit_length() - RECORD_BITS, MOST_BITS))
@@ -250,10 +253,11 @@ def split_top(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
     """Split all records into ranges that are small enough for one thread.
 
-    The first half of `records` holds them; a split moves a range to the other half. `boxes` are
-    records of the box of all and of that of their centres, (2, 8). Returns the links of the nodes
-    above the ranges, (t, 2); the ranges as tasks (see `subtrees`); and these two records of each,
-    (k, 2, 8). Ranges that no grid splits stay large. For the other limits see `_split_cells`.
+    The first half of `records` holds them; a split moves a range to the other half. `boxes` (2, 8)
+    are the box of all and that of their centres. Returns the links of the nodes above the ranges,
+    (t, 2); the ranges as tasks (see `subtrees`); and both boxes of each, (k, 2, 8). Ranges that no
+    grid splits stay large. `deepest` is the deepest level that a tree may have; a side of a split
+    costs its half area for each started group of 1 << group_bits records.
     """
     half = len(records) // 2
     grain = subtrees.task_size(half)

@@ -52,7 +52,7 @@ def new(count: int) -> NDArray[np.float32]:
 # Intrinsics, because kernels have many calls of them: functions would take longer to compile.
 @llvm_operation
 def load(typingctx: TypingContext, array: Type, row: Type) -> Operation:
-    """Return a row of an array as a vector."""
+    """Return row `row` of an array (n, 8) as a vector."""
     signature, write = memory.loading(array, types.IntegerLiteral(WIDTH), types.float32)
 
     def codegen(context, builder, sig, args):
@@ -63,7 +63,7 @@ def load(typingctx: TypingContext, array: Type, row: Type) -> Operation:
 
 @llvm_operation
 def store(typingctx: TypingContext, array: Type, row: Type, value: Type) -> Operation:
-    """Write a vector to a row of an array."""
+    """Write a vector to row `row` of an array (n, 8)."""
     signature, write = memory.storing(array, value, types.float32)
 
     def codegen(context, builder, sig, args):
@@ -97,7 +97,8 @@ spread_lane = inlined(lambda v, lane: simd.permute(v, simd.splat(np.int32(lane),
 
 @inlined
 def box_record(low, high, prim):
-    """Return the record of a primitive by the corners of its box, float32 in four lanes."""
+    """Return the record of the primitive with the id `prim`."""
+    # `low` and `high` are the corners of its box, four lanes of float32 each, the last unused.
     box = simd.joined(-low, high)
     id_lane = simd.as_floats(np.int32(prim + FIRST_ID))
     return simd.select(simd.lane_numbers(WIDTH) == ID, id_lane, box)
@@ -113,13 +114,13 @@ def corner(points, i):
 
 @inlined
 def outward(r):
-    """Return a record with corners one float32 further out, as by `nodes.above`."""
+    """Return a record whose box is one float32 larger on each side (see `nodes.above`)."""
     # Minus the lower corner and the upper corner both step towards infinity: a positive number by
     # adding one to its bits, a negative one by subtracting it; infinity stays.
     bits, numbers = simd.as_ints(r), simd.lane_numbers(WIDTH)
     up = simd.select(bits < INFINITY_BITS, bits + 1, bits)
     stepped = simd.select(bits >= 0, up, bits - 1)
-    # Values near either zero become the smallest plane.
+    # Values nearer to zero than the smallest plane become that: denormal numbers are slow.
     stepped = simd.select((bits & MAGNITUDE) < SMALLEST_BITS, SMALLEST_BITS, stepped)
     is_corner = (numbers != ID) & (numbers != COUNT)
     return simd.select(is_corner, simd.as_floats(stepped), r)
@@ -127,7 +128,7 @@ def outward(r):
 
 @inlined
 def centre(box):
-    """Return twice the centre of a box, a point."""
+    """Return twice the centre of a box or record, as a box with equal corners and no id."""
     # Rounding is symmetric, so one half is exactly minus the other.
     low, high = simd.part(box, 0, 4), simd.part(box, UPPER, 4)
     return simd.joined(low - high, high - low)
@@ -135,7 +136,7 @@ def centre(box):
 
 @inlined
 def half_area(box):
-    """Return half the surface of a box that is not empty."""
+    """Return half the surface area of a box that is not empty."""
     size = _size(box)
     x, y = simd.lane(size, np.int32(0)), simd.lane(size, np.int32(1))
     z = simd.lane(size, np.int32(2))
@@ -144,14 +145,14 @@ def half_area(box):
 
 @inlined
 def overlaps(box):
-    """Return whether the result of `meet` is not empty."""
+    """Return whether the result of `meet` is not empty: its size is >= 0 on all three axes."""
     return simd.mask_bits(_size(box) >= F4) & 7 == 7
 
 
 @inlined
 def slab(axis, low, high):
-    """Return the space between two planes across an axis as a box; `low` is minus the lower one."""
-    # It is unbounded on the other axes: infinity in the lanes of both corners.
+    """Return the space between two planes across an axis, as a box unbounded on the other axes."""
+    # `high` is the coordinate of the upper plane, and `low` is minus that of the lower one.
     numbers = simd.lane_numbers(WIDTH)
     rest = simd.select(numbers == axis + UPPER, high, np.float32(INF))
     return simd.select(numbers == axis, low, rest)
@@ -176,7 +177,7 @@ def store_bounds(bounds, node, box):
 
 @inlined
 def _with_count(box, lanes):
-    """Return the bin of a box, with lane COUNT of the int32 vector `lanes`."""
+    """Return a box as a bin whose count is lane COUNT of the int32 vector `lanes`."""
     return simd.select(simd.lane_numbers(WIDTH) == COUNT, simd.as_floats(lanes), box)
 
 
@@ -192,7 +193,7 @@ count_of = inlined(lambda bin: simd.lane(simd.as_ints(bin), np.int32(COUNT)))
 
 @inlined
 def join_bins(a, b):
-    """Return the bin of the records of two bins."""
+    """Return the bin of the records of both bins: the union of boxes, and the sum of counts."""
     return _with_count(join(a, b), simd.as_ints(a) + simd.as_ints(b))
 
 
@@ -206,24 +207,23 @@ def put(bins, row, r):
 
 @inlined
 def add(bins, row, box):
-    """Extend the bin in a row to contain a box, which does not count."""
+    """Extend the bin in a row to contain a box, without changing its count."""
     bin = load(bins, row)
     store(bins, row, _with_count(join(bin, box), simd.as_ints(bin)))
 
 
 @inlined
 def scales(box, count):
-    """Return the number of bins in a unit of each axis, for `count` bins of a box.
-
-    It is 0 for a narrow axis.
-    """
+    """Return the number of bins in a unit of each axis, four lanes, for `count` bins of a box."""
+    # It is 0 for an axis on which the box is not wider than NARROWEST.
     size = _size(box)
     return simd.select(size > np.float32(NARROWEST), simd.splat(count, 4) / size, F4)
 
 
 @inlined
 def _bin_lanes(point, box, scale, last):
-    """Return `bins_of` as four lanes of int32."""
+    """Return the bin of a point on each axis, from 0 to `last`: four lanes of int32, one unused."""
+    # `box` contains the point; bins begin at its lower corner, with `scale` bins in a unit.
     at = simd.convert((_high(point) + _low(box)) * scale, np.int32(0))
     return simd.lesser(at, simd.splat(last, 4))
 
@@ -231,29 +231,23 @@ def _bin_lanes(point, box, scale, last):
 @inlined
 def _numbers(lanes):
     """Return the first three of four lanes as integers."""
-    x, y, z = (
-        simd.lane(lanes, np.int32(0)),
-        simd.lane(lanes, np.int32(1)),
-        simd.lane(lanes, np.int32(2)),
-    )
-    return np.int64(x), np.int64(y), np.int64(z)
+    x, y = simd.lane(lanes, np.int32(0)), simd.lane(lanes, np.int32(1))
+    return np.int64(x), np.int64(y), np.int64(simd.lane(lanes, np.int32(2)))
 
 
 @inlined
 def bins_of(point, box, scale, last):
-    """Return on each axis the bin, from 0 to `last`, of a point in a box: three numbers.
-
-    Both are doubled, as `centre` returns points, and the box of these.
-    """
+    """Return (x, y, z): the bin, from 0 to `last`, of a point on each axis of a box around it."""
+    # The point is doubled, as by `centre`, and so is the box, of doubled centres.
     return _numbers(_bin_lanes(point, box, scale, np.int32(last)))
 
 
 @inlined
 def spans_of(r, box, scale, last):
-    """Return the first bin of each axis that a record is in, then the last: six numbers.
+    """Return the first bin that a record's box is in on each axis, then the last: six integers.
 
-    Bins of `scale` begin at the lower corner of the box, and are numbered from 0 to `last`. The
-    last bin is not before the first one.
+    Bins begin at the lower corner of `box`, `scale` bins in a unit, and are numbered from 0 to
+    `last`. The last bin of a record is not before its first one.
     """
     begin, most = _low(box), simd.splat(np.int32(last), 4)
     first = simd.convert((begin - _low(r)) * scale, np.int32(0))
@@ -265,9 +259,10 @@ def spans_of(r, box, scale, last):
 
 @inlined
 def drop(bins, begin, r, box, scale, last, stride):
-    """Put a record into its bin of each axis, by its centre in a box of centres (see `bins_of`).
+    """Put a record into the bin of its centre on each axis.
 
-    The bins of axis k begin in row `begin` + k * `stride`.
+    `box` is the box of the doubled centres of all records; it has the bins 0 to `last`, `scale` in
+    a unit. The bins of axis k begin in row `begin` + k * `stride`.
     """
     rows = _bin_lanes(centre(r), box, scale, last) + simd.lane_numbers(4) * stride
     x, y, z = _numbers(rows)

@@ -31,10 +31,8 @@ OVERLAP = 1e-3
 
 @entry
 def _merge(links, order, out):
-    """Write the ids of leaves to `out`, without duplicates within a leaf; return their number.
-
-    `links` of leaves, which refer to `order`, are changed to refer to `out`.
-    """
+    """Copy ids from `order` to `out` without duplicates within a leaf; return their number."""
+    # `links` of leaves, which refer to `order`, are changed to refer to `out`.
     used = 0
     for node in range(len(links)):
         if not is_leaf(links, node):
@@ -58,9 +56,9 @@ def build(
 ) -> Nodes:  # fmt: skip
     """Build a tree with spatial splits over `count` triangles.
 
-    `records` are boxes in the local frame, in the first rows those of the triangles. They are
-    overwritten; half of the rows are the capacity for pieces. `boxes` are the box of all triangles
-    and that of their centres, if they are known (see also `binned_sah.build`).
+    The first `count` rows of `records` are the triangles' records in the local frame. All rows are
+    overwritten; half of them are the capacity for triangles and pieces. `boxes` (2, 8) are the box
+    of all records and that of their doubled centres, if they are known.
     """
     capacity = len(records) // 2
     if count == 0:

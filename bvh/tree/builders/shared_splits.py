@@ -1,8 +1,8 @@
 """The top of a tree with spatial splits, split level by level; threads share the passes.
 
-Chunks of all ranges of a level are binned at once, and then moved. The bins of chunks say how many
-records each may have on both sides at most, so that all have rows to move them to. Where a chunk
-has fewer, as records that cross a plane were not cut, the last records of the side fill its rows.
+Chunks of all ranges of a level are binned at once, and then moved. The bins of a chunk say how many
+of its records go to each side at most; so many rows of the side are for them. Where a chunk moves
+fewer, because records that cross the plane were not cut, the last records of the side fill the gap.
 Chunks do not depend on the number of threads.
 """
 
@@ -42,15 +42,16 @@ class Shared(NamedTuple):
 
 
 def _counts(bins: Records) -> NDArray[np.int32]:
-    """Return the view of how many records are in bins, of any shape."""
+    """Return a view of the number of records in each bin; `bins` has shape (..., 8)."""
     return bins.view(np.int32)[..., record.COUNT]
 
 
 @entry
 def _fill_chunk(spatial, records, begin, end, boxes, in_space):
-    """Put the records of a chunk into bins of their centres, or their parts into intervals.
+    """Fill the bins of `spatial` with records begin..end, by their centres or by their parts.
 
-    Both are those of `spatial`; `boxes` are the box of the range and that of its centres.
+    `boxes` are the box of the range and that of its doubled centres. If `in_space`, the bins divide
+    the range's box and get the parts of records in them; otherwise they divide the box of centres.
     """
     if in_space:
         fill_intervals(spatial, records, begin, end, record.load(boxes, 0))
@@ -62,9 +63,10 @@ def _fill_chunk(spatial, records, begin, end, boxes, in_space):
 
 @entry
 def _best_bins(spatial, boxes, halves, costs):
-    """Return (cost, axis, bin, count on the left, whether to try planes) of the best split.
+    """Return (cost, axis, last bin on the left, count there, whether planes are tried).
 
-    The bins of `spatial` are those of all records of a range. Writes the boxes of both `halves`.
+    It is the best split between the bins of `spatial`, of all records of a range; `boxes` are as in
+    `_fill_chunk`. The axis is -1 for no split. Writes the boxes of both sides to `halves`.
     """
     scale = record.scales(record.load(boxes, 1), np.float32(BINS))  # the box of the centres
     cost, axis, last, lefts = binning.best_split(spatial.bins, scale, BINS, GROUP_BITS, costs)
@@ -75,9 +77,10 @@ def _best_bins(spatial, boxes, halves, costs):
 
 @entry
 def _best_plane(spatial, boxes, capacity, costs):
-    """Return (cost, axis, last interval on the left, count on the left, count on the right).
+    """Return (cost, axis, last interval, count on the left, count on the right) of the best plane.
 
-    They are those of the best plane, by the intervals of `spatial` of all records of a range.
+    The plane ends the last interval on the left. The intervals of `spatial` have all records of a
+    range; `boxes` are as in `_fill_chunk`. Both sides have at most `capacity` records in sum.
     """
     scale = record.scales(record.load(boxes, 0), np.float32(BINS))
     cost, (axis, last, lefts, rights) = best_plane(spatial, scale, capacity, costs)
@@ -86,10 +89,11 @@ def _best_plane(spatial, boxes, capacity, costs):
 
 @entry
 def _move_chunk(spatial, records, begin, end, boxes, in_space, plane, rows, sides, halves):
-    """Move the records of a chunk to both sides of a split, to rows from rows[0] and rows[1] on.
+    """Move records begin..end to both sides of a split: to rows from rows[0] and rows[1] on.
 
-    A split `in_space` writes the numbers of records on both to `sides`, and bounds both `halves`
-    and their centres; one between bins bounds the centres alone.
+    `plane` begins with the axis of the split and the last bin or interval on the left. A split
+    `in_space` writes the numbers of records moved to `sides`, and the boxes of both sides and their
+    centres to `halves`; a split between bins, where `sides` are known, only those of centres.
     """
     if in_space:
         box = record.load(boxes, 0)
@@ -105,11 +109,9 @@ def _move_chunk(spatial, records, begin, end, boxes, in_space, plane, rows, side
 
 @entry
 def _close_gaps(records, begins, counts):
-    """Fill the gaps between runs of records with the last records; return the number of all.
-
-    Run i is counts[i] rows from row begins[i] on; `counts` is changed.
-    """
-    last = len(begins) - 1
+    """Fill the gaps between runs of records with the last records; return the number of all."""
+    # Run i has counts[i] records from row begins[i] on; `counts` is changed.
+    last = len(begins) - 1  # the run whose last record is taken next
     for i in range(len(begins)):
         row, end = begins[i] + counts[i], begins[i + 1] if i + 1 < len(begins) else 0
         while i < last and row < end:
@@ -125,45 +127,52 @@ def _close_gaps(records, begins, counts):
 
 
 class SharedRange:
-    """A range that threads split: in chunks put into bins, then moved."""
+    """A range that threads split: in chunks put into bins, then moved.
+
+    `task` is its row with the columns of `subtrees`; `boxes` are its box and that of its centres.
+    """
 
     def __init__(self, shared: Shared, task: Row, boxes: Records) -> None:
         self.shared, self.task, self.boxes = shared, task, boxes
         here = int(task[SIDE]) * shared.half
         begin, end = here + int(task[BEGIN]), here + int(task[END])
         self.spans = [(at, min(at + shared.chunk, end)) for at in range(begin, end, shared.chunk)]
-        # By chunk: bins of centres or intervals of space; of the latter the records in several.
+        # For each chunk: its bins or intervals; for each interval, how many of the records in
+        # several intervals begin there, then how many end there; and the boxes of both sides, in
+        # the last row those of all chunks.
         chunks = len(self.spans)
         self.bins = record.new(chunks * 6 * BINS).reshape(chunks, 6 * BINS, record.WIDTH)
         self.counts = np.zeros((chunks, 6 * BINS), np.int32)
         self.halves = record.new(4 * (chunks + 1)).reshape(-1, 4, record.WIDTH)
-        # The split, None if there is none, and whether it is by a plane of space.
+        # The split as (axis, last bin on the left, records on the left, on the right), None if
+        # there is none; its cost, and whether it is by a plane of space.
         self.plane: tuple[int, int, int, int] | None = None
         self.cost, self.in_space = np.inf, False
 
     def fill(self, i: int) -> None:
-        """Put the records of a chunk into bins, or their parts into intervals."""
+        """Put the records of chunk i into its bins, or their parts into its intervals of space."""
         with self.shared.shelf.scratch() as spatial:
             spatial = spatial._replace(bins=self.bins[i], counts=self.counts[i])
             _fill_chunk(spatial, self.shared.records, *self.spans[i], self.boxes, self.in_space)
 
     def _join(self, spatial: Spatial) -> Spatial:
-        """Return `spatial` with the bins and counts of all chunks, joined."""
+        """Return `spatial` with the joined bins, kept in `all`, and summed counts of all chunks."""
         self.all = self.bins[:, : 3 * BINS].max(axis=0)
         _counts(self.all)[:] = _counts(self.bins)[:, : 3 * BINS].sum(axis=0)
         return spatial._replace(bins=self.all, counts=self.counts.sum(axis=0, dtype=np.int32))
 
     def _split_by(self, axis: int, last: int, lefts: int, rights: int) -> None:
-        """Split by a plane; find how many records each chunk has on both sides at most."""
+        """Set the split; write the most records that each chunk has on its sides to `sides`."""
         self.plane = axis, last, lefts, rights
-        # Records in one bin, and `more` in several: these count where they begin, and end.
+        # `some` counts records in one bin, `more` those in several: by the bin where they begin, to
+        # find those on the left, and by that where they end, to find those on the right.
         some = _counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
         more = self.counts.reshape(-1, 6, BINS)[:, axis::3]
         left, right = (some + more[:, 0])[:, : last + 1], (some + more[:, 1])[:, last + 1 :]
         self.sides = np.stack([left.sum(axis=1), right.sum(axis=1)], axis=1).astype(np.int64)
 
     def choose(self) -> None:
-        """Find the best split between bins, and whether planes of space are tried."""
+        """Find the best split between bins; set `in_space` if planes of space are tried, too."""
         shared, task = self.shared, self.task
         count = int(task[END] - task[BEGIN])
         if not subtrees.may_choose.py_func(count, int(task[DEPTH]), shared.deepest):
@@ -177,7 +186,7 @@ class SharedRange:
         self.in_space = bool(tries and task[LIMIT] > task[END])
 
     def choose_plane(self) -> None:
-        """Take the best plane of space if it is cheaper."""
+        """Take the best plane of space if planes are tried and it is cheaper than the split."""
         shared, capacity = self.shared, int(self.task[LIMIT] - self.task[BEGIN])
         if self.in_space:
             with shared.shelf.scratch() as spatial:
@@ -187,7 +196,7 @@ class SharedRange:
                 self._split_by(*plane)
 
     def place(self) -> None:
-        """Find the rows that chunks move records to."""
+        """Find the first rows, on the left and the right, that each chunk moves records to."""
         begin, limit = self.task[[BEGIN, LIMIT]].tolist()
         # Each side gets a share of the unused capacity.
         lefts, rights = self.sides.sum(axis=0).tolist()
@@ -197,7 +206,7 @@ class SharedRange:
         self.rows = np.cumsum(self.sides, axis=0) - self.sides + begins
 
     def move(self, i: int) -> None:
-        """Move the records of a chunk."""
+        """Move the records of chunk i to their sides of the split."""
         with self.shared.shelf.scratch() as spatial:
             _move_chunk(
                 spatial._replace(bins=self.all), self.shared.records, *self.spans[i], self.boxes,
@@ -222,7 +231,11 @@ class SharedRange:
 def split_top(
     shared: Shared, count: int, boxes: Records, grain: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], Records]:
-    """Split all `count` records into ranges of up to `grain`; return what `grid.split_top` does."""
+    """Split all `count` records into ranges of up to `grain`, or that nothing splits.
+
+    Returns the links of the nodes above the ranges, (t, 2); the ranges as tasks (see `subtrees`);
+    and the box of each range and that of its centres, (k, 2, 8). `boxes` (2, 8) are those of all.
+    """
     links, tasks = [(0, 0)], []
     level = [(np.array([0, 0, count, 0, 0, shared.half]), boxes)]
     while level:
@@ -254,6 +267,6 @@ def split_top(
 def _share(
     ranges: list[SharedRange], work: Callable[[SharedRange, int], None], threads: int
 ) -> None:  # fmt: skip
-    """Call work(range, chunk) for all chunks of ranges, on threads."""
+    """Call work(range, number of a chunk) for all chunks of all ranges, on threads."""
     jobs = [(some, i) for some in ranges for i in range(len(some.spans))]
     share(len(jobs), 1, lambda i, _: work(*jobs[i]), threads)

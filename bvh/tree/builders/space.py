@@ -53,7 +53,8 @@ def local_triangle(triangles, i, frame, out):
 
 @inlined
 def _with(lower, upper, p, is_inside):
-    """Return the corners of a box, in four lanes each, extended to contain p if `is_inside`."""
+    """Return (lower, upper), the corners of a box, extended to contain point p if `is_inside`."""
+    # Points and corners are four lanes.
     mask = simd.splat(is_inside, 4)
     return (
         simd.select(mask, simd.lesser(lower, p), lower),
@@ -65,9 +66,10 @@ def _with(lower, upper, p, is_inside):
 def _clip(v, r, axis, low, high):
     """Return the record of the part of a record's triangle between two planes across an axis.
 
-    `v` are the local vertices of the triangle, `r` is the record. The planes, at `low` and `high`,
-    are float32 numbers. The record of an empty part overlaps nothing.
+    `v` (3, 3) are the local vertices of the triangle, `r` is the record. The planes are at `low`
+    and `high`, which float32 can hold. Lower > upper in the record of an empty part.
     """
+    # SLACK covers the rounding of vertices and corners: see the top of this file.
     begin, end = low - SLACK, high + SLACK
     lower, upper = simd.splat(INF, 4), simd.splat(-INF, 4)
     for k in range(3):
@@ -100,9 +102,11 @@ _plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b)
 
 @kernel
 def fill_intervals(spatial, records, begin, end, box):
-    """Bound the parts of records in each interval of a box; count them where they begin and end.
+    """Bound the parts of records begin..end in each of the BINS intervals of each axis of a box.
 
-    The bins of `spatial` count the records that are in one interval, its `counts` the others.
+    The bins of `spatial` get the boxes of the parts, and count records that are in one interval.
+    `counts` counts the other records twice: first those that begin in each interval, and from
+    3 * BINS on those that end in each.
     """
     triangles, frame, _, bins, counts, v = spatial
     scale = record.scales(box, np.float32(BINS))
@@ -141,7 +145,8 @@ def fill_intervals(spatial, records, begin, end, box):
 def best_plane(spatial, scale, capacity, costs):
     """Return (cost, plane) of the cheapest plane, of those that leave at most `capacity` pieces.
 
-    The bins and counts of `spatial` are those of `fill_intervals`, `costs` is scratch.
+    The plane is (axis, last interval on the left, records on the left, on the right). Intervals,
+    `scale` in a unit, are those of `fill_intervals` in `spatial`; `costs` is scratch.
     """
     bins, counts = spatial.bins, spatial.counts
     best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
@@ -161,7 +166,7 @@ def best_plane(spatial, scale, capacity, costs):
             box = record.join(box, bin)
             left += record.count_of(bin) + counts[first + b]
             right -= record.count_of(bin) + counts[3 * BINS + first + b]
-            # The sides must have records, and each of them fewer than all.
+            # Each side must have some records, and fewer than all.
             one_sided = min(left, right) == 0 or max(left, right) == all_of
             if one_sided or left + right > capacity:
                 continue
@@ -173,7 +178,8 @@ def best_plane(spatial, scale, capacity, costs):
 
 @kernel
 def may_cut(spatial, halves, axis):
-    """Return whether planes are tried: the halves of the best split, if any, overlap enough."""
+    """Return whether planes are tried: there is no best split, or its halves overlap enough."""
+    # `halves` are the boxes of its sides; `axis` is -1 if there is no split between bins.
     if axis < 0:
         return True
     shared = record.meet(record.load(halves, LEFT), record.load(halves, RIGHT))
@@ -184,9 +190,9 @@ def may_cut(spatial, halves, axis):
 def cheaper_plane(spatial, records, span, box, halves, split, costs):
     """Return (cost, plane) of the cheapest plane for a range of records with a box.
 
-    `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins,
-    with the axis -1 for none, and boxes `halves`. If no plane is cheaper, or these hardly overlap,
-    this returns the cost of that split and NO_PLANE.
+    `span` is (begin, end, most pieces). `split` is (cost, axis) of the best split between bins, the
+    axis -1 for none, and `halves` are the boxes of its sides. If no plane is cheaper than the
+    split, or its halves hardly overlap, the result is (cost of the split, NO_PLANE).
     """
     begin, end, capacity = span
     cost, axis = split
@@ -200,11 +206,12 @@ def cheaper_plane(spatial, records, span, box, halves, split, costs):
 
 @kernel
 def split_at_plane(spatial, records, begin, end, plane, targets, box, halves):
-    """Move records begin..end to their side of a plane, pieces of those that cross it to both.
+    """Move records begin..end to their side of a plane; cut those that cross it, or choose a side.
 
-    `targets` are the first rows of the left and the right side. Writes the boxes of both sides and
-    of their centres to `halves`, and returns the number of records on each side. A record that
-    crosses the plane is not cut where that is cheaper.
+    `plane` is as in `best_plane`, and `box` the one that intervals divide. `targets` are the first
+    rows of the left and the right side. Writes the boxes of both sides and of their centres to
+    `halves`, and returns the number of records on each side. A record that crosses the plane stays
+    whole where that is cheaper.
     """
     triangles, frame, _, bins, _, v = spatial
     axis, last, lefts, rights = plane

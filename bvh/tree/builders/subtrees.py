@@ -46,11 +46,11 @@ class SubtreeNodes(NamedTuple):
 
     bounds: NDArray[np.float32]  # (2 n, 6)
     links: NDArray[np.int32]  # (2 n, 2)
-    order: NDArray[np.int32]  # that of the whole tree, shared by all threads
+    order: NDArray[np.int32]  # ids of the whole tree's primitives, shared by all threads
 
 
 def new_subtrees(count: int, order: NDArray[np.int32]) -> SubtreeNodes:
-    """Return memory for subtrees of `count` primitives, which they write to `order`."""
+    """Return memory for a subtree of up to `count` primitives, whose ids it writes to `order`."""
     return SubtreeNodes(
         aligned(12 * count, np.float32).reshape(-1, 6),
         aligned(4 * count, np.int32).reshape(-1, 2),
@@ -78,7 +78,9 @@ def task_size(count: int) -> int:
 
 @inlined
 def may_choose(count, depth, deepest):
-    """Return whether a range may be split anywhere: halving the parts stays within `deepest`."""
+    """Return whether a range of `count` primitives at a depth may be split anywhere."""
+    # It may if, even with all but one primitive on one side, halving that side repeatedly stays
+    # within the level `deepest`.
     levels = depth + 1
     while count > 1:
         count = (count + 1) >> 1
@@ -89,6 +91,7 @@ def may_choose(count, depth, deepest):
 @entry
 def _copy_subtree(from_bounds, from_links, root, first, bounds, links):
     """Copy a subtree: its root to row `root`, in the top, its other nodes from row `first` on."""
+    # The root is row 0 of the subtree, so row 1 goes to `first`.
     shift = first - 1
     for i in range(len(from_links)):
         at = root if i == 0 else shift + i
@@ -102,7 +105,8 @@ def _copy_subtree(from_bounds, from_links, root, first, bounds, links):
 
 @entry
 def _bound_top(links, bounds, is_task):
-    """Write the bounds of the nodes of the top above the tasks' roots, which are bounded."""
+    """Write the bounds of the nodes of the top, the last first: children come after parents."""
+    # The roots of subtrees, where `is_task` is True, have bounds already.
     for node in range(len(is_task) - 1, -1, -1):
         if not is_task[node]:
             child = np.int64(links[node, 0])
@@ -113,6 +117,7 @@ def _bound_top(links, bounds, is_task):
 def batches_of(sizes: NDArray[np.integer], count: int) -> list[tuple[int, int]]:
     """Return runs (begin, end) of tasks whose `sizes` are about `count` in sum, or of one task."""
     ends = np.cumsum(sizes, dtype=np.int64)
+    # A run ends where the sum passes a multiple of `count`.
     edges = np.flatnonzero(np.diff((ends - 1) // count)) + 1
     stops = [0, *edges.tolist(), len(sizes)]
     return list(itertools.pairwise(stops))
@@ -132,10 +137,10 @@ def build_tasks(
 ) -> Nodes:  # fmt: skip
     """Return the tree whose top has the given links, with a subtree for each task below it.
 
-    `tasks` (k, RANGE_WIDTH) are ranges, `boxes` (k, 2, 8) the records of the box of each and of
-    that of its centres; subtrees write their primitives to `order`. build(task, its boxes, block,
-    (cancel, done)) builds one in a block and returns the number of its nodes. The records are
-    discarded when all are built.
+    `tasks` (k, RANGE_WIDTH) are ranges, `boxes` (k, 2, 8) the box of each and that of its centres;
+    subtrees write the ids of their primitives to `order`. build(task, its boxes, block, (cancel,
+    done)) builds a subtree in a block of `SubtreeNodes` and returns the number of its nodes. The
+    memory of `records` is freed when all subtrees are built.
     """
     built: list[Any] = [None] * len(tasks)
     largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
@@ -170,7 +175,11 @@ def _put_together(
     built: list[tuple[NDArray[np.float32], NDArray[np.int32]]], order: NDArray[np.int32],
     threads: int,
 ) -> Nodes:  # fmt: skip
-    """Return the tree of a top and of the subtrees (bounds, links) of its nodes `roots`."""
+    """Return the tree of a top and the subtrees below it.
+
+    `links` are those of the top; built[i] is (bounds, links) of the subtree whose root is the node
+    roots[i] of the top, and `order` has the primitives of all.
+    """
     top, below = len(links), np.array([len(rows) - 1 for _, rows in built])
     first = np.cumsum(below) - below + top
     count = int(top + below.sum())
