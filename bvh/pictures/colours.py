@@ -21,24 +21,24 @@ SKY = np.array([[0.98, 0.975, 0.965], [0.90, 0.89, 0.87]])
 
 
 def ramp(share: Floats, colours: Floats) -> Floats:
-    """Return colours (..., 3): of a list, (n, 3), interpolated at shares (...) from 0 to 1."""
+    """Return colours (..., 3) at shares (...), from 0 to 1, of the way along a list, (n, 3)."""
     position = np.clip(share, 0.0, 1.0) * (len(colours) - 1)
     steps = np.arange(len(colours))
     return np.stack([np.interp(position, steps, colours[:, k]) for k in range(3)], axis=-1)
 
 
 def in_bytes(colours: Floats) -> NDArray[np.uint8]:
-    """Return colours, from 0 to 1, as bytes of pixels."""
+    """Return colours with components from 0 to 1 as bytes of pixels, from 0 to 255."""
     return np.clip(colours * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
 
 
 def heat(cost: Floats, hottest: float) -> Floats:
-    """Return the colours of costs, white from `hottest` on."""
+    """Return the colours (..., 3) of costs (...): black for 0, white from `hottest` on."""
     return ramp(cost / hottest, HEAT)
 
 
 def hottest_of(cost: Floats) -> float:
-    """Return the cost to show as white: a whole number that at most 1 % of the costs exceed."""
+    """Return the cost to show as white: a whole number, at least 1, that at most 1 % exceed."""
     return max(1.0, float(np.ceil(np.quantile(cost, HOT_SHARE)))) if cost.size else 1.0
 
 
@@ -48,19 +48,21 @@ def sky(share: Floats) -> Floats:
 
 
 def instance_colours(ids: NDArray[np.integer]) -> Floats:
-    """Return a colour for each instance: hues a golden angle apart, the same in all pictures."""
+    """Return a colour for each instance id: hues of consecutive ids are a golden angle apart."""
     hue = (0.08 + 0.6180339887498949 * ids) % 1.0
     # Three saturations and values, so that close hues differ.
     vivid = np.array([0.62, 0.85, 0.45])[ids % 3]
     value = np.array([0.98, 0.80, 0.90])[ids % 3]
-    # Conversion from hue, saturation and value (Smith 1978, "Color gamut transform pairs").
+    # Conversion from hue, saturation and value (Smith 1978, "Color gamut transform pairs"): a
+    # component is value * (1 - saturation * part), whose part follows from its position in the hue
+    # circle of length 6; red, green and blue start at 5, 3 and 1.
     position = (np.array([5.0, 3.0, 1.0]) + 6.0 * hue[..., None]) % 6.0
     part = np.clip(np.minimum(position, 4.0 - position), 0.0, 1.0)
     return np.asarray(value[..., None] * (1.0 - vivid[..., None] * part))
 
 
 def face_colours(ids: NDArray[np.integer], leaf: NDArray[np.integer]) -> Floats:
-    """Return a colour for each face of each leaf, as a hash of their ids."""
+    """Return a colour for each face: a hash of its id and the index of its leaf, not too dark."""
     # Multiply by the golden ratio's odd 32-bit fraction and take three bytes (Knuth). Another large
     # odd number gives equal ids in different leaves different colours.
     numbers = ids.astype(np.uint32) + leaf.astype(np.uint32) * np.uint32(2246822519)
@@ -70,7 +72,10 @@ def face_colours(ids: NDArray[np.integer], leaf: NDArray[np.integer]) -> Floats:
 
 
 def texture_colours(uv: Floats) -> Floats:
-    """Return red growing with u and green growing with v, in a checkerboard of sixteenths."""
+    """Return colours (..., 3) of texture coordinates (..., 2), in a checkerboard of sixteenths.
+
+    Red grows with u and green with v, from 0 to 1 in each unit square.
+    """
     inside = uv - np.floor(uv)
     squares = np.floor(16.0 * uv).sum(axis=-1) % 2.0
     colours = np.stack([inside[..., 0], inside[..., 1], np.full(uv.shape[:-1], 0.35)], axis=-1)

@@ -42,11 +42,12 @@ def faces_of_each(tree: BVH) -> int:
 def thickened(
     tree: BVH, radius: float, ids: Chosen = slice(None)
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """Return vertices and faces of balls or tubes of a radius, in the order of the primitives.
+    """Return vertices (k, 3) and faces (m, 3) of one mesh of balls for points, tubes for segments.
 
-    The tree is over points or segments, of which `ids` chooses some.
+    `ids` chooses points or segments of the tree, in this order; `radius` is in world units.
     """
     sides, is_tube = SIDES[tree.kind], tree.kind == "segments"
+    # A point is a segment with equal ends.
     start, end = (tree.vertices[tree.faces[ids, k]] for k in (0, 1))
     along, circle = _circles(start, end, sides)
     ring = radius * circle
@@ -68,11 +69,12 @@ def thickened(
 def rounded(
     tree: BVH, ids: Chosen = slice(None), growth: float = 1.0
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """Return vertices and faces of meshes inscribed in spheres or capsules, in their order.
+    """Return vertices (k, 3) and faces (m, 3) of one mesh inscribed in spheres or capsules.
 
-    `ids` chooses some of the tree's, and `growth` scales their radii.
+    `ids` chooses primitives of the tree, in this order; radii are multiplied by `growth`.
     """
-    # A row has the box (6 numbers), the centre or both ends of the axis, and the radius.
+    # A row has the box (6 numbers), the centre or both ends of the axis, and the radius. For a
+    # sphere, both slices are the centre.
     shapes = tree.arrays.primitives.points[ids]
     start, end, radius = shapes[:, 6:9], shapes[:, -4:-1], shapes[:, -1:] * growth
     along, circle = _circles(start, end, ROUND_SIDES)
@@ -90,14 +92,16 @@ def rounded(
 
 
 def _circles(start: Floats, end: Floats, sides: int) -> tuple[Floats, Floats]:
-    """Return unit axes (n, 3) from starts to ends, z if equal, and unit circles around them.
+    """Return the unit axis of each of n segments, (n, 3), and points of unit circles around it.
 
-    A circle has `sides` points, (n, sides, 3).
+    An axis is directed from start to end; where these are equal, it is z. The points, `sides` of
+    each circle, are relative to its centre, (n, sides, 3).
     """
     with np.errstate(all="ignore"):
         along = (end - start) / np.linalg.norm(end - start, axis=1, keepdims=True)
     along[~np.isfinite(along).all(axis=1)] = [0.0, 0.0, 1.0]
-    # Two directions across: the first to the axis that is most across.
+    # Two directions across. The cross product with the coordinate axis that is closest to
+    # perpendicular is far from zero.
     across = np.cross(along, np.eye(3)[np.abs(along).argmin(axis=1)])
     across /= np.linalg.norm(across, axis=1, keepdims=True)
     turns = 2.0 * np.pi * np.arange(sides)[:, None] / sides
@@ -106,16 +110,20 @@ def _circles(start: Floats, end: Floats, sides: int) -> tuple[Floats, Floats]:
 
 
 def _repeated(vertices: Floats, faces: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int32]]:
-    """Return the mesh of n shapes with vertices (n, k, 3), each with the same faces (m, 3)."""
+    """Return (vertices, faces) of one mesh of n shapes with k vertices each, (n, k, 3).
+
+    `faces`, (m, 3), are those of every shape, as indices of its own vertices from 0 to k - 1.
+    """
     count, size = vertices.shape[:2]
     all_faces = size * np.arange(count)[:, None, None] + faces
     return vertices.reshape(-1, 3), all_faces.reshape(-1, 3).astype(np.int32)
 
 
-def _round_faces(side: bool) -> NDArray[np.int64]:
-    """Return the faces of one round shape, outward, with those between its halves if `side`.
+def _round_faces(is_capsule: bool) -> NDArray[np.int64]:
+    """Return the faces of one sphere or capsule, (m, 3), as indices of its vertices.
 
-    Vertices are as from `rounded`: of each half the rings from the equator up, then the pole.
+    A capsule also has a tube between its halves. Vertices are in the order of `rounded`: of each
+    half the rings from the equator to the pole, then the pole. Faces are oriented outward.
     """
     half_size, faces = ROUND_SIDES * RINGS + 1, list[NDArray[np.int64]]()
     for begin, sign in ((0, 1), (half_size, -1)):
@@ -126,11 +134,14 @@ def _round_faces(side: bool) -> NDArray[np.int64]:
         half.append(np.stack([edge, np.roll(edge, -1), pole], axis=1))
         # The other half is upside down, so its faces are turned over.
         faces.append(np.concatenate(half)[:, ::sign])
-    return np.concatenate([*faces, _strip(half_size, 0)] if side else faces)
+    return np.concatenate([*faces, _strip(half_size, 0)] if is_capsule else faces)
 
 
 def _strip(low: int, high: int) -> NDArray[np.int64]:
-    """Return the triangles between two rings of ROUND_SIDES vertices, by their first vertices."""
+    """Return the triangles between two rings of ROUND_SIDES vertices, by their first vertices.
+
+    `low` and `high` are indices of the first vertices; the others of a ring follow.
+    """
     here = np.arange(ROUND_SIDES)
     after = np.roll(here, -1)
     lower, upper = (low + here, low + after, high + after), (low + here, high + after, high + here)
@@ -140,7 +151,7 @@ def _strip(low: int, high: int) -> NDArray[np.int64]:
 def drawn_source(tree: BVH, camera: Camera, threads: int | None = None) -> RenderSource:
     """Return the source of a picture of points or segments, drawn as balls or tubes.
 
-    The ids of their triangles are those of the points or segments.
+    Their radius is RADIUS pixels of the camera. Every triangle has the id of its point or segment.
     """
     mesh = BVH.from_triangles(*thickened(tree, RADIUS * _pixel(tree, camera)), threads=threads)
     return RenderSource(mesh, mesh, np.repeat(np.arange(len(tree)), faces_of_each(tree)))
@@ -149,8 +160,9 @@ def drawn_source(tree: BVH, camera: Camera, threads: int | None = None) -> Rende
 def _pixel(tree: BVH, camera: Camera) -> float:
     """Return the height of a pixel in world units at the middle of a tree's bounds.
 
-    In perspective, it is that at half their diagonal if the middle is nearer to the camera.
+    In perspective it is that at the depth of the middle, or half the diagonal if that is larger.
     """
+    # In perspective, this is the height at depth 1.
     height = 2.0 * camera.half_height / camera.height
     if not camera.perspective:
         return height

@@ -54,14 +54,16 @@ class Lights:
     def sphere(self) -> Floats:
         """Points of the unit sphere for each cell of the tile, shape (TILE * TILE, rays, 3)."""
         x, y = np.moveaxis(spread(self.rays), -1, 0)
+        # Equal intervals of height have equal areas of the sphere.
         height, angle = 1.0 - 2.0 * x, 2.0 * math.pi * y
         across = np.sqrt(1.0 - height * height)
         return np.stack([across * np.cos(angle), across * np.sin(angle), height], axis=-1)
 
     @cached_property
     def disk(self) -> Floats:
-        """Directions to points of the lamp for each cell of the tile, of the shape of `sphere`."""
+        """Vectors to points of the lamp for each cell of the tile, shape (TILE * TILE, rays, 3)."""
         x, y = np.moveaxis(spread(self.rays), -1, 0)
+        # The lamp is a disk at distance 1; the square root makes the density the same all over it.
         radius = math.tan(math.radians(self.softness) / 2) * np.sqrt(x)
         angle = 2.0 * math.pi * y
         # Unit vectors across the direction to the lamp.
@@ -74,30 +76,31 @@ class Lights:
     def of_sky(self, occluders: Occluders, spots: Spots, cells: Ints) -> tuple[Floats, Floats]:
         """Return for each of n spots the visible share of the sky, (n,), and its light, (n,).
 
-        The share is weighted by the cosine of the angle to the normal, as light is. `cells`, (n,),
-        are those of the tile that the spots are in, as from `cells_of`.
+        Both are weighted by the cosine of the angle to the normal. `occluders` hide the sky.
+        `cells`, (n,), are the cells of the tile that the spots' samples are in, from `cells_of`.
         """
-        # A point of the unit sphere plus the normal is distributed like the cosine.
+        # The sum of the normal and a point of the unit sphere is distributed like the cosine.
         rays = self.sphere[cells] + spots.smooth[:, None]
         # With smooth normals some rays point into the face: these are mirrored.
         depth = np.einsum("nkj,nj->nk", rays, spots.flat)
         spot, ray = np.nonzero(depth < 0.0)
         rays[spot, ray] -= 2.0 * depth[spot, ray, None] * spots.flat[spot]
         lengths = np.sqrt(np.einsum("nkj,nkj->nk", rays, rays))
+        # Rays are not unit vectors: t is a distance in units of their lengths.
         with np.errstate(divide="ignore", over="ignore"):
             t_max = self.reach / lengths
         hidden = np.asarray(occluders.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
         shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", rays, self.zenith) / np.maximum(lengths, 1e-300)
-        # Subtracting the hidden light from that of an open sky, the mean of `shine` by the cosine,
-        # gives less noise.
+        # Subtracting the hidden light from that of an open sky gives less noise. The latter is the
+        # mean of `shine`, weighted by the cosine: the mean direction is 2/3 of the normal.
         unhidden = 0.5 + spots.smooth @ self.zenith / 3.0
         lost = np.einsum("nk,nk->n", hidden, shine) / self.rays
         return 1.0 - hidden.mean(axis=1), np.maximum(unhidden - lost, 0.0)
 
     def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
-        """Return for each of n spots the visible share of the lamp, (n,); 0 if it faces away.
+        """Return for each of n spots the visible share of the lamp, (n,); 0 if a spot faces away.
 
-        `cells` are as in `of_sky`.
+        `cells`, (n,), are the cells of the tile that the spots' samples are in, from `cells_of`.
         """
         share = np.zeros(len(spots.points))
         facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
@@ -112,7 +115,7 @@ class Lights:
 
 
 def cells_of(rows: Ints, columns: Ints) -> Ints:
-    """Return the cells of the tile that samples of a picture are in, (rows, columns)."""
+    """Return the index of the cell of the tile for each sample of a picture, (rows, columns)."""
     return np.asarray((rows % TILE)[:, None] * TILE + (columns % TILE)[None, :])
 
 
@@ -135,9 +138,10 @@ def spread(count: int) -> Floats:
 def _blue_noise() -> Floats:
     """Return the numbers (k + 0.5) / TILE**2 in a tile, in which close numbers are far apart.
 
-    Number k is in the place farthest from those before it, by a sum of Gaussians that wraps around:
-    the second half of Ulichney 1993, "The void-and-cluster method".
+    Number k is in the place farthest from the numbers before it: where the sum of Gaussians around
+    their places is least. This is the second half of Ulichney 1993, "The void-and-cluster method".
     """
+    # Squares of distances along an axis, which wrap around the tile; then a Gaussian around (0, 0).
     steps = np.minimum(np.arange(TILE), TILE - np.arange(TILE)) ** 2
     bump = np.exp(-(steps[:, None] + steps) / (2.0 * SPREAD**2))
     # A slight slope breaks ties without a pattern.
@@ -169,7 +173,7 @@ class Ground:
     def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Self | None:
         """Return the ground that touches bounds, (2, 3), from below; None if they are empty.
 
-        `up` is a unit vector.
+        `up` is its unit normal. It has a lamp at least as soft as that of `lights`, and more rays.
         """
         if not np.isfinite(bounds).all():
             return None
@@ -198,9 +202,11 @@ class Ground:
     def light(
         self, occluders: Occluders, origins: Floats, directions: Floats, cells: Ints
     ) -> tuple[Floats, int]:
-        """Return the light where camera rays (n, 3) meet the ground, (n,), and the rays cast to it.
+        """Return the light where camera rays (n, 3) meet the ground, (n,), and a number of rays.
 
-        It is 1 for rays that miss the ground, or meet it where there are no shadows.
+        The light is a factor for the colour of the background: less than 1 in shadow, 1 elsewhere
+        and for rays that miss the ground. The number counts rays that were cast to the lights.
+        `occluders` throw the shadows; `cells`, (n,), are those of the rays' samples in the tile.
         """
         light = np.ones(len(origins))
         slope, height = _along(directions, self.up), _along(origins, self.up) - self.level
@@ -214,7 +220,7 @@ class Ground:
         size = np.abs(points).max(axis=1) + np.abs(self.level)
         up = np.broadcast_to(self.up, points.shape)
         spots = Spots(points, up, up, points + ROUNDINGS * size[:, None] * up)
-        # Shares of the light that a place in full shadow loses.
+        # The loss of light: up to SKY_SHARE and LAMP_SHARE, in full shadow.
         dark = SKY_SHARE * (1.0 - self.lights.of_sky(occluders, spots, cells[rows])[0])
         cast = self.lights.rays
         if self.lights.lamp @ self.up > LOWEST_LAMP:
@@ -239,9 +245,10 @@ def is_inside(source: Pictured, camera: Camera) -> bool:
 def ground_up(source: Pictured, camera: Camera, up: bool | str | ArrayLike | None) -> Floats | None:
     """Return the up direction of the ground in a picture, or None for no ground.
 
-    `up` is the argument `ground` of `render`. True and None stand for `Scene.up`, or z for a tree,
-    if that is upright in the picture, else for the axis that is. With None there is no ground in a
-    rolled picture, or from inside the bounds.
+    `up` is the argument `ground` of `render`: a direction; False for no ground; True or None for
+    `Scene.up`, or z for a tree. If that direction is not upright in the picture, True and None
+    stand for the coordinate axis that is. If no axis is upright, the picture is rolled: then True
+    gives `Scene.up` or z, and None no ground, as it does for a camera inside the bounds.
     """
     if isinstance(up, bool | np.bool_):
         if not up:

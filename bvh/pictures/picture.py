@@ -108,10 +108,11 @@ class Picture:
         return stream.getvalue()
 
     def _repr_png_(self) -> bytes:
+        """Return the picture as a PNG file for notebooks, at most WIDEST pixels wide."""
         return self.png(WIDEST)
 
     def _repr_html_(self) -> str:
-        """HTML for notebooks, with a caption."""
+        """Return HTML for notebooks: the picture, with its `repr` as the caption."""
         code = base64.b64encode(self._repr_png_()).decode("ascii")
         style = "font: 12px monospace; color: gray"
         return (
@@ -120,6 +121,7 @@ class Picture:
         )
 
     def __repr__(self) -> str:
+        """Return size, shade, white cost, rays and data in a line, without those that are unset."""
         height, width = self.pixels.shape[:2]
         parts = [f"{width} x {height} pixels{self.shade and f' of {self.shade}'}"]
         if self.hottest is not None:
@@ -183,12 +185,12 @@ def check_path(file: Path, kind: str, is_supported: bool) -> None:
 
 
 def write(path: str | os.PathLike[str], stream: io.BytesIO) -> None:
-    """Write the content of a stream to a file, which is replaced at once."""
+    """Write the content of a stream to a file; an old file is replaced by the complete new one."""
     replace_file(os.fspath(path), [np.frombuffer(stream.getbuffer(), np.uint8)])
 
 
 def _format_of(file: Path) -> str | None:
-    """Return pillow's name for the format of a suffix, or None if it cannot write colours in it."""
+    """Return pillow's name for the format of a file's suffix; None if it cannot write colours."""
     image = need_pillow()
     kind: str | None = image.registered_extensions().get(file.suffix.lower())
     try:
@@ -200,7 +202,7 @@ def _format_of(file: Path) -> str | None:
 
 
 def need_pillow() -> Any:
-    """Import PIL.Image, or raise ImportError with the name of the extra."""
+    """Return the module PIL.Image; without pillow, raise an ImportError that names the extra."""
     with extra("cli", "pictures need pillow"):
         from PIL import Image
     return Image

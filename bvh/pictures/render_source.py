@@ -22,11 +22,11 @@ class InParts(Protocol):
 
     @property
     def any_hit(self) -> Callable[..., TruthResult]:
-        """The query whether rays hit anything."""
+        """The method (origins, directions, ...) that returns whether each ray hits anything."""
 
     @property
     def visible_tree(self) -> "Callable[..., RenderSource]":
-        """The method that returns a smaller source, with the same picture for a camera."""
+        """The method (camera, samples, ...) that returns a smaller source with the same picture."""
 
 
 # Occluders of light.

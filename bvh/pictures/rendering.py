@@ -147,8 +147,7 @@ def render(
 class _Drawing:
     """A picture with the checked arguments of `render`, rendered in bands of rows.
 
-    `row_rays` is the number of camera rays in a row. `progress` is called with rays that search for
-    visible parts.
+    `row_rays` is the number of camera rays in a row of pixels.
     """
 
     def __init__(
@@ -156,6 +155,11 @@ class _Drawing:
         data: str | Iterable[str], light: Light, hottest: float | None,
         ground: bool | str | ArrayLike | None, *, threads: int, progress: ProgressLike,
     ) -> None:  # fmt: skip
+        """Check the arguments of `render`, and prepare the surface, the lights and the ground.
+
+        `light` is (lamp, softness, light_rays, reach). `progress` is called with rays that search
+        for the visible parts of a mesh in parts.
+        """
         check_option("shade", shade, SHADES)
         if not isinstance(source, Pictured):
             raise TypeError(f"source must be a BVH, a Scene or Parts, got {type(source).__name__}")
@@ -194,7 +198,7 @@ class _Drawing:
             what = "no mesh of the scene" if isinstance(source.surface, Scene) else "a tree"
             needed = "texture coordinates (`visual.uv` of trimesh meshes in a scene)"
             raise ValueError(f'shade "uv" needs {needed}: {what} has any')
-        # About how many rays a sample casts: its own, and those to lights.
+        # About how many rays a sample casts: the camera's one, and those to lights.
         light_rays = dict.fromkeys(("ao", "clay", "material"), lights.rays)
         light_rays["shadow"] = lights.rays if lights.softness else 1
         sample_rays = 1 + max(light_rays.get(name, 0) for name in (shade, *self._names))
@@ -208,9 +212,10 @@ class _Drawing:
     def _render_source(
         self, source: Pictured, threads: int, progress: ProgressLike
     ) -> RenderSource:
-        """Return the surface and occluders of a source; of parts, the tree that the camera sees.
+        """Return the surface and the occluders of a source.
 
-        Raise a ValueError for shades that parts do not have.
+        The surface of a mesh in parts is a tree of what the camera sees; `progress` is called while
+        it is searched for. Raise a ValueError for shades and data that parts do not have.
         """
         if isinstance(source, BVH | Scene):
             return RenderSource(source, source)
@@ -227,11 +232,12 @@ class _Drawing:
         )  # fmt: skip
 
     def picture(self, threads: int, progress: Progress | None, began: float) -> Picture:
-        """Render the bands on threads; `progress` is called with rows.
+        """Render all bands on threads; return the picture.
 
-        `began` is the time of `notice.clock` at the start.
+        `progress` is called as progress(rows done, rows in all). `began` is the time of
+        `notice.clock` at the start, for `Picture.seconds`.
         """
-        bands: dict[int, Band] = {}
+        bands: dict[int, Band] = {}  # by their first rows
 
         def work(top: int, bottom: int) -> None:
             bands[top] = self._band(top, bottom)
@@ -248,13 +254,16 @@ class _Drawing:
         return Picture(pixels, sum(rays), seconds, self._shade, data, hottest)
 
     def _band(self, top: int, bottom: int) -> Band:
-        """Render the rows top..bottom - 1."""
+        """Render the rows top..bottom - 1 of pixels.
+
+        Return (pixels, or costs not yet coloured; requested data by name; number of rays cast).
+        """
         stage, samples = self._stage, self._samples
         sight, y = self._cast(top, bottom, samples)
         costs = self._shade == "cost"
         shown = sight.cost[..., None] if costs else stage.colours(self._shade, sight, y)
-        # Average the samples of each pixel.
-        # (rows, samples down, columns, samples across, colours or one cost)
+        # Average the samples of each pixel. The axes of the blocks are rows, samples down, columns,
+        # samples across, and components of the colour, or one cost.
         blocks = shown.reshape(bottom - top, samples, self._camera.width, samples, -1)
         mean = blocks.mean(axis=(1, 3))
         # Numbers are those of rays through the centres of pixels.
@@ -268,7 +277,7 @@ class _Drawing:
     def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, NDArray[np.float64]]:
         """Cast the rays of the rows top..bottom - 1, with `samples` along each side of a pixel.
 
-        Return their hits, and the y in the picture of each row of rays.
+        Return their hits, and the y of each row of rays, in pixels from the top of the picture.
         """
         camera, stage = self._camera, self._stage
         across = np.arange(camera.width * samples)
@@ -286,9 +295,9 @@ def _lights(
     source: Pictured, camera: Camera, lamp: ArrayLike | None, softness: float, light_rays: int,
     reach: float | None,
 ) -> Lights:  # fmt: skip
-    """Return the lights that arguments of `render` describe; raise a ValueError for bad ones."""
+    """Return the lights for arguments of `render`; raise a ValueError for bad values."""
     if lamp is None:
-        # Above the camera, to its left and behind it.
+        # Above the camera, to its left and behind it: chosen by eye, as the zenith below.
         lamp = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
     degrees = number("softness", softness)
     if not 0.0 <= degrees <= 90.0:

@@ -37,16 +37,19 @@ BOUNCED = 0.06
 class Sight:
     """Hits of the rays (height, width) of a band, and what their colours depend on.
 
-    Properties are computed once, and have a row for each ray that hits, unless they say otherwise.
-    `cells` are the cells of the tile that the rays are in, as from `lights.cells_of`; `rays` counts
-    the rays that have been cast, with those to lights.
+    `mask` is True for rays that hit; `seen` are their hits. `rays` counts the rays that have been
+    cast, with those to lights. Properties are computed once.
     """
 
     def __init__(
         self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: Ints
     ) -> None:
+        """Take all rays of a band, and their `hits`, (height, width), misses included.
+
+        `cells`, (height, width), are the cells of the tile that they are in, from `cells_of`.
+        """
         self.stage, self.hits, self.mask = stage, hits, hits.mask
-        # Attributes without `all` in their names have only the rays that hit.
+        # Attributes without `all` in their names have a row for each ray that hits.
         self.seen = hits[self.mask]
         shape = (*self.mask.shape, 3)
         self._all_rays = [np.broadcast_to(given, shape) for given in (origins, directions)]
@@ -56,30 +59,31 @@ class Sight:
 
     @cached_property
     def spots(self) -> Spots:
-        """Hit points with smooth normals."""
+        """Hit points with smooth normals, a row for each ray that hits."""
         return self.stage.surfaces.spots(self.seen, self._origins)
 
     @cached_property
     def flat(self) -> Spots:
-        """Hit points with flat normals."""
-        return self.stage.surfaces.spots(self.seen, self._origins, bent=False)
+        """Hit points with flat normals, a row for each ray that hits."""
+        return self.stage.surfaces.spots(self.seen, self._origins, smoothed=False)
 
     @cached_property
     def sky(self) -> tuple[Floats, Floats]:
-        """Visible share of the sky for each spot, and the light from there."""
+        """Visible share of the sky for each hit, (n,), and the light of that share, (n,)."""
         self.rays += len(self.seen) * self.stage.lights.rays
         return self.stage.lights.of_sky(self.stage.source.occluders, self.spots, self._cells)
 
     @cached_property
     def lamp(self) -> Floats:
-        """Visible share of the lamp for each spot."""
+        """Visible share of the lamp for each hit, (n,); 0 on sides that face away from it."""
         lights = self.stage.lights
+        # As in `Lights.of_lamp`: sides that face away cast no rays, and a hard lamp takes one.
         facing = int(np.count_nonzero(self.spots.smooth @ lights.lamp > 0.0))
         self.rays += facing * (lights.rays if lights.softness else 1)
         return lights.of_lamp(self.stage.source.occluders, self.spots, self._cells)
 
     def ground(self, ground: Ground) -> Floats:
-        """Light at the ground for each ray that hits nothing."""
+        """Return the light at the ground for each ray that hits nothing, (n,): 1 without shadow."""
         missed, occluders = ~self.mask, self.stage.source.occluders
         starts, directions = (given[missed] for given in self._all_rays)
         light, cast = ground.light(occluders, starts, directions, self._all_cells[missed])
@@ -88,13 +92,14 @@ class Sight:
 
     @cached_property
     def cost(self) -> Floats:
-        """Visited nodes and groups of primitives of each ray, hit or miss."""
+        """Visited nodes and groups of primitives of each ray, hit or miss, (height, width)."""
         counted: Any = self.hits
+        # A group is a vector of WIDTH primitives, which are tested at once.
         return np.asarray(counted.nodes + counted.tests / WIDTH)
 
     @property
     def instances(self) -> Ints:
-        """Instance ids of the hits; 0 for a tree."""
+        """Instance ids of the hits, (n,); 0 if the source is a tree."""
         seen = self.seen
         return leaf_of(seen) if seen.instance_id is None else seen.instance_id
 
@@ -105,6 +110,7 @@ class Stage:
     def __init__(
         self, source: RenderSource, camera: Camera, lights: Lights, ground: Ground | None = None
     ) -> None:
+        """Prepare what all bands share; without `ground`, the picture has none."""
         self.source, self.camera, self.lights, self.ground = source, camera, lights, ground
         self.surfaces = Surfaces(source.surface)
         # The least and the largest depth of the scene.
@@ -112,17 +118,17 @@ class Stage:
         self.near, self.far = float(depth.min()), float(depth.max())
 
     def ids(self, hits: Hits) -> Ints:
-        """Return the ids of hit faces; if the tree is over some of a mesh, those in the mesh."""
+        """Return the ids of hit faces, (n,), in the mesh, also if the tree is over some of it."""
         ids = self.source.ids
         return hits.prim_id if ids is None else np.asarray(ids[hits.prim_id])
 
     def data(self, name: str, sight: Sight) -> NDArray[np.number]:
-        """Return the numbers `name` of `DATA`, as in `Picture.data`: one or a row for each ray."""
+        """Return the data `name` of a band, (height, width, ...), as `Picture.data` has it."""
         if name == "depth":
             return np.asarray(sight.hits.t, np.float64)
         if name == "cost":
             return sight.cost
-        # The number of a miss is that of `Picture.data`.
+        # The last argument of `_filled` is the value for rays that miss.
         if name == "id":
             return _filled(sight.mask, self.ids(sight.seen), -1)
         if name == "instance":
@@ -140,7 +146,8 @@ class Stage:
     def colours(self, shade: str, sight: Sight, y: Floats) -> Floats:
         """Return the colours of hits and background, shape (height, width, 3).
 
-        `y`, (height,), are those of the rows of rays, in pixels from the top of the picture.
+        `shade` is one of `SHADES` but "cost". `y`, (height,), has the distance of each row of rays
+        from the top of the picture, in pixels.
         """
         sky = colours.sky(y / self.camera.height)
         painted = np.repeat(sky[:, None], sight.mask.shape[1], axis=1)
@@ -151,9 +158,10 @@ class Stage:
         return painted
 
     def _painted(self, shade: str, sight: Sight) -> Floats:
-        """Return the colours of the hits of a band, shape (n, 3)."""
+        """Return the colours of the n hits of a band in a shade, shape (n, 3)."""
         hits = sight.seen
         if shade == "depth":
+            # From white at the least depth of the scene to dark grey at the largest.
             share = (hits.t - self.near) / max(self.far - self.near, np.finfo(np.float64).tiny)
             return np.repeat((1.0 - 0.85 * np.clip(share, 0.0, 1.0))[:, None], 3, axis=1)
         if shade == "id":
@@ -168,12 +176,15 @@ class Stage:
         return self._lit(shade, sight)
 
     def _facing(self, sight: Sight) -> Floats:
-        """Return the cosine of the angle between each ray and the normal, from 0 to 1."""
+        """Return the cosine of the angle between normal and ray for each hit, from 0 to 1, (n,)."""
         lengths = np.linalg.norm(sight.directions, axis=1)
         return np.asarray(np.abs((sight.flat.flat * sight.directions).sum(axis=1)) / lengths)
 
     def _mapped(self, sight: Sight) -> Floats:
-        """Return the colours of texture coordinates, grey for meshes without any."""
+        """Return the colours (n, 3) of hits by texture coordinates; grey for meshes without any.
+
+        They are darker where the surface is at a slant to the ray.
+        """
         uv = self.surfaces.uv(sight.seen)
         painted = np.full((len(uv), 3), 0.5)
         textured = self.surfaces.with_uv[self.surfaces.tree_of[leaf_of(sight.seen)]]
@@ -181,16 +192,18 @@ class Stage:
         return np.asarray(painted * (0.55 + 0.45 * self._facing(sight))[:, None])
 
     def _lit(self, shade: str, sight: Sight) -> Floats:
-        """Return the colours of hits in the shades with light: plaster, clay or materials.
+        """Return the colours (n, 3) of hits in the shades "ao", "shadow", "clay" and "material".
 
         The weights of lamp and sky are chosen by eye.
         """
         smooth, lights = sight.spots.smooth, self.lights
+        # Light of the sky if nothing hid it, as in `Lights.of_sky`: hidden places get some of it.
         open_sky = 0.5 + smooth @ lights.zenith / 3.0
         if shade == "ao":
             share, sky = sight.sky
             light = 0.94 * sky * np.sqrt(share) + BOUNCED * open_sky
             return _toned(1.28 * PLASTER * light[:, None])
+        # `key` is the light of the lamp, `fill` below that of the sky.
         key = np.clip(smooth @ lights.lamp, 0.0, 1.0) * sight.lamp
         if shade == "shadow":
             light = 0.80 * key[:, None] * WARM + 0.30 * open_sky[:, None] * COOL
@@ -205,12 +218,15 @@ class Stage:
 
 
 def _toned(light: Floats) -> Floats:
-    """Return gamma corrected colours, from 0 to 1, for amounts of light from 0 on."""
+    """Return gamma corrected colours from 0 to 1 for light (n, 3) of at least 0; 1 is white."""
     return np.asarray(np.minimum(light, 1.0) ** (1.0 / GAMMA))
 
 
 def _filled(mask: NDArray[np.bool_], values: NDArray[np.number], miss: float) -> NDArray[np.number]:
-    """Return an array for all rays: `values`, a row for each hit, where `mask`, else `miss`."""
+    """Return an array for all rays: rows of `values` for hits, and `miss` for the others.
+
+    `mask`, (height, width), is True for hits; `values` has a row for each, in the mask's order.
+    """
     filled = np.full((*mask.shape, *values.shape[1:]), miss, values.dtype)
     filled[mask] = values
     return filled

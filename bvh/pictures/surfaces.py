@@ -46,8 +46,8 @@ class Surfaces:
     """The primitives of a tree, or of all leaves of a scene, in world coordinates."""
 
     def __init__(self, source: BVH | Scene) -> None:
-        # Trees with the attributes of their meshes; for each leaf the index of its tree, and its
-        # matrix (3, 4).
+        """Take the trees, matrices and mesh attributes of the source; a tree is a single leaf."""
+        # For each leaf, the index of its tree and the matrix (3, 4) to world coordinates.
         self.trees: Sequence[BVH] = () if isinstance(source, Scene) else (source,)
         self.tree_of, self.matrices = np.zeros(1, np.int32), np.eye(3, 4)[None]
         self._attributes, self._images = [Attributes()], Images()
@@ -55,20 +55,21 @@ class Surfaces:
             leaves = source.leaves
             self.trees, self.tree_of, self.matrices = leaves.trees, leaves.tree_of, leaves.matrices
             self._attributes = [source.attributes(tree) for tree in self.trees]
-        # Whether meshes have texture coordinates.
+        # For each tree whether its mesh has texture coordinates.
         self.with_uv = np.array([mesh.uv is not None for mesh in self._attributes], np.bool_)
         # By tree, the results of `_normals_of`.
         self._corner_normals: dict[int, tuple[Floats, Ints] | None] = {}
         self._lock = threading.Lock()
 
-    def spots(self, hits: Hits, origins: Floats, *, bent: bool = True) -> Spots:
+    def spots(self, hits: Hits, origins: Floats, *, smoothed: bool = True) -> Spots:
         """Return the spots of n hits, none a miss, of rays with given origins (n, 3).
 
-        Without `bent`, smooth normals are the flat ones.
+        If `smoothed` is False, smooth normals are the flat ones, which is faster.
         """
         leaf, prim, points = leaf_of(hits), hits.prim_id, np.asarray(hits.position)
         flat = hits.normal * np.where(hits.front, 1.0, -1.0)[:, None]
-        # A bound for the intermediate numbers of each point, to multiply by ROUNDINGS.
+        # A bound of the intermediate numbers from which each point was computed. Its error is below
+        # ROUNDINGS times this bound, by which light rays start off the surface.
         largest_term = np.empty(len(leaf))
         for tree, rows in self._by_tree(leaf):
             primitives = self.trees[tree].arrays.primitives
@@ -81,12 +82,12 @@ class Surfaces:
                 # These points are computed from the ray, so its origin matters.
                 largest_term[rows] += 2.0 * largest_of(origins[rows]) + largest_of(points[rows])
         smooth, raised = flat, points
-        if bent:
+        if smoothed:
             smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
         return Spots(points, flat, smooth, raised + ROUNDINGS * largest_term[:, None] * flat)
 
     def uv(self, hits: Hits) -> Floats:
-        """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
+        """Return texture coordinates of n hits, (n, 2); u and v of hits of meshes without any."""
         leaf, coordinates = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
         for tree, rows in self._by_tree(leaf):
             uv = self._attributes[tree].uv
@@ -97,7 +98,10 @@ class Surfaces:
         return coordinates
 
     def base_colours(self, hits: Hits, plain: Floats) -> Floats:
-        """Return the linear base colours of hits, (n, 3); `plain` if a mesh has no material."""
+        """Return the linear base colours of n hits, (n, 3).
+
+        `plain`, (3,), is the colour of meshes without a material.
+        """
         leaf, colours = leaf_of(hits), np.tile(plain, (len(hits), 1))
         for tree, rows in self._by_tree(leaf):
             (_, uv, material), prim = self._attributes[tree], hits.prim_id[rows]
@@ -110,10 +114,11 @@ class Surfaces:
     def _bent(
         self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats, points: Floats
     ) -> tuple[Floats, Floats]:
-        """Return smooth normals, and points lifted from flat faces to the curved surface.
+        """Return smooth normals (n, 3), and points (n, 3) lifted from faces to a curved surface.
 
         Without lifting, flat faces of a round surface shadow each other at grazing light (Hanika
-        2021, "Hacking the shadow terminator"). `flat` are the normals of faces on the side hit.
+        2021, "Hacking the shadow terminator"). The arguments are the fields of n hits, and `flat`,
+        the unit normals of the faces on the side that was hit.
         """
         smooth, raised = flat.copy(), points.copy()
         for tree, rows in self._by_tree(leaf):
@@ -125,24 +130,28 @@ class Surfaces:
             weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
             blended = np.einsum("nkj,nk->nj", local, weights)
             smooth[rows] = _facing(_transformed(blended[:, None], matrices), flat[rows])[:, 0]
-            # Each point is lifted to the planes through the corners of its face, across their
-            # normals, by the weights of the corners.
+            # Through each corner of the face goes a plane perpendicular to the corner's normal. A
+            # point is lifted by its distance below each plane, times the weight of the corner.
             corners = _facing(_transformed(local, matrices), flat[rows])
             vertices = _moved(source.vertices[source.faces[prim[rows]]], matrices)
             above = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
             heights = weights * np.maximum(-above, 0.0)
             raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
-        # Points stay, with the flat normal, if the smooth one is zero, NaN or not on its side.
+        # Keep the point and the flat normal where the smooth normal is zero or not on the side of
+        # the flat one; not `<= 0.0`, so that NaN counts, too.
         bad = ~(np.einsum("nj,nj->n", smooth, flat) > 0.0)
         smooth[bad], raised[bad] = flat[bad], points[bad]
         return smooth, raised
 
     def _maps(self, leaf: Ints) -> Floats:
-        """Return the matrices of leaves, (n, 3, 4), or (1, 3, 4) if all share one."""
+        """Return the matrices of leaves, (n, 3, 4); (1, 3, 4) if the source has a single leaf."""
         return self.matrices if len(self.matrices) == 1 else self.matrices[leaf]
 
     def _by_tree(self, leaf: Ints) -> list[tuple[int, slice | Ints]]:
-        """Return (index of the tree, rows of its hits) for each tree that was hit."""
+        """Return (index of the tree, rows of its hits) for each tree that was hit.
+
+        `leaf` has the leaf of each hit.
+        """
         if len(leaf) == 0:
             return []
         if len(self.trees) == 1:
@@ -153,9 +162,10 @@ class Surfaces:
         return list(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
 
     def _normals_of(self, tree: int) -> tuple[Floats, Ints] | None:
-        """Return (normals (k, 3), index of that of each corner (m, 3)) of a tree over triangles.
+        """Return (normals, (k, 3); for each corner of a face the index of its normal, (m, 3)).
 
-        They are the mesh's own, or those of `corner_normals`; None for other trees.
+        `tree` is an index of `trees`. The normals are the mesh's own, or else from the function
+        `corner_normals`. None for trees that are not over triangles.
         """
         with self._lock:
             if tree not in self._corner_normals:
@@ -170,7 +180,7 @@ class Surfaces:
 
 
 def leaf_of(hits: Hits) -> Ints:
-    """Return the leaf indices of hits; 0 for a tree."""
+    """Return the leaf indices of hits; 0 for hits of a tree, which is a single leaf."""
     return np.zeros(len(hits), np.int32) if hits.leaf is None else hits.leaf
 
 
@@ -198,19 +208,20 @@ def _transformed(normals: Floats, matrices: Floats) -> Floats:
 
 
 def _facing(normals: Floats, flat: Floats) -> Floats:
-    """Return normals (n, k, 3), each on the side of its row's flat normal."""
+    """Return normals (n, k, 3), turned to the side of the flat normal of their row, (n, 3)."""
     sides = np.einsum("nkj,nj->nk", normals, flat)[:, :, None]
     return np.asarray(normals * np.where(sides < 0.0, -1.0, 1.0))
 
 
 def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, NDArray[np.int64]]:
-    """Return smooth unit normals (k, 3), and the index of that of each corner of a face, (m, 3).
+    """Return smooth unit normals (k, 3), and for each corner of a face the index of its normal.
 
-    A corner's normal is the mean over the faces around its vertex without a crease to its own, each
-    weighted by its angle there (Thürmer and Wüthrich 1998, "Computing vertex normals from polygonal
-    facets"). Coincident vertices count as one. Zero where faces have no area.
+    The indices have the shape of the faces, (m, 3). A corner's normal is the mean of the normals of
+    faces around its vertex, but for those across a crease (at more than CREASE to its own face). It
+    is weighted by the angles of faces at the vertex (Thürmer and Wüthrich 1998, "Computing vertex
+    normals from polygonal facets"). Coincident vertices count as one. Zero for faces without area.
     """
-    vertices = names_of(points + 0.0)  # without -0.0
+    vertices = names_of(points + 0.0)  # numbers of distinct points; + 0.0 makes 0.0 of -0.0
     # The vertex of each corner, faces one after another.
     owners = vertices[faces].reshape(-1)
     flat, angles = _faces(points, faces)
@@ -219,7 +230,8 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     sums = [np.bincount(owners, weighted[:, k], count) for k in range(3)]
     # For empty arrays, bincount returns integers.
     means = unit(np.stack(sums, axis=1).astype(np.float64))
-    # Where all faces are close to their mean, no two of them form a crease: one normal is enough.
+    # Where all faces are within CREASE / 2 of their mean, no two of them form a crease: all corners
+    # at such a vertex share the mean. Corners at other vertices get normals of their own.
     bound = math.cos(math.radians(CREASE / 2))
     close = (flat.repeat(3, axis=0) * means[owners]).sum(axis=1) >= bound
     creased = np.zeros(count, np.bool_)
@@ -232,11 +244,12 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
 
 
 def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
-    """Return for each corner the sum of `weighted` over those at its vertex, across no crease.
+    """Return for each of n corners the sum of `weighted` over the corners without a crease to it.
 
-    `owners`, (n,), are the vertices of corners, `normals` those of their faces; `weighted` are the
-    same times the angles of the corners. Corners of vertices with more than MAX_FACES faces keep
-    their own.
+    These are corners at its vertex, of faces at an angle of at most CREASE to its face. `owners`,
+    (n,), are the vertices of corners, `normals`, (n, 3), the unit normals of their faces, and
+    `weighted` the normals times the angles of the corners. At vertices with more than MAX_FACES
+    faces, the sum is a corner's own row.
     """
     order = np.argsort(owners, kind="stable")
     (x, y, z), weighted = np.ascontiguousarray(normals[order].T), weighted[order]
@@ -258,7 +271,10 @@ def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
 
 
 def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Return the unit normals of faces, (m, 3), zero without an area, and their angles, (m, 3)."""
+    """Return the unit normals of faces, (m, 3), and the angles at their corners, (m, 3).
+
+    The normal of a face without area is zero. Angles are in radians.
+    """
     with np.errstate(all="ignore"):
         corners = points[faces]
         edges = unit(np.nan_to_num(np.roll(corners, -1, axis=1) - corners))
@@ -274,6 +290,7 @@ def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
 
 def unit(vectors: Floats) -> Floats:
     """Return vectors (..., 3) scaled to length 1; zero for zero."""
+    # First by the largest coordinate, so that no square overflows, and not all of them underflow.
     largest = largest_of(vectors)[..., None]
     scaled = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0.0)
     length = np.sqrt(np.einsum("...i,...i->...", scaled, scaled))[..., None]
@@ -281,7 +298,7 @@ def unit(vectors: Floats) -> Floats:
 
 
 def largest_of(vectors: Floats) -> Floats:
-    """Return the largest absolute coordinate of each vector."""
-    # Faster than max over an axis of three.
+    """Return the largest absolute coordinate of each vector: of shape (...) for (..., 3)."""
+    # Faster than numpy's max over an axis of three.
     x, y, z = np.moveaxis(np.abs(vectors), -1, 0)
     return np.asarray(np.maximum(np.maximum(x, y), z))

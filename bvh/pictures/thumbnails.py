@@ -83,7 +83,7 @@ def show(
 
 
 def _of_hits(hits: Any, by: ShownBy) -> Picture:
-    """Return the picture of hits of shape (height, width)."""
+    """Return the picture of hits of shape (height, width), coloured as `show` describes `by`."""
     check_option("by", by, get_args(ShownBy))
     mask, shape = hits.mask, np.shape(hits.mask)
     if len(shape) != 2 or not mask.size:
@@ -103,7 +103,7 @@ def _of_hits(hits: Any, by: ShownBy) -> Picture:
 
 
 def _coloured(hits: Any, by: ShownBy) -> NDArray[np.float64]:
-    """Return the colours of hits, none of which is a miss, (n, 3)."""
+    """Return the colours of n hits, none of which is a miss, by "t" or by ids, (n, 3)."""
     if by == "t":
         # The farthest few are often much farther away than all others: they get the last colour.
         near, far = np.quantile(hits.t, [0.0, 0.99])

@@ -65,7 +65,7 @@ def number_of(count: Any, plural: str, form: str = "") -> str:
 
 
 def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return `value` as a float64 array of any shape; raise unless it has real numbers alone."""
+    """Return the argument `name` as a float64 array of any shape; raise unless all are reals."""
     array = numbers(name, value)
     if array.dtype == np.float64:
         return array
@@ -74,17 +74,17 @@ def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def numbers(name: str, value: ArrayLike) -> NDArray[Any]:
-    """Return `value` as an array of its own type; raise unless it has real numbers alone."""
+    """Return the argument `name` as an array of its own type; raise unless all are real numbers."""
     return _plain(name, value, "iuf", "real numbers")
 
 
 def points(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return `value` as float64 of shape (..., 3)."""
+    """Return the argument `name` as float64 of shape (..., 3); raise for other shapes."""
     return vectors(name, reals(name, value))
 
 
 def vectors(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of shape (..., 3), an empty list as (0, 3); raise for other shapes."""
+    """Return the argument `name` if its shape is (..., 3); an empty one as (0, 3); else raise."""
     if array.ndim == 0 or array.shape[-1] != 3:
         if array.shape == (0,):
             return array.reshape(0, 3)
@@ -95,7 +95,8 @@ def vectors(name: str, array: NDArray[Any]) -> NDArray[Any]:
 def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape to which `shapes` broadcast; raise a ValueError if they do not.
 
-    They are the leading shapes of a query's arguments, by their names, which the error states.
+    `shapes` are the leading shapes of a query's arguments: those of the batch, without the axes of
+    one item. Their names are those of the arguments, for the error.
     """
     different = {shape for shape in shapes.values() if shape != ()}
     if len(different) < 2:
@@ -117,7 +118,7 @@ def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
 
 
 def rows(name: str, value: ArrayLike, width: int = 3) -> NDArray[np.float64]:
-    """Return `value` as float64 of shape (n, width)."""
+    """Return the argument `name` as float64 of shape (n, width); raise for other shapes."""
     array = reals(name, value)
     if array.shape == (0,):
         return array.reshape(0, width)
@@ -135,13 +136,13 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 
 
 def unchanging(array: NDArray[Any], given: object) -> NDArray[Any]:
-    """Return the checked values `array` of the argument `given`, read-only, which nobody changes.
+    """Return `array` read-only and in C order, as numbers that no caller can change later.
 
-    They are copied unless they are new, or read-only together with the memory that they view.
+    `given` is the argument from which the array was made. The array is copied unless it is new, or
+    read-only together with the memory that it views.
     """
-    # Converted numbers, and those of a list, are new. Other read-only views may change: by a view
-    # that is writable, or in a mapped file by another process. Kernels would then follow indices of
-    # faces that were not checked.
+    # Arrays made from lists, or of another type, are new. A read-only view may change: by another
+    # view, or in a file by another process. Kernels would then follow unchecked indices of faces.
     is_ours = isinstance(given, list | tuple) or (
         isinstance(given, np.ndarray) and given.dtype != array.dtype
     )
@@ -151,7 +152,10 @@ def unchanging(array: NDArray[Any], given: object) -> NDArray[Any]:
 
 
 def _is_constant(array: NDArray[Any]) -> bool:
-    """Return whether an array and all that it is a view of are read-only, or used by it alone."""
+    """Return whether nothing can change the numbers of an array.
+
+    That is, it and all arrays that it views are read-only, down to one that only it refers to.
+    """
     if array.flags.writeable or array.flags.owndata:
         return not array.flags.writeable
     if not isinstance(array.base, np.ndarray):
@@ -165,8 +169,7 @@ def _is_constant(array: NDArray[Any]) -> bool:
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array as kernels take their input: aligned, C-contiguous, read-only.
 
-    It is a view if possible. Numba compiles a kernel again for each layout and each read-only flag,
-    so there must be only one of them.
+    A view if possible. Numba would compile a kernel again for another layout or writability.
     """
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
@@ -177,7 +180,7 @@ def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def new_bytes(size: int) -> NDArray[np.uint8]:
-    """Return an array of `size` bytes, not set; a large one is mapped, and begins on a page."""
+    """Return an uninitialised array of bytes; one of LARGE bytes or more is mapped memory."""
     if size < LARGE or not _CAN_MAP:
         return np.empty(size, np.uint8)
     try:
@@ -203,7 +206,7 @@ def discard(array: NDArray[Any]) -> None:
 
 
 def aligned(count: int, dtype: Any) -> NDArray[Any]:
-    """Return an array of `count` numbers, not set, that begins on a cache line."""
+    """Return an uninitialised array of `count` numbers that begins on a cache line, of 64 bytes."""
     size = count * np.dtype(dtype).itemsize
     raw = new_bytes(size + 64)
     begin = -raw.ctypes.data % 64
@@ -211,7 +214,7 @@ def aligned(count: int, dtype: Any) -> NDArray[Any]:
 
 
 def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int32]:
-    """Return `value` as int32 of shape (m, 3), every index below `vertex_count`."""
+    """Return the argument `name` as int32 of shape (m, 3), every index below `vertex_count`."""
     array = integers(name, value)
     if array.size == 0 and (array.ndim == 1 or array.shape[-1] == 3):
         return np.empty((0, 3), np.int32)
@@ -229,7 +232,7 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
 
 
 def check_option(name: str, value: Any, options: tuple[str | None, ...]) -> None:
-    """Raise a ValueError unless `value` is one of the options."""
+    """Raise a ValueError unless the value of the argument `name` is one of the options."""
     if not (value is None or isinstance(value, str)) or value not in options:
         # Imported only for this error: the import takes as long as a thousand rays.
         from difflib import get_close_matches
@@ -259,7 +262,7 @@ def thread_count(threads: int | None) -> int:
 
 
 def thread_limit(threads: int) -> int:
-    """Return `threads` as an integer: of at least 1, or -1."""
+    """Return `threads` as an integer; raise unless it is at least 1, or -1 for all CPUs."""
     number = one_index("threads", threads)
     if number < 1 and number != ALL_CPUS:
         raise ValueError(f"threads must be at least 1, or -1 for all CPUs, got {number}")
@@ -267,7 +270,7 @@ def thread_limit(threads: int) -> int:
 
 
 def whole_number(name: str, value: int, least: int = 1) -> int:
-    """Return `value` as an integer of at least `least`."""
+    """Return the argument `name` as an integer; raise unless it is at least `least`."""
     number = one_index(name, value)
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
@@ -275,12 +278,12 @@ def whole_number(name: str, value: int, least: int = 1) -> int:
 
 
 def integers(name: str, value: ArrayLike) -> NDArray[Any]:
-    """Return `value` as an array of any integer type; one without items may have any type."""
+    """Return the argument `name` as an array of integers; an empty one may have any type."""
     return _plain(name, value, "iu", "integers")
 
 
 def index_rows(name: str, value: ArrayLike) -> NDArray[np.int64]:
-    """Return `value` as int64 of shape (n,)."""
+    """Return the argument `name`, integers, as int64 of shape (n,); raise for other shapes."""
     array = integers(name, value)
     if array.shape == (0,):
         return np.empty(0, np.int64)
@@ -290,7 +293,7 @@ def index_rows(name: str, value: ArrayLike) -> NDArray[np.int64]:
 
 
 def one_index(name: str, value: int) -> int:
-    """Return `value` as an integer."""
+    """Return the argument `name` as an integer; raise a TypeError for others, also for booleans."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     try:
@@ -300,7 +303,7 @@ def one_index(name: str, value: int) -> int:
 
 
 def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
-    """Return `value`, integers of 32 bits, as uint32 of its shape."""
+    """Return the argument `name`, integers from 0 to 2**32 - 1, as uint32 of its shape."""
     if type(value) is int and 0 <= value <= ALL_BITS:
         return np.array(value, np.uint32)
     array = _plain(name, value, "iu", "integers", quote=True)
@@ -311,10 +314,10 @@ def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
 
 
 def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.float64]:
-    """Return distances or radii as float64 of their shape.
+    """Return the argument `name`, distances or radii, as float64 of its shape.
 
-    A single length must be at least 0 and, with `finite`, finite. Those of a batch are not checked:
-    queries with invalid ones have no results.
+    A single length must be at least 0 and, with `finite`, finite. Lengths of a batch are not
+    checked: queries with invalid lengths have no results.
     """
     array = reals(name, value)
     if array.ndim == 0 and not 0.0 <= array <= (LARGEST if finite else np.inf):
@@ -324,7 +327,7 @@ def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.
 
 
 def one_length(name: str, value: float) -> float:
-    """Return a single distance of at least 0; it may be infinite."""
+    """Return the argument `name`, a single distance of at least 0, which may be infinite."""
     length = reals(name, value)
     if length.ndim or not length >= 0.0:
         raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
@@ -343,26 +346,26 @@ def corner_points(lower: ArrayLike, upper: ArrayLike) -> list[NDArray[np.float64
 
 
 def flag(name: str, value: bool) -> bool:
-    """Return `value` if it is True or False."""
+    """Return the argument `name` if it is True or False; else raise a TypeError."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def truths(name: str, value: ArrayLike) -> NDArray[np.bool_]:
-    """Return `value` as bool of its shape."""
+    """Return the argument `name`, True or False or an array of them, as bool of its shape."""
     return _plain(name, value, "b", "True or False", quote=True).astype(np.bool_)
 
 
 def label(name: str, value: str | None) -> str | None:
-    """Return `value` if it is a name, or None."""
+    """Return the argument `name` if it is a string or None; else raise a TypeError."""
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name} must be a string or None, got {value!r}")
     return value
 
 
 def is_masked(value: object) -> bool:
-    """Return whether a value is a masked array of numpy's, without importing these."""
+    """Return whether a value is a masked array of numpy's, without importing `numpy.ma`."""
     masked: Any = sys.modules.get("numpy.ma")
     return masked is not None and isinstance(value, masked.MaskedArray)
 
@@ -370,9 +373,10 @@ def is_masked(value: object) -> bool:
 def _plain(
     name: str, value: ArrayLike, kinds: str, expected: str, *, quote: bool = False
 ) -> NDArray[Any]:
-    """Return `value` as an array of one of the kinds (see `dtype.kind`); of any kind if empty.
+    """Return the argument `name` as an array of some kinds of numbers; an empty one of any kind.
 
-    Errors say that it must be `expected`; with `quote`, they show the value instead of its type.
+    `kinds` are letters of `dtype.kind`. Errors say that the argument must be `expected`; with
+    `quote`, they show its value instead of its type.
     """
     if is_masked(value):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
@@ -391,6 +395,6 @@ def _plain(
 
 
 def _limit(name: str, count: int, most: int) -> None:
-    """Raise a ValueError if there are more rows than `most`."""
+    """Raise a ValueError if the argument `name`, of `count` rows, has more than `most`."""
     if count > most:
         raise ValueError(f"{name} must have at most {most} rows, got {count}")

@@ -28,6 +28,7 @@ class BVHWarning(UserWarning):
 
 def warn_caller(message: str) -> None:
     """Issue a `BVHWarning` for the first line up the stack that is outside the packages `OURS`."""
+    # Level 1 of `warnings.warn` is the line below, 2 the caller of this function.
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
         level, frame = level + 1, frame.f_back
@@ -35,7 +36,8 @@ def warn_caller(message: str) -> None:
 
 
 def warn_if_empty(tree: Any, kind: str = "triangles") -> None:
-    """Warn the caller who has built a tree, or parts, without valid primitives."""
+    """Warn the caller who has built a tree, or parts, without valid primitives, called `kind`."""
+    # Bounds of nothing are NaN.
     if np.isnan(tree.bounds).any():
         why = f"of {number_of(len(tree), kind)} none is valid" if len(tree) else f"it has no {kind}"
         warn_caller(f"{tree!r} will find nothing: {why}")

@@ -28,10 +28,10 @@ _task = _ThreadsOfTask()
 def default_threads() -> int:
     """Return the number of threads where none is given.
 
-    In a task, that of `task_threads`; elsewhere BVH_NUM_THREADS, if it is set; otherwise the number
-    of CPUs of the process's affinity, or of those for which its control group (cgroup v2) has time,
-    whichever is lower. The variable and the quota are read when they are first needed; a ValueError
-    is raised if the variable is not a number from 1 to `MOST`.
+    Inside `task_threads`, its number; elsewhere BVH_NUM_THREADS, if it is set; otherwise the lower
+    one of two: the CPUs of the process's affinity, and the CPUs for which its control group (cgroup
+    v2) has time. The variable and the quota are read when they are first needed; a ValueError is
+    raised if the variable is not a number from 1 to `MOST`.
     """
     if _task.threads:
         return _task.threads
@@ -50,9 +50,9 @@ def allowed_cpus() -> int:
 
 @contextlib.contextmanager
 def task_threads(count: int) -> Iterator[None]:
-    """Set the default number of threads for calls from this thread, in a block: a task of Dask.
+    """Set the default number of threads for calls from this thread in a block.
 
-    `count` is at least 1, or ALL_CPUS.
+    The block is a task of Dask. `count` is at least 1, or ALL_CPUS.
     """
     before = _task.threads
     _task.threads = allowed_cpus() if count == ALL_CPUS else count
@@ -64,7 +64,7 @@ def task_threads(count: int) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def settings() -> tuple[int, int]:
-    """Return the value of BVH_NUM_THREADS, 0 without one, and the quota of this process."""
+    """Return (BVH_NUM_THREADS, or 0 if it is not set; how many CPUs this process has time for)."""
     given = os.environ.get("BVH_NUM_THREADS", "").strip()
     if given and not (given.isdecimal() and len(given) < 10 and 1 <= int(given) <= MOST):
         raise ValueError(f"BVH_NUM_THREADS must be a number from 1 to {MOST}, got {given[:99]!r}")
@@ -94,7 +94,7 @@ def cpu_quota(membership: Path, mount: Path) -> int:
 def _group_of(membership: Path, mount: Path) -> Path:
     """Return the folder of this process's control group; one outside of `mount` if it has none."""
     try:
-        # Names of groups may have any bytes.
+        # The line of cgroup v2 begins with "0::". Names of groups may have any bytes.
         lines = membership.read_text(errors="surrogateescape").splitlines()
         path = next(line[3:] for line in lines if line.startswith("0::"))
     except (OSError, StopIteration):

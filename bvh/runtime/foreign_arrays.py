@@ -27,12 +27,12 @@ HOST = frozenset([1, 3])
 
 
 def is_lazy(*arguments: object) -> bool:
-    """Return whether one of the arguments is an array of Dask, or one of xarray over such."""
+    """Return whether one of the arguments is an array of Dask, or of xarray with data of Dask."""
     return any(type(argument) not in ORDINARY and _is_lazy(argument) for argument in arguments)
 
 
 def is_other(*arguments: object) -> bool:
-    """Return whether one of the arguments is an array of another library than numpy, not lazy."""
+    """Return whether one of the arguments is an array that is neither numpy's nor lazy."""
     for argument in arguments:
         if type(argument) not in ORDINARY and _is_other(argument) and not _is_lazy(argument):
             return True
@@ -40,6 +40,7 @@ def is_other(*arguments: object) -> bool:
 
 
 def _is_lazy(value: Any) -> bool:
+    """Return whether a value has a graph of Dask."""
     # Arrays of xarray have this method, too; it returns None unless their data are lazy.
     return hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None
 
@@ -54,8 +55,8 @@ def _is_other(value: object) -> bool:
 def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) -> Result:
     """Return the result of a query (a function or method) as arrays of its arguments' library.
 
-    `names` are the values of its parameters by name, and perhaps other local variables. Arguments
-    of two libraries raise a TypeError.
+    `names` has the values of the query's parameters by their names; other local variables may be
+    among them. Arguments that are lazy arrays and arrays of another library raise a TypeError.
     """
     given = {name: names[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]
@@ -71,7 +72,7 @@ def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) ->
 
 
 def kind_of(value: object) -> str:
-    """Return the name of an array's type, for messages."""
+    """Return the library and class of an array, such as "torch.Tensor", for messages."""
     kind = type(value)
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
@@ -79,8 +80,8 @@ def kind_of(value: object) -> str:
 def as_numpy(name: str, value: Any) -> NDArray[Any]:
     """Return an array of another library as a numpy array, of the same memory if possible.
 
-    Raises a TypeError, which names the argument, if its memory cannot be read as it is: it is
-    traced, on another device, or part of a graph that gradients go through.
+    Raises a TypeError, which names the argument `name`, if the array's memory cannot be read: it
+    is traced, on another device, or requires gradients, which would end here.
     """
     tracer = getattr(sys.modules.get("jax.core"), "Tracer", ())
     if isinstance(value, tracer):

@@ -28,7 +28,7 @@ _holders: list[Any] = [activation]
 
 
 def guard_compiler() -> None:
-    """Make forks wait for Numba, too; called under `activation`, after Numba is imported."""
+    """Make forks take Numba's and LLVM's locks, too; called under `activation` after the import."""
     from llvmlite.binding import ffi
     from numba.core import compiler_lock
 
@@ -42,7 +42,7 @@ class _Fork(threading.local):
     interrupted = False
 
     def __init__(self) -> None:
-        # A fork that began before this module was imported has taken nothing.
+        """Begin without locks, as does a fork that began before this module was imported."""
         self.taken: list[Any] = []
 
 
@@ -67,6 +67,7 @@ class Refusal:
     __exit__ = release
 
     def _is_owned(self) -> bool:
+        """Return False for Numba, which asks whether the thread has its lock."""
         return False
 
 
@@ -95,7 +96,7 @@ def _release_locks() -> None:
     for lock in reversed(_fork.taken):
         lock.release()
     if _fork.interrupted:
-        # Python ignores exceptions here, too.
+        # Python ignores exceptions here, too: interrupt the main thread a little later.
         again = threading.Timer(POLL_SECONDS, _thread.interrupt_main)
         again.daemon = True
         again.start()
@@ -127,9 +128,11 @@ class ForkSafeLock:
     """
 
     def __init__(self) -> None:
+        """Make the lock now, and a new one in each forked child."""
         self._renew()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
+        """Make a new lock, free in this process."""
         self.lock = threading.RLock()

@@ -49,10 +49,10 @@ NOT_FROM_PYTHON: Options = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
 def _made_by(maker: str, function: Function, *more: object, **options: object) -> Dispatcher:
-    """Return a deferred dispatcher of `function`.
+    """Return a deferred dispatcher of `function`: Numba's, but made when it is first needed.
 
-    It is made by the function named `maker` of `compiler.dispatchers`, with Numba's options OPTIONS
-    and `options`, and further arguments `more`.
+    The function of `compiler.dispatchers` whose name is `maker` makes it, with Numba's options
+    OPTIONS and `options`, and with `more` as further arguments.
     """
 
     def make(function: Function) -> Any:
@@ -64,22 +64,22 @@ def _made_by(maker: str, function: Function, *more: object, **options: object) -
 
 
 def kernel(function: Function) -> Dispatcher:
-    """Compile a helper that kernels call; it is not cached on its own."""
+    """Return a helper that kernels call, compiled when needed; it is not cached on its own."""
     return _made_by("helper", function, **NOT_FROM_PYTHON)
 
 
 def inlined(function: Function) -> Dispatcher:
-    """Compile a small helper that is always inlined into its callers."""
+    """Return a small helper that is always inlined into the kernels that call it."""
     return _made_by("helper", function, **NOT_FROM_PYTHON | {"forceinline": True})
 
 
 def called_by_address(function: Function) -> Dispatcher:
-    """Compile a function that kernels call by its address (see `address_of`)."""
+    """Return a function that kernels call by its address; `address_of` compiles it."""
     return _made_by("compiled", function, **NOT_FROM_PYTHON)
 
 
 def _operation(function: Callable[..., Operation], literal: bool) -> Any:
-    """Return a deferred intrinsic; if `literal`, types of constant arguments keep their values."""
+    """Return a deferred intrinsic; if `literal`, the types of constant arguments have values."""
 
     def make(function: Callable[..., Operation]) -> Any:
         from bvh.runtime.compiler.dispatchers import intrinsic
@@ -98,15 +98,15 @@ literal_operation = partial(_operation, literal=True)
 
 
 def emits(emit: Callable[..., Value]) -> CodeGenerator:
-    """Return the code generator of an intrinsic that emit(builder, *arguments) writes."""
+    """Return the code generator of an intrinsic, whose code emit(builder, *arguments) writes."""
     return lambda context, builder, signature, args: emit(builder, *args)
 
 
 @llvm_operation
 def stay_outlined(typingctx: TypingContext) -> Operation:
-    """Forbid inlining of the function that calls this: for rare, long code."""
-    # Without it LLVM inlines the exact arithmetic wherever it might be needed, which makes compile
-    # times ten times as long.
+    """Forbid inlining of the function that calls this operation: for rare, long code."""
+    # Else LLVM inlines the exact arithmetic wherever it might be needed, and compilation takes ten
+    # times as long.
 
     def codegen(context, builder, sig, args):
         builder.function.attributes.add("noinline")
@@ -118,9 +118,9 @@ def stay_outlined(typingctx: TypingContext) -> Operation:
 def by_type(function: Function | None = None, inline: bool = False) -> Callable[[F], F]:
     """Return a decorator of functions that choose, by Numba's types of arguments, what to compile.
 
-    Calls in kernels of the decorated function, or of `function` if given, compile to the function
-    that it returns for the types of their arguments, as with `numba.extending.overload`. With
-    `inline`, this is always inlined into callers.
+    In kernels, a call of the decorated function, or of `function` if given, compiles to what the
+    decorated function returns for the types of arguments, as with `numba.extending.overload`. With
+    `inline`, the returned function is always inlined into callers.
     """
 
     def register(choose: F) -> F:
@@ -137,12 +137,12 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
 
 
 def method(function: Function) -> Dispatcher:
-    """Compile a kernel that Python calls as a built-in function (see `python_calls`); cache it."""
+    """Return a kernel that Python calls as a built-in function (see `python_calls`), cached."""
     return _made_by("entry", function, no_cpython_wrapper=True)
 
 
 def called_by_numba(function: Function) -> Dispatcher:
-    """Compile a kernel that Python calls by Numba's own dispatcher; cache it.
+    """Return a kernel that Python calls by Numba's own dispatcher, cached on disk.
 
     This is for arguments and results that words cannot hold (see `calls.words`).
     """
@@ -152,7 +152,7 @@ def called_by_numba(function: Function) -> Dispatcher:
 def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:
     """Compile `run`, a C function of the address of words (see `calls.words`).
 
-    It calls `function` with arguments of types `kinds`, and is cached under the name of `function`.
+    `run` calls `function` with arguments of types `kinds`. It is cached by the name of `function`.
     """
     run.__module__, run.__qualname__ = function.__module__, function.__qualname__
     return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
@@ -164,14 +164,15 @@ def address_of(compiled: Dispatcher, signature: Signature) -> int:
 
 
 def c_address(compiled: Dispatcher, arguments: tuple[Type, ...]) -> int:
-    """Compile a method for types of arguments; return the address at which C calls it."""
+    """Compile a kernel for types of arguments; return its address as a function of C."""
     return _address(compiled, arguments, arguments, "llvm_cfunc_wrapper_name")
 
 
 def _address(compiled: Dispatcher, signature: Any, arguments: tuple[Type, ...], name: str) -> int:
-    """Compile a function for a signature; return the address of it, or of its C wrapper.
+    """Compile a function for a signature or types of arguments; return the address of its code.
 
-    `name` is the field of Numba's descriptor of the function that has the symbol of either.
+    `arguments` are these types. `name` is the field of Numba's descriptor that has the symbol: of
+    the function itself, or of its C wrapper.
     """
     with raise_lost_interrupts():
         compiled.compile(signature)
@@ -184,7 +185,10 @@ recipes: dict[str, Callable[[], object]] = {}
 
 
 def warms(name: str) -> Callable[[Callable[[], object]], Callable[[], object]]:
-    """Register a function that compiles one part of the package's kernels by running them."""
+    """Return a decorator that registers a function, which compiles kernels by running them.
+
+    `name` is that of the part of the package to which the kernels belong.
+    """
 
     def register(recipe: Callable[[], object]) -> Callable[[], object]:
         recipes[name] = recipe

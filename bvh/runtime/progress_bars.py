@@ -22,9 +22,14 @@ class Bar(Protocol):
     total: Any
     n: Any
 
-    def update(self, n: Any) -> object: ...
-    def refresh(self) -> object: ...
-    def close(self) -> object: ...
+    def update(self, n: Any) -> object:
+        """Add `n`, which may be negative, to the steps done."""
+
+    def refresh(self) -> object:
+        """Draw the bar now."""
+
+    def close(self) -> object:
+        """Draw the bar a last time, and release it."""
 
 
 ProgressLike = Progress | bool | Bar | type[Bar]
@@ -94,7 +99,7 @@ def _moving_callback(bar: Any) -> Progress:
             bar.refresh()
         bar.update(begin + done - bar.n)
         if done >= total:
-            # tqdm does not draw a step that follows another one too soon.
+            # Draw the last step, which tqdm omits if it follows another one too soon.
             bar.refresh()
 
     return report

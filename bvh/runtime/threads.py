@@ -55,7 +55,7 @@ class Job:
 
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
-        self.error: BaseException | None = None
+        self.error: BaseException | None = None  # what the call has raised
         # `begun` is locked by whoever makes or withdraws the call, `ended` until it has returned.
         self.begun, self.ended = threading.Lock(), threading.Lock()
         self.ended.acquire()
@@ -69,8 +69,8 @@ class Job:
 class _Helper(threading.Thread):
     """A thread that waits for a job, makes its call unless it is withdrawn, and waits again."""
 
-    # To release a lock takes a tenth of the time of an executor's `submit`, and wakes this thread
-    # alone, whereas threads that wait for one queue wake one another in turn.
+    # Releasing the lock `wake` takes a tenth of the time of an executor's `submit`, and wakes this
+    # thread alone, whereas threads that wait for one queue wake one another in turn.
     job: Any = None
 
     def __init__(self) -> None:
@@ -79,6 +79,7 @@ class _Helper(threading.Thread):
         self.wake.acquire()
 
     def run(self) -> None:
+        """Make the calls of jobs, for ever; each is set before `wake` is released."""
         while True:
             self.wake.acquire()
             job, self.job = self.job, None
@@ -95,7 +96,7 @@ class _Helper(threading.Thread):
 
 
 def pool(threads: int) -> None:
-    """Start helpers until there are at least `threads`."""
+    """Start helpers until there are at least `threads` of them."""
     global _pool_size
     if _pool_size >= threads:
         return
@@ -113,11 +114,11 @@ def _with_helpers(
     work: Callable[[list[Job], Callable[[], None]], object], call: Callable[[], object],
     count: int, threads: int, stop: Callable[[], object],
 ) -> None:  # fmt: skip
-    """Do work(jobs, check) while up to `count` helpers, of a pool of `threads`, each call `call`.
+    """Do work(jobs, check) here, while each of up to `count` idle helpers calls `call`.
 
-    `jobs` are those of the helpers that were idle; check() raises a lost KeyboardInterrupt. After
-    an error, of this thread or of a helper, `stop` is called, and the error is raised once all
-    calls have returned.
+    The pool has `threads` helpers. `jobs` has a job for each helper that was idle; check() raises a
+    lost KeyboardInterrupt. After an error, here or in a helper, `stop` is called, and the error is
+    raised once all calls have returned.
     """
 
     def call_or_stop() -> None:
@@ -159,10 +160,10 @@ def _take_together(
     take: Callable[[], bool], help_out: Callable[[], object], stop: Callable[[], object],
     helpers: int, threads: int, report: Callable[[], object] | None = None,
 ) -> None:  # fmt: skip
-    """Call `take` until it returns False, while up to `helpers` of a pool of `threads` help out.
+    """Call `take` until it returns False, while up to `helpers` helpers each call `help_out` once.
 
-    Between two calls this thread reports progress, and can be interrupted. After an error, `stop`
-    is called, after which no thread begins more work.
+    The pool has `threads` helpers. Between two calls of `take`, this thread calls `report`, and can
+    be interrupted. After any error, `stop` is called: then no thread begins more work.
     """
 
     def work(_: list[Job], check: Callable[[], None]) -> None:
@@ -202,7 +203,7 @@ def watch(
     calls: Iterable[Callable[[], object]], threads: int, cancel: NDArray[np.int32],
     report: Callable[[], object] | None = None,
 ) -> list[Any]:  # fmt: skip
-    """Run calls in helpers while this thread waits and reports; return their results in order.
+    """Run calls in helpers while this thread waits and calls `report`; return results in order.
 
     Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll.
     """
@@ -242,7 +243,7 @@ class Shelf(Generic[Scratch]):
     """Pool of scratch memory; each piece is used by one thread at a time."""
 
     def __init__(self, make: Callable[[], Scratch]) -> None:
-        self._make = make
+        self._make = make  # called for a new piece when none is free
         self._free: list[Scratch] = []
 
     def take(self) -> Scratch:
@@ -269,7 +270,7 @@ class Shelf(Generic[Scratch]):
 
 
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks (start, stop) that cover 0..count, of the sizes that `share` describes."""
+    """Return chunks (start, stop) of 0..count: of `size`, or unless `least` is 0, ever smaller."""
     chunks, start = [], 0
     while start < count:
         # Half of what is left, divided by the threads: few chunks, and threads end together.
@@ -285,7 +286,7 @@ def share(
 ) -> None:  # fmt: skip
     """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
 
-    Chunks are of `size`; on several threads, if `least` is not 0, they become smaller, from at most
+    Chunks have `size` items; on several threads, if `least` is not 0, their sizes fall from at most
     `size` to `least`. The calling thread takes part; between chunks it calls progress(done, count),
     and can be interrupted.
     """
@@ -322,13 +323,13 @@ def share_claimed(
     """Do the work of `share` by a kernel that claims chunks, after a first chunk by `work`.
 
     claim(queue, most) calls the kernel, which does up to `most` chunks of a queue: an array of the
-    number of chunks claimed so far, of where each chunk begins, and of the end of the last one.
+    number of chunks claimed so far, the start of each chunk, and the end of the last one.
     """
     queue, used = queue_of(count, size, least, work, threads)
     chunks = len(queue) - 2
 
     def take() -> bool:
-        # One at a time, so that Ctrl-C is noticed. Kernels claim nothing of an empty tree.
+        # One at a time, so that Ctrl-C is noticed. For an empty tree, kernels claim nothing.
         before = int(queue[0])
         claim(queue, 1)
         return before < int(queue[0]) < chunks
@@ -344,7 +345,7 @@ def share_claimed(
 def queue_of(
     count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Do the first chunk; return the queue of the others, and how many threads they are worth."""
+    """Do the first chunk; return (queue of the others: see `share_claimed`, threads to use)."""
     first, began = min(count, FIRST_CHUNK), time.perf_counter()
     work(0, first)
     seconds = (time.perf_counter() - began) / max(first, 1) * (count - first)
@@ -354,7 +355,7 @@ def queue_of(
 
 @lru_cache(maxsize=64)
 def _new_queue(first: int, count: int, size: int, threads: int, least: int) -> NDArray[np.int64]:
-    """Return the queue of the chunks of first..count (see `share_claimed`); cached by size."""
+    """Return the queue (see `share_claimed`) of chunks that cover first..count; cached."""
     ends = [first + stop for _, stop in _chunks(count - first, size, threads, least)]
     return np.array([0, first, *ends], np.int64)
 

@@ -24,10 +24,10 @@ def _converted(
     context: Context, builder: Builder, kind: Type, value: Value,
     of_array: Callable[[Any], Value], new_kind: Callable[[Type], Type],
 ) -> Value:  # fmt: skip
-    """Return a value of type `kind`, or nested tuple, with each array replaced by `of_array` of it.
+    """Return a value of type `kind` with of_array(array) in place of each array.
 
-    new_kind(type of a tuple) is the type of the new tuple. References to members that are no arrays
-    are counted.
+    The value is an array, anything else, or a tuple of values, nested or not; new_kind(type of a
+    tuple) is the type of the tuple returned for it. References to other values are counted.
     """
     if isinstance(kind, types.Array):
         return of_array(context.make_array(kind)(context, builder, value))
@@ -44,7 +44,7 @@ def _converted(
 
 @llvm_operation
 def all_pointers(typingctx: TypingContext, value: Type) -> Operation:
-    """Return a tuple with pointers in place of its arrays."""
+    """Return a tuple, nested or not, with pointers to their first elements in place of arrays."""
 
     def result_type(kind: Type) -> Type:
         if isinstance(kind, types.Array):
@@ -71,7 +71,7 @@ def refer(typingctx: TypingContext, value: Type) -> Operation:
 
 @llvm_operation
 def follow(typingctx: TypingContext, reference: Type) -> Operation:
-    """Return the tuple behind a reference."""
+    """Return the tuple that a reference made by `refer` leads to."""
     from bvh.runtime.simd.vectors import Reference
 
     if not isinstance(reference, Reference):
@@ -104,7 +104,7 @@ def borrowed(typingctx: TypingContext, value: Type) -> Operation:
 
 @literal_operation
 def stack_memory(typingctx: TypingContext, size: Type) -> Operation:
-    """Return the address of `size` bytes in the stack frame of the caller, aligned for numbers."""
+    """Return the address of `size` bytes in the stack frame of the caller, aligned to 8 bytes."""
     if not isinstance(size, types.IntegerLiteral):
         return None
     byte, count = ir.IntType(8), ir.Constant(ir.IntType(64), size.literal_value)
@@ -129,7 +129,7 @@ class Pointer(Generic[Number]):
 
 
 def pointers_of(kind: type) -> Callable[[Function], Function]:
-    """Register the function (arrays) that `as_pointers` compiles to for a class of NamedTuples."""
+    """Return a decorator of the function that `as_pointers` compiles to for NamedTuples `kind`."""
 
     def register(function: Function) -> Function:
         SPECIAL[kind] = function

@@ -40,7 +40,7 @@ class Interface(NamedTuple):
     around: Callable[[Dispatcher, Load], Callable[..., object]]
 
     def signature(self) -> Signature:
-        """Return Numba's signature of a function of data at an address."""
+        """Return Numba's signature of the compiled function; the data's address is last."""
         return type_of_kind(self.result)(*map(type_of_kind, self.kinds), types.int64)
 
 
@@ -58,12 +58,8 @@ class UserCall(NamedTuple):
 NO_CALL = UserCall(0, 0, None)
 
 
-# The next three return the function that is compiled around a user's: it reads the data at an
-# address, and converts the result to the type of the interface.
-
-
 def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
-    """Return the function around a filter of a tree's hits: whether to accept a hit."""
+    """Return a user's filter of hits as a function that takes the data's address; True accepts."""
 
     def call(ray_id, prim_id, t, u, v, address):
         return bool(function(ray_id, prim_id, t, u, v, load(address)))
@@ -72,7 +68,7 @@ def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
-    """Return the function around a filter of a scene's hits."""
+    """Return a user's filter of hits of a scene as a function that takes the data's address."""
 
     def call(ray_id, instance_id, prim_id, t, u, v, address):
         return bool(function(ray_id, instance_id, prim_id, t, u, v, load(address)))
@@ -81,7 +77,7 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
-    """Return the function around a test of a primitive, which returns (t, u, v) of a hit."""
+    """Return a user's test of a primitive as a function (..., data's address) -> (t, u, v)."""
 
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
@@ -104,22 +100,22 @@ INTERSECT = Interface(
 
 
 def user_call(function: Dispatcher, data: object, interface: Interface) -> UserCall:
-    """Return a user's function, compiled, and its data as kernels take them."""
+    """Compile a user's function for the type of its data; return the addresses of both."""
     address, code = _compiled(function, interface, typeof(data))
-    # At least one word, which has an address.
+    # None has no words: then one word of zeros, so that there is an address.
     words = np.frombuffer(words_of(data) or bytes(8), np.int64)
     return UserCall(address, words.ctypes.data, (code, words, data))
 
 
 @lru_cache(maxsize=MAX_COMPILED)
 def _compiled(function: Dispatcher, interface: Interface, kind: Type) -> tuple[int, Dispatcher]:
-    """Compile a user's function for data of a type; return its address, and its owner."""
+    """Compile a user's function for data of type `kind`; return (address, owner of the code)."""
     compiled = called_by_address(interface.around(function, _loader(kind)))
     return address_of(compiled, interface.signature()), compiled
 
 
 def _loader(kind: Type) -> Any:
-    """Return an intrinsic that reads data of a type from memory; its arrays are borrowed."""
+    """Return an intrinsic (address) that reads data of type `kind`, whose arrays own no memory."""
 
     @llvm_operation
     def load(typingctx: TypingContext, address: Type) -> Operation:
@@ -165,7 +161,10 @@ call_intersect = _by_address(INTERSECT)
 
 
 def user_function(name: str, function: object, interface: Interface) -> Dispatcher:
-    """Return a compiled function; raise a TypeError if kernels cannot call it."""
+    """Return Numba's dispatcher of a user's function; raise a TypeError if kernels cannot call it.
+
+    `name` is the argument that the errors name.
+    """
     activate()
     from numba.core.dispatcher import Dispatcher
 
@@ -185,7 +184,7 @@ def user_function(name: str, function: object, interface: Interface) -> Dispatch
 
 def user_data(data: T) -> T:
     """Return the data of a user's function; raise a TypeError if kernels cannot take it."""
-    # Numba has no type for some objects.
+    # Numba has no type for some objects. Unlike a kernel's, these arrays may be strided.
     with contextlib.suppress(TypeError, ValueError):
         if is_stored(typeof(data), in_order=False):
             return data
@@ -195,5 +194,5 @@ def user_data(data: T) -> T:
 
 
 def user_filter(function: object, data: object, interface: Interface = FILTER) -> UserCall:
-    """Return a filter with its data, as kernels take them."""
+    """Check and compile a user's filter and its data; return them as kernels take them."""
     return user_call(user_function("filter", function, interface), user_data(data), interface)

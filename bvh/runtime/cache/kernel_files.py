@@ -18,7 +18,7 @@ HELPERS, HELPERS_PER_FILE = "helpers.", 40
 
 
 def dumps(data: object) -> bytes:
-    """Pickle data as Numba does: functions by their code."""
+    """Return data pickled by Numba's pickler, which takes functions that Python's cannot."""
     from numba.core import serialize
 
     return bytes(serialize.dumps(data))
@@ -28,11 +28,11 @@ class KernelFiles:
     """One file for each compiled signature of a function: a digest, then pickled machine code."""
 
     def __init__(self, folder: KernelFolder | None, base: str) -> None:
-        self._folder = folder
-        self._base = base
+        """Use a folder, None for none; `base`, the function's name, begins the names of files."""
+        self._folder, self._base = folder, base
 
     def _name(self, key: object) -> str:
-        """Return the name of the file of a key: that of the function, and a hash of the key."""
+        """Return the file name for a key: the name of the function, and a hash of the key."""
         return f"{self._base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}"
 
     def load(self, key: object) -> Any:
@@ -54,18 +54,18 @@ class HelperFiles:
     """
 
     def __init__(self) -> None:
-        self._records: dict[str, Any] = {}
-        self._new: dict[str, Any] = {}
-        self._names: set[str] = set()
+        self._records: dict[str, Any] = {}  # of files that were read
+        self._new: dict[str, Any] = {}  # to be stored
+        self._names: set[str] = set()  # of files that were read
         self._folder: KernelFolder | None = None
-        self._read_at = 0.0
+        self._read_at = 0.0  # when the folder was last read
 
     def search(self, folder: KernelFolder | None) -> None:
-        """Use a folder, or None for no folder, to find and store records."""
+        """Find and store records in a folder from now on; None for no folder."""
         self._folder, self._read_at = folder, 0.0
 
     def find(self, key: str) -> Any:
-        """Return the record of a helper, from this process or a file, or None."""
+        """Return the record of a helper from a file of the folder, or None."""
         if key not in self._records and time.monotonic() > self._read_at + POLL_SECONDS:
             self._read()
             self._read_at = time.monotonic()
@@ -81,13 +81,13 @@ class HelperFiles:
                 self._names |= names
 
     def add(self, key: str, record: object) -> None:
-        """Add a record; a process that needs the same may be waiting for it."""
+        """Add a record; store all new ones once they fill a file, for other processes."""
         self._new[key] = record
         if len(self._new) >= HELPERS_PER_FILE:
             self.store()
 
     def store(self) -> None:
-        """Store what has been added, if that is possible."""
+        """Write the new records to a file; forget them if that is impossible."""
         if self._new and self._folder is not None:
             with contextlib.suppress(OSError):
                 _store(self._folder, HELPERS + next(iter(self._new)), self._new)
@@ -98,7 +98,7 @@ helpers = HelperFiles()
 
 
 def _store(folder: KernelFolder, name: str, data: object) -> None:
-    """Write a file: the digest (32 bytes) of the pickled data, then these."""
+    """Write a file: the SHA-256 digest of the pickled data (32 bytes), then the pickled data."""
     payload = dumps(data)
     folder.write(name, hashlib.sha256(payload).digest() + payload)
 

@@ -32,10 +32,10 @@ class KernelFolder:
     """A folder of kernel files, opened when it is first needed."""
 
     def __init__(self, path: Path, link: bool = True) -> None:
-        # `link` is whether the parent may be a symbolic link.
+        # `link` is whether the parent folder may be a symbolic link.
         self.path, self._link = Path(os.path.abspath(path)), link
         self._descriptor: int | None = None
-        self._identity: tuple[int, int] | None = None
+        self._identity: tuple[int, int] | None = None  # device and inode
 
     def _opened(self) -> int | None:
         """Return a descriptor of the folder, None on systems without them; raises OSError."""
@@ -56,7 +56,7 @@ class KernelFolder:
         return self._descriptor
 
     def _require_trusted(self, status: os.stat_result, what: Path) -> None:
-        """Raise `Untrusted` for what other users own or can write to; root is trusted."""
+        """Raise `Untrusted` if others than the user and root own or can write to `what`, a path."""
         if status.st_uid not in (os.getuid(), 0):
             raise Untrusted(errno.EACCES, "belongs to another user", str(what))
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -66,6 +66,7 @@ class KernelFolder:
     def _above(self) -> Iterator[int]:
         """Yield a descriptor of the parent folder; raise `Untrusted` if others can change it."""
         root = self.path.parent
+        # Without NO_LINK if the parent may be a link; whose link that is, is checked below.
         above = os.open(root, FOLDER | PLAIN & ~(NO_LINK if self._link else 0))
         try:
             self._require_trusted(os.fstat(above), root)
@@ -104,7 +105,7 @@ class KernelFolder:
         return (self.path / name if folder is None else name), folder
 
     def open(self, name: str, flags: int) -> int:
-        """Open or create a file of the folder, as `open_plain` does."""
+        """Open or create a file that is not a link; `flags` are those of `os.open`."""
         path, folder = self._at(name)
         return open_plain(path, flags, folder)
 
@@ -178,7 +179,7 @@ def cache_roots(setting: str) -> list[Path]:
 
 def version_folder(root: Path, name: str) -> KernelFolder:
     """Return the folder of a version of the kernels; `name` is their fingerprint."""
-    # `temporary_root` may be no link: everyone can make links in the system's temporary folder.
+    # `temporary_root` must not be a link: everyone can make links in the system's temporary folder.
     return KernelFolder(root / name, link=root != temporary_root())
 
 

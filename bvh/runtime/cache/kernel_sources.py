@@ -34,10 +34,11 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]:
-    """Return the contents, by name, of all files that machine code is made of, or of `names`.
+    """Return the contents, by name, of the files that machine code is made of.
 
-    The result is empty if the package has no sources, as in frozen programs, or if a file has been
-    edited since the import: this process compiles the old one.
+    These are `names`, or if there are none, all such files of the folder `package`. The result is
+    empty if the package has no sources, as in frozen programs, or if a file has been edited since
+    the import, because this process compiles the old one.
     """
     sources: dict[str, bytes] = {}
     listed = [(name, os.path.join(package, name)) for name in names]
@@ -68,9 +69,9 @@ def _hashed(
     meaning: Callable[[bytes], bytes], sources: Mapping[str, bytes],
     surroundings: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """Return a hash of names of files, of meaning(content) of each, and of `surroundings`.
+    """Return a hash of the names of files, of meaning(content) of each, and of `surroundings`.
 
-    The latter are texts about all else that machine code depends on.
+    `surroundings` are texts about all else that machine code depends on.
     """
     digest = hashlib.sha256()
     for name, content in sources.items():

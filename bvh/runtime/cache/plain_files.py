@@ -30,17 +30,19 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(file: int) -> None:
+        """Lock an open file by its first byte; raise OSError at once if it is locked already."""
         msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
 
 else:
     import fcntl
 
     def _lock(file: int) -> None:
+        """Lock an open file; raise OSError at once if it is locked already."""
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def absolute(path: str) -> Path:
-    """Return the absolute path of a setting, with ~ expanded."""
+    """Return the absolute path of a setting: with ~ expanded, relative to the starting folder."""
     return Path(os.path.normpath(os.path.join(_starting_folder, os.path.expanduser(path))))
 
 
@@ -56,13 +58,15 @@ def lock_file(file: int) -> bool:
 
 
 def open_plain(path: str | Path, flags: int, folder: int | None = None) -> int:
-    """Open a file that is not a link; only the user can access a new one.
+    """Open a file that is not a link; return its descriptor. Only the user can access a new file.
 
-    `path` is relative to the descriptor `folder`, if given. Raises OSError for a link; with O_CREAT
-    also for what is no regular file, or has more than one name.
+    `path` is relative to the folder with the descriptor `folder`, if given; `flags` are those of
+    `os.open`. Raises OSError for a link; with O_CREAT also for a file that is not a regular one, or
+    has more than one name.
     """
     if not NO_LINK and os.path.islink(path):
         raise OSError(errno.ELOOP, "is a link", os.fspath(path))
+    # The flags of READ matter for a file that exists already: it may be a pipe or a device.
     file = os.open(path, flags | PLAIN | (READ if flags & os.O_CREAT else 0), 0o600, dir_fd=folder)
     status = os.fstat(file)
     if flags & os.O_CREAT and not (stat.S_ISREG(status.st_mode) and status.st_nlink <= 1):

@@ -26,13 +26,14 @@ class Entry:
     __name__: str
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        """Take the function, which is compiled when it is called."""
         functools.update_wrapper(self, function)
         self.py_func = function
         self._calls: list[Call] = []
         self.specialisations: list[Specialisation] = []
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the kernel; new structures of arguments load it, or compile it."""
+        """Call the kernel; the first call for a structure of arguments loads or compiles it."""
         for call in self._calls:
             result = call(*arguments)
             if result is not NotImplemented:
@@ -58,10 +59,11 @@ class Entry:
 
     @property
     def _numba_type_(self) -> Any:
+        """Numba's type of this object where kernels use it: that of the helper."""
         return self.helper._numba_type_
 
     def specialised(self, arguments: tuple[Any, ...]) -> Specialisation | None:
-        """Return the kernel for arguments of such types; None if words cannot hold them."""
+        """Return the kernel for such arguments; None if words cannot hold them, or the results."""
         # Raises a TypeError for a wrong number of arguments.
         inspect.signature(self.py_func).bind(*arguments)
         structure = ",".join(map(words.structure_of, arguments))
@@ -77,10 +79,11 @@ class Entry:
         return found
 
     def _specialisation_for(self, structure: str) -> Specialisation | None:
+        """Return the kernel for a structure of arguments, or None if none has been needed yet."""
         return next((s for s in self.specialisations if s.structure == structure), None)
 
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:
-        """Compile the kernel for such arguments; None if words do not hold them or the results."""
+        """Compile the kernel for such arguments; None if words cannot hold them, or the results."""
         kinds = tuple(words.canonical(jit.typeof(argument)) for argument in arguments)
         if words.OTHER in structure or not all(map(words.is_stored, kinds)):
             return None
@@ -96,5 +99,5 @@ class Entry:
 
 
 def entry(function: Callable[..., Any]) -> Entry:
-    """Compile a kernel that Python calls, and cache its machine code on disk."""
+    """Return a kernel that Python calls, compiled when needed, and cached on disk."""
     return Entry(function)

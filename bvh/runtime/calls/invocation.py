@@ -48,10 +48,10 @@ DTYPE = np.int64(~0xFF000000)
 
 @inlined
 def _read_array(memory, obj, dtype, axes, kernel_words, at):
-    """Write an array's address and shape to words from `at` on; return whether it fits.
+    """Write the address and shape of an array to kernel_words[at:]; return whether it fits.
 
-    It must be in C order and aligned, and have `axes` axes and a dtype whose word is `dtype` (see
-    DTYPE).
+    The object at the address `obj` must be an array in C order, aligned, with `axes` axes and a
+    dtype whose word is `dtype` (see DTYPE). `memory` is that of `invoke`.
     """
     # The content of an array has, at bytes: 0 data, 8 number of axes, 16 shape, 24 strides, 40
     # dtype, 48 flags; see `python_calls.OFFSETS`.
@@ -75,9 +75,10 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
 
 @inlined
 def _read_number(memory, obj, operation, expected, size):
-    """Return (whether an object is the number that a step of a program takes, its word).
+    """Return (whether an object is a number that a step of a program takes, its word).
 
-    The step is (operation, expected, size), as `words.program_of` yields it.
+    The step is (operation, expected, size), as from `words.program_of`: the kind of number, and for
+    numpy's scalars the address of their type, and their bytes. `obj` is the object's address.
     """
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
     if operation == words.INTEGER and kind == peek(memory, calls.INTEGER):
@@ -101,9 +102,9 @@ def _read_number(memory, obj, operation, expected, size):
 
 @kernel
 def _take_apart(memory, given, kernel_words):
-    """Write the words of the arguments at `given`; return whether they fit the program."""
-    # `memory` is the function's own. The stack holds, for each tuple that is open, the address of
-    # its next item and how many are left.
+    """Write the arguments to `kernel_words`; return whether they fit the program in `memory`."""
+    # `given` is the address of their addresses. The stack has two words for each tuple that is
+    # being read, first for all arguments: the address of its next item, and how many are left.
     stack, level = pointer_to(stack_memory(TUPLE_BYTES), I8), np.int64(0)
     steps, at = pointer_to(peek(memory, PROGRAM), I8), peek(memory, BEGIN)
     poke(stack, 0, given)
@@ -144,7 +145,7 @@ def _take_apart(memory, given, kernel_words):
 
 @kernel
 def _new_number(memory, kind, place):
-    """Return the result at an address as an object of its kind; 0 if an exception was set."""
+    """Return the result at the address `place` as an object of its kind; 0 after an exception."""
     if kind == words.FLOAT:
         return calls.new_float(memory, peek(pointer_to(place, F8), 0))
     if kind == words.INTEGER:
@@ -154,8 +155,8 @@ def _new_number(memory, kind, place):
 
 @kernel
 def _returned(memory, address):
-    """Return the results in the words at an address as an object; 0 if an exception was set."""
-    # Results are between RESULTS and the arguments.
+    """Return the results in a kernel's words, at an address, as an object; 0 after an exception."""
+    # Before the arguments are BEGIN words: RESULTS for status and error, then the results.
     count, kinds = peek(memory, BEGIN) - words.RESULTS, pointer_to(peek(memory, KINDS), I8)
     if count == 0:
         return calls.new_reference(memory, calls.NONE)
@@ -173,7 +174,7 @@ def _returned(memory, address):
 
 @kernel
 def _failed(memory, kernel_words):
-    """Raise the exception of a kernel, by a call of `words.raise_error`; return 0."""
+    """Raise the exception of a kernel in Python, by a call of `words.raise_error`; return 0."""
     given = calls.new_tuple(memory, 2)
     if given != 0:
         calls.set_item(memory, given, 0, calls.new_int(memory, peek(kernel_words, words.STATUS)))
@@ -185,8 +186,11 @@ def _failed(memory, kernel_words):
 
 @method
 def invoke(owner, given, count, names):
-    """Call a kernel with objects; return its results, or NotImplemented if they do not fit."""
-    # As a built-in function: `given` has the addresses of `count` arguments; names are not allowed.
+    """Call a kernel with objects; return its results, or NotImplemented if they do not fit.
+
+    The signature is that of a built-in function: `owner` is the address of its `MethodMemory`, and
+    `given` that of the addresses of `count` arguments. `names`, of named arguments, must be 0.
+    """
     memory, address = calls.memory_of(owner), stack_memory(WORD_BYTES)
     kernel_words = pointer_to(address, I8)
     fits = names == 0 and count == peek(memory, GIVEN) and _take_apart(memory, given, kernel_words)
@@ -204,11 +208,11 @@ def invoke(owner, given, count, names):
 
 
 def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call | None:
-    """Return the function that calls a kernel for such arguments, or None.
+    """Return a built-in function that calls a kernel, or None.
 
-    The function returns NotImplemented for arguments of another structure. There is none for too
-    many arguments, for results other than int64, float64 and bool, and where methods cannot read
-    Python's objects (see `known_types`).
+    The function takes arguments of the structure of `arguments`, and returns NotImplemented for
+    others. None for too many arguments, for results other than int64, float64 and bool, and where
+    methods cannot read Python's objects (see `known_types`).
     """
     # The first step is that of the tuple of all arguments.
     (_, _, count), *program = words.program_of(arguments)
@@ -235,4 +239,5 @@ def _operand(like: object) -> int:
     """Return what a step compares with: of a dtype its word, of other objects their address."""
     if not isinstance(like, np.dtype):
         return id(like)
+    # After the head: 8 bytes for the type of its scalars, then the word (see DTYPE).
     return ctypes.c_int64.from_address(id(like) + calls.OFFSETS[0] + 8).value & int(DTYPE)

@@ -39,12 +39,12 @@ class Library(NamedTuple):
     methods: dict[str, str]  # symbols by the names of methods and their modules
 
     def address(self, symbol: str) -> int:
-        """Return the address of a function."""
+        """Return the address of the function that has a symbol in the library."""
         return ctypes.cast(getattr(self.code, symbol), ctypes.c_void_p).value or 0
 
 
 def linked_kernel(entry: str, structure: str) -> Specialisation | None:
-    """Return the linked kernel for arguments of a structure, or None; `entry` is its name."""
+    """Return the linked kernel of the entry named `entry` for arguments of a structure, or None."""
     library = _library()
     if library is None or structure not in library.kernels.get(entry, ()):
         return None
@@ -53,7 +53,7 @@ def linked_kernel(entry: str, structure: str) -> Specialisation | None:
 
 
 def linked_method(function: Callable[..., Any]) -> int:
-    """Return the address of a linked function that Python calls as it calls C; 0 without one."""
+    """Return the address of the linked method made from a function; 0 if there is none."""
     library = _library()
     name = f"{function.__module__}.{method_name(function)}"
     if library is None or name not in library.methods:
@@ -62,7 +62,7 @@ def linked_method(function: Callable[..., Any]) -> int:
 
 
 def method_name(function: Callable[..., Any]) -> str:
-    """Return the name of a method in manifests, with that of the class that it was made for."""
+    """Return a method's name in manifests: its own, and the names of classes it closes over."""
     cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
     classes = (cell.__name__ for cell in cells if isinstance(cell, type))
     return "_".join((function.__name__, *classes))
@@ -103,7 +103,7 @@ def _is_made_of_sources(manifest: dict[str, Any]) -> bool:
     """Return whether a library was made of the sources of this package."""
     names = manifest["sources"]
     if not (PACKAGE / names[0]).exists():
-        # A frozen program has no sources; all of its package is of one version.
+        # A frozen program has no sources; all files of its package are of one version.
         return bool(manifest["version"] == sys.modules["bvh"].__version__)
     sources = kernel_sources(PACKAGE, names)
     # Edits of comments change the bytes, but not the syntax, which takes longer to hash.

@@ -26,8 +26,13 @@ from bvh.runtime.simd import peek, pointer_to, poke
 
 @method
 def call_prepared(owner, given, count, names):
-    """Call a kernel: (address of `PreparedKernel`, of `PreparedArguments`, *numbers) -> None."""
-    # The classes below describe the words of `kernel`, and of `others`.
+    """Call a kernel: (address of `PreparedKernel`, of `PreparedArguments`, *numbers) -> None.
+
+    As a built-in function: `given` is the address of the addresses of these `count` arguments;
+    `owner` is that of the function's `MethodMemory`; `names`, of named arguments, is ignored.
+    """
+    # Words of `kernel`: its address, the number of words of its first argument, and these. Of
+    # `others`: the address of `numbers`; RESULTS words; room for the first argument; the others.
     memory, arguments = calls.memory_of(owner), pointer_to(given, I8)
     kernel = pointer_to(calls.as_int(memory, peek(arguments, 0)), I8)
     address = calls.as_int(memory, peek(arguments, 1))
@@ -51,6 +56,7 @@ class PreparedWords:
     __slots__ = ("_words", "address", "arguments")
 
     def __init__(self, before: Sequence[int], *arguments: Any) -> None:
+        """Write the integers `before`, then the words of the arguments."""
         self.arguments = arguments
         words = np.array(before, np.int64).tobytes() + words_of(arguments)
         self._words = np.frombuffer(bytearray(words), np.int64)
@@ -66,8 +72,8 @@ class PreparedKernel(PreparedWords):
     __slots__ = ("call", "owner")
 
     def __init__(self, kernel: Specialisation, argument: Any, owner: object) -> None:
+        """Prepare a kernel and its first argument, whose arrays `owner` keeps alive."""
         super().__init__((kernel.address, len(words_of(argument)) // 8), argument)
-        # Keeps alive the arrays whose addresses are in the argument.
         self.owner = owner
         # call(address of this, address of `PreparedArguments`, *numbers)
         self.call = _call_function()
@@ -84,6 +90,7 @@ class PreparedArguments(PreparedWords):
     __slots__ = ()
 
     def __init__(self, numbers: NDArray[np.float64], first: int, *arguments: Any) -> None:
+        """Prepare the arguments that follow the first one, which has `first` words."""
         super().__init__((numbers.ctypes.data, *[0] * (RESULTS + first)), *arguments)
 
 

@@ -40,9 +40,9 @@ _functions: list[int] = []
 
 @llvm_operation
 def call_c(typingctx: TypingContext, function: Type, arguments: Type, like: Type) -> Operation:
-    """Call the C function at an address with a tuple of numbers; return one of the type of `like`.
+    """Call the C function at an address with a tuple of numbers; return a number of `like`'s type.
 
-    The result of a function that has none is undefined.
+    After a C function without a result, the number is undefined.
     """
     # C leaves open how a truth is extended to 64 bits, so truths are passed as integers.
     kinds = [types.int64 if kind == types.boolean else types.unliteral(kind) for kind in arguments]
@@ -58,8 +58,8 @@ def call_c(typingctx: TypingContext, function: Type, arguments: Type, like: Type
 def _api(name: str, result: Any) -> Any:
     """Return a function (memory, *arguments), for kernels, that calls `name` of Python's C API.
 
-    `memory` is that of a method. Objects are passed as addresses; the type of `result`, any number,
-    is the type that is returned.
+    `memory` is that of a method. Objects are passed and returned as addresses; `result` is any
+    number of the type that `name` returns.
     """
     place = API + len(_functions)
     _functions.append(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
@@ -123,9 +123,9 @@ def new_function(
 ) -> Callable[..., Any]:  # fmt: skip
     """Return a method as a built-in function, bound to an object of the class `memory_class`.
 
-    The first call for a method compiles it, unless it is linked. `contents` are written to
-    its memory from OWN on: integers as they are, and addresses of all else. `doc` begins with the
-    function's name and signature, and ends as `inspect` needs it to find that.
+    The first call for a method compiles it, unless it is linked. `contents` are written to its
+    memory from OWN on: integers as they are, and addresses of other objects. `doc` begins with the
+    function's name and signature, and ends with the lines by which `inspect` finds the signature.
     """
     key = method, doc
     if key not in _definitions:
@@ -175,6 +175,7 @@ def _parts_are_as_expected() -> bool:
     def has(address: int, *words: int) -> bool:
         return _words(address, len(words)) == [*words]
 
+    # An int of C, of 32 bits.
     def int_at(address: int) -> int:
         return _words(address, 1)[0] & 0xFFFFFFFF
 
@@ -202,7 +203,8 @@ def _words(address: int, count: int) -> list[int]:
 def memory_of(owner):
     """Return a pointer to the memory of a method; `owner` is the address of its `MethodMemory`."""
     at, obj = 2, pointer_to(owner, I8)
-    # The header before the content of `bytes` depends on Python's version: search for the mark.
+    # The header before the content of `bytes`, of at least two words, depends on Python's version:
+    # search for the mark.
     while peek(obj, at) != MARK:
         at += 1
     return pointer_to(peek(obj, at + 1), I8)
@@ -216,7 +218,7 @@ def word_at(address):
 
 @inlined
 def new_reference(memory, place):
-    """Return the object whose address is in a word of a method's memory, with a new reference."""
+    """Return the object whose address is memory[place], after adding a reference to it."""
     obj = peek(memory, place)
     incref(memory, obj)
     return obj
@@ -224,13 +226,14 @@ def new_reference(memory, place):
 
 @inlined
 def type_of(memory, obj):
-    """Return the address of the type of an object."""
+    """Return the address of the type of the object at the address `obj`."""
+    # The type is the last word of an object's head, which has memory[HEAD] bytes.
     return word_at(obj + peek(memory, HEAD) - 8)
 
 
 @inlined
 def read_float(memory, obj, numbers, at):
-    """Write the value of a float to numbers[at]; return False if `obj` is not a float."""
+    """Write the value of the float at the address `obj` to numbers[at]; return False for others."""
     valid = type_of(memory, obj) == peek(memory, FLOAT)
     if valid:
         poke(numbers, at, peek(pointer_to(obj + peek(memory, HEAD), F8), 0))
@@ -266,7 +269,7 @@ def read_three(memory, obj, numbers, at):
 
 @inlined
 def _index_of(memory, name, first, count):
-    """Return the index of a name among `count` names from `first` on; `count` if absent."""
+    """Return the index of a name among `count` names from memory[first] on; `count` if absent."""
     i = np.int64(0)
     while i < count and _compare(memory, name, peek(memory, first + i)) != 0:
         i += 1
@@ -275,11 +278,11 @@ def _index_of(memory, name, first, count):
 
 @kernel
 def read_numbers(memory, first, given, count, names, numbers, least, most):
-    """Write arguments to `numbers` in the order of the parameters; False if that sets an exception.
+    """Write float arguments to `numbers` in the order of parameters; False if an exception was set.
 
-    The function has `most` parameters, whose names are in the memory from `first` on; those from
-    the number `least` on are optional. `given` has the addresses of arguments: `count` without
-    names, then those whose names are in the tuple `names`, which is 0 if there are none.
+    The function has `most` parameters, whose names are in `memory` from the word `first` on; all
+    but the first `least` are optional. `given` has the addresses of arguments: `count` without
+    names, then those whose names are in the tuple at `names`, which is 0 if there are none.
     """
     seen, valid = np.int64(0), True  # bits of the parameters given so far
     named = _size(memory, names) if names != 0 else 0

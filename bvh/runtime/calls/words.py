@@ -27,7 +27,7 @@ STATUS, ERROR, RESULTS = range(3)
 def is_stored(kind: Type, in_order: bool = True) -> bool:
     """Return whether words hold arguments of a type: arrays, numbers, functions, None, tuples.
 
-    With `in_order`, arrays must be of numbers, and in C order.
+    With `in_order`, arrays must be of numbers or booleans, aligned, and in C order.
     """
     if isinstance(kind, types.BaseTuple):
         return all(is_stored(part, in_order) for part in kind)
@@ -41,7 +41,7 @@ def is_stored(kind: Type, in_order: bool = True) -> bool:
 
 
 def canonical(kind: Type) -> Type:
-    """Return the type that kernels are compiled for: writable arrays, no types of constants."""
+    """Return the type that kernels are compiled for: writable arrays, no values of constants."""
     if isinstance(kind, types.BaseTuple):
         return types.BaseTuple.from_types(
             tuple(map(canonical, kind)), getattr(kind, "instance_class", None)
@@ -52,9 +52,9 @@ def canonical(kind: Type) -> Type:
 
 
 def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Value, Value]:
-    """Write code that reads a value from memory; return it, and the address of the next one.
+    """Write code that reads a value from words; return (the value, the address of the next word).
 
-    `kind` is its type, `at` the address of its first word. Its arrays own no memory.
+    `kind` is the type of the value, `at` the address of its first word. Its arrays own no memory.
     """
 
     def word(i: int) -> Value:
@@ -94,7 +94,7 @@ def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Val
 
 
 def _bits(builder: Builder, kind: Type, value: Value) -> Value:
-    """Return the word of a result: the bits of a float, or an integer or truth, extended."""
+    """Return a result of type `kind` as a word: the bits of a float; other numbers, extended."""
     if isinstance(kind, types.Float):
         value = builder.bitcast(value, ir.IntType(kind.bitwidth))
     extend = builder.sext if getattr(kind, "signed", False) else builder.zext
@@ -102,7 +102,7 @@ def _bits(builder: Builder, kind: Type, value: Value) -> Value:
 
 
 def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> Any:
-    """Return the kernel (address of words) that calls a function with arguments of some types."""
+    """Return a kernel (address of words) that calls a function with arguments of types `kinds`."""
     helper = inlined(function)
 
     @llvm_operation
@@ -151,7 +151,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
 
 @llvm_operation
 def _propagate(typingctx: TypingContext, status: Type, error: Type) -> Operation:
-    """Leave the calling function as one that has raised; `error` is an address (see `ERROR`)."""
+    """Leave the calling function as one that has raised, with the words `STATUS` and `ERROR`."""
 
     def codegen(context, builder, sig, args):
         convention = context.call_conv
@@ -181,7 +181,7 @@ def is_returned(result: Type) -> bool:
 
 
 def flat(result: Type) -> list[Type]:
-    """Return the types of a result's members: one for each of its words, if words hold it."""
+    """Return the types of the members of a result's type: of a tuple its items; of None nothing."""
     if isinstance(result, types.BaseTuple):
         return list(result.types)
     return [] if isinstance(result, types.NoneType) else [result]
@@ -196,7 +196,7 @@ OTHER = "other "
 def structure_of(value: Any) -> str:
     """Return the structure of a value: a text, the same for all arguments that one kernel takes.
 
-    That of a float64 array with two axes is "f8[2]", of a pair of it and an integer "(f8[2],i8)".
+    It is "f8[2]" for a float64 array with two axes, "(f8[2],i8)" for a pair of it and an integer.
     """
     if isinstance(value, tuple):
         name = "" if type(value) is tuple else type(value).__name__
@@ -218,7 +218,9 @@ TYPES = {"i8": INTEGER, "f8": FLOAT, "b1": TRUTH}
 
 
 def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
-    """Yield the steps (what, object, number) that check and read arguments like a value.
+    """Yield the steps (what, object, number) of a program that reads arguments like `value`.
+
+    A step checks and reads one part, tuples before their items.
 
     | what | object | number |
     |---|---|---|
@@ -251,7 +253,7 @@ def words_of(value: Any) -> bytes:
         return np.array((value.ctypes.data, *value.shape, *strides), np.int64).tobytes()
     if not isinstance(value, int | float | complex | np.generic):
         return b""
-    # Without a type, some systems make integers of 32 bits.
+    # With None as the type, some systems would make integers of 32 bits.
     is_long = type(value) is int and abs(value) < 2**63
     number = np.array(value, np.int64 if is_long else None).tobytes()
     return number + bytes(-len(number) % 8)

@@ -31,9 +31,9 @@ def leave_to_numba() -> None:
 
 @cpu_levels.cached_for_target
 def target() -> cpu_levels.Target:
-    """Return the CPU that kernels are compiled for."""
+    """Return the CPU that kernels are compiled for: the chosen one, or Numba's."""
     chosen = cpu_levels.chosen_target()
-    # The level is by numpy's features; kernels must also run if Numba detects fewer.
+    # The level was chosen by numpy's list of features; if Numba detects fewer, its CPU is used.
     native = cpu_levels.NATIVE
     runs = [native, *cpu_levels.levels_of(*cpu_levels.numba_features())]
     has_generator = hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
@@ -76,9 +76,9 @@ class KernelContext(cpu.CPUContext):
     def create_cfunc_wrapper(
         self, library: Any, fndesc: Any, env: object, call_helper: object
     ) -> None:
-        """Add the C function that calls a kernel, whose address is `jit.c_address`."""
-        # A call of a kernel gives (status, result). Kernels never raise, so the status is ignored.
-        # Numba's wrapper would call Python to report exceptions.
+        """Add to a kernel's library the C function that calls it, with the address `c_address`."""
+        # A call of a kernel gives (status, result). Kernels never raise, so the status is ignored,
+        # and `env` and `call_helper` too, by which Numba's wrapper would report exceptions.
         module = self.create_module("cfunc_wrapper")
         result, kinds = fndesc.restype, fndesc.argtypes
         kernel = ir.Function(
@@ -106,7 +106,7 @@ class KernelContext(cpu.CPUContext):
 
 
 def _generator(target: cpu_levels.Target) -> codegen.CPUCodegen:
-    """Return a code generator of Numba's for a CPU other than Numba's."""
+    """Return a code generator like Numba's, but for the CPU `target`."""
 
     class Generator(codegen.JITCPUCodegen):
         def _get_host_cpu_name(self) -> str:

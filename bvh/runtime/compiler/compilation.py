@@ -46,9 +46,10 @@ class HelperLibrary(codegen.JITCodeLibrary):
     """The code of one helper, simplified function by function, and not emitted."""
 
     _with_callees: ModuleRef | None = None
-    key: str | None = None
+    key: str | None = None  # see `stored_helpers`
 
     def __init__(self, generator: codegen.CPUCodegen, name: str) -> None:
+        """Make a library without code, and without the empty LLVM module that Numba would make."""
         codegen.CodeLibrary.__init__(self, generator, name)
         self._linking_libraries: list[codegen.CodeLibrary] = []
 
@@ -62,6 +63,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
         self._final_module = ll_module
 
     def finalize(self) -> None:
+        """End the code without linking, optimising or emitting it, which entries do."""
         self._raise_if_finalized()
         self._finalize_dynamic_globals()
         self._finalized = True
@@ -73,6 +75,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
             linked._final_module.link_in(self._final_module, preserve=True)
             _link_all(linked, self._linking_libraries)
             for function in _own_functions(linked._final_module):
+                # Code of users that calls the same helper has it, too: copies are merged.
                 if function.linkage.name == "external":
                     function.linkage = "linkonce_odr"
             self._with_callees = linked._final_module
@@ -83,6 +86,7 @@ class EntryLibrary(codegen.JITCodeLibrary):
     """The code of an entry and of all that it calls, optimised and emitted together."""
 
     def _optimize_functions(self, ll_module: ModuleRef) -> None:
+        """Do nothing but set the layout of data: the whole is optimised later."""
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
@@ -112,7 +116,7 @@ class EntryLibrary(codegen.JITCodeLibrary):
 def _simplifier(
     generator: codegen.CPUCodegen,
 ) -> tuple[newpassmanagers.FunctionPassManager, newpassmanagers.PassBuilder]:
-    """Return passes that shorten helpers, and cost less time than they save later."""
+    """Return passes that shorten helpers, saving more time than they take, and Numba's builder."""
     manager = newpassmanagers.create_new_function_pass_manager()
     manager.add_sroa_pass()
     manager.add_simplify_cfg_pass()
@@ -125,7 +129,7 @@ def _own_functions(module: ModuleRef) -> list[ValueRef]:
 
 
 def _link_all(library: codegen.CodeLibrary, called: Iterable[codegen.CodeLibrary]) -> None:
-    """Link into a library all that it calls, directly or through helpers."""
+    """Link into a library all that it calls: the libraries `called`, and what these call."""
     seen: set[codegen.CodeLibrary] = set()
     waiting, numbas = list(called), []
     while waiting:
@@ -152,7 +156,7 @@ def _inherit(library: codegen.CodeLibrary, initializers: Iterable[object]) -> No
 
 
 def _short_name(name: str) -> str:
-    """Return a short unique name; the name itself if it is short."""
+    """Return a name if it is short, else its beginning and a hash of it, which is unique."""
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
@@ -168,7 +172,7 @@ class KernelLower(lowering.Lower):
 
     def init(self) -> None:
         super().init()
-        self.operations: dict[tuple[object, ...], Emitter] = {}
+        self.operations: dict[tuple[object, ...], Emitter] = {}  # by operator and operand types
 
     def lower(self) -> None:
         """Lower the function, and free the code that only lowering needs."""
@@ -226,7 +230,7 @@ class KernelLower(lowering.Lower):
         return self.context.cast(self.builder, result, signature.return_type, resty)
 
     def operation(self, op: Callable[..., object], kinds: Sequence[Type]) -> Emitter:
-        """Return the code generator of an operator for operands of some types."""
+        """Return the function (builder, operands) that writes an operator for types of operands."""
         typing = self.context.typing_context
         function = typing.resolve_value_type(op)
         key = function, tuple(kinds), ()
@@ -236,6 +240,7 @@ class KernelLower(lowering.Lower):
         return emitter
 
     def alloca(self, name: str, type: Type) -> Value:
+        """Return memory for a variable, unlike Numba's not filled with zeros."""
         kind = self.context.get_value_type(type)
         return cgutils.alloca_once(self.builder, kind, name=name, zfill=False)
 
@@ -272,6 +277,7 @@ class HelperLowering(compiler_machinery.LoweringPass):
     _name = "bvh_helper_lowering"
 
     def __init__(self) -> None:
+        """Override an abstract method of Numba's."""
         compiler_machinery.LoweringPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
@@ -306,7 +312,7 @@ class HelperLowering(compiler_machinery.LoweringPass):
 
 
 def callable_of(description: Any, environment: object, library: HelperLibrary) -> Any:
-    """Return the function that stands for a helper in Numba's tables."""
+    """Return the function that stands for a helper in Numba's tables; it is never called."""
     name = description.qualname.split(".")[-1]
     module = description.lookup_module()
     return _dynfunc.make_function(module, name, "helper", 0, environment, (library,))
@@ -320,9 +326,11 @@ class EntryLowering(typed_passes.NativeLowering):
 
     @property
     def lowering_class(self) -> type[KernelLower]:
+        """The class that lowers functions, for Numba."""
         return KernelLower
 
     def run_pass(self, state: compiler.StateDict) -> bool:
+        """Lower an entry into an `EntryLibrary`, whose machine code can be stored; return True."""
         state.library = EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return bool(super().run_pass(state))
@@ -359,18 +367,15 @@ class KernelCompiler(compiler.CompilerBase):
     lowering: type[compiler_machinery.CompilerPass]
 
     def __init__(self, typingctx: object, targetctx: object, *arguments: object) -> None:
+        """Take Numba's arguments, but the context of kernels in place of `targetctx`."""
         super().__init__(typingctx, kernel_context(), *arguments)
         self.state.flags = KernelFlags(self.state.flags)
 
     def define_pipelines(self) -> list[compiler_machinery.PassManager]:
         """Return the one pipeline, of four passes."""
         manager = KernelPasses("bvh")
-        for step in (
-            FrontEnd,
-            typed_passes.AnnotateTypes,
-            self.lowering,
-            typed_passes.NoPythonBackend,
-        ):
+        steps = FrontEnd, typed_passes.AnnotateTypes, self.lowering, typed_passes.NoPythonBackend
+        for step in steps:
             manager.add_pass(step, step.__name__)
         manager.finalize()
         return [manager]
@@ -385,7 +390,7 @@ class EntryCompiler(KernelCompiler):
 
 
 def compile_helper(helper: Dispatcher, signature: object) -> object:
-    """Compile a helper for a signature, as its own `compile` does."""
+    """Compile a helper for a signature, as its own `compile` would; return its entry point."""
     kinds, result = sigutils.normalize_signature(signature)
     if kinds not in helper.overloads:
         # Numba's `compile` announces each compilation by this event, too.

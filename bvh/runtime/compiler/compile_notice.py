@@ -17,6 +17,7 @@ class CompileNotice:
 
     def __init__(self) -> None:
         self.enabled = True
+        # Compilations under way, nested in one another; the start of the outermost; past seconds.
         self._depth, self._since, self._spent = 0, 0.0, 0.0
         self._timer: threading.Timer | None = None
         if hasattr(os, "register_at_fork"):
@@ -27,7 +28,7 @@ class CompileNotice:
         self.enabled = False
 
     def begin(self, line: str) -> None:
-        """Note the start of a compilation; of nested ones, the line of the outermost is printed."""
+        """Note the start of a compilation; if it takes long, print `line`, unless it is nested."""
         self._depth += 1
         if self._depth == 1:
             self._since = time.perf_counter()
@@ -51,11 +52,12 @@ class CompileNotice:
         return self._depth > 0
 
     def clock(self) -> float:
-        """Return seconds for time differences, without the time of compilations."""
+        """Return seconds, for differences; the clock stands still during compilations."""
         now = time.perf_counter()
         return (self._since if self._depth else now) - self._spent
 
     def _print(self, line: str) -> None:
+        """Print the line, the first and last of this process."""
         if self.enabled:
             self.enabled = False
             # Errors of the terminal are ignored.

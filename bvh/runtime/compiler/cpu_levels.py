@@ -67,7 +67,7 @@ LEVELS = {
 
 
 def parsed(features: str) -> dict[str, bool]:
-    """Return LLVM's list of features as a dict."""
+    """Return LLVM's list of features, such as "+avx,-fma", as a dict: True for +, False for -."""
     names = (name.strip() for name in features.split(","))
     return {name.strip("+-"): name.startswith("+") for name in names if name}
 
@@ -91,8 +91,8 @@ def numba_settings() -> Settings | None:
 
 
 def numpy_features() -> dict[str, bool]:
-    """Return the features of this CPU by numpy's names; empty if unknown."""
-    # The latter name is that of numpy 1.
+    """Return whether this CPU has each feature, by numpy's names; empty if unknown."""
+    # numpy 1 has the module as `np.core`. No level is for processes of 32 bits.
     core: Any = getattr(np, "_core", None) or np.core
     core = core._multiarray_umath
     return dict(getattr(core, "__cpu_features__", {})) if sys.maxsize > 2**32 else {}
@@ -104,7 +104,7 @@ _NUMPYS = {"sse4.1": "SSE41", "sse4.2": "SSE42", "fma": "FMA3", "sahf": "LAHF"}
 
 
 def numba_features() -> tuple[str, dict[str, bool]]:
-    """Return the architecture of this process, and the features of this CPU, as Numba has them."""
+    """Return the architecture of this process, and whether its CPU has each feature, by Numba."""
     import llvmlite.binding as llvm
     import numba  # noqa: F401 (whole before its parts: threads may import at once)
     from numba.core.codegen import get_host_cpu_features
@@ -127,7 +127,7 @@ def host_levels() -> list[str]:
 
 
 def levels_of(architecture: str, features: dict[str, bool]) -> list[str]:
-    """Return the levels that a CPU can run, the highest last."""
+    """Return the levels that a CPU can run, the highest last; `features` has True for its own."""
     # LLVM does not know the features of some Arm systems; all have the baseline.
     return [
         name
@@ -143,6 +143,7 @@ def _numba_has(level: Level) -> bool:
     if config.features is None:
         # Numba uses the features of the host, for which `host_levels` is checked.
         return True
+    # A CPU that is set by the name of a level has the level's features, unless they are removed.
     features = parsed(config.features)
     named = LEVELS.get(config.name or "")
     return all(features.get(name, named and name in named.features) for name in level.features)
@@ -183,7 +184,7 @@ def target_of(level_name: str, setting: str = "BVH_CPU") -> Target:
 
 
 def target_of_settings() -> Target:
-    """Return the target of the settings; raises ValueError if they are wrong."""
+    """Return the target of BVH_CPU and Numba's settings; raises ValueError if they are wrong."""
     setting = os.environ.get("BVH_CPU", "")
     if setting:
         return target_of(setting)

@@ -77,6 +77,7 @@ class Deferred:
     _type: Any = None
 
     def __init__(self, function: Function, make: Callable[[Function], Any]) -> None:
+        """Stand for make(function), which is called when it is first needed."""
         update_wrapper(self, function)
         self.py_func: Any = function
         self._make: Any = make
@@ -105,12 +106,13 @@ class Deferred:
         return self if owner is None else MethodType(self, owner)
 
     def __getattr__(self, name: str) -> Any:
+        # Python and its modules look for special names; these must not import Numba.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.real, name)
 
     def __reduce__(self) -> Any:
-        # Pickled by the name of the module's attribute that it is, if any.
+        # Pickled by its name if its module has it under this name, else as what it stands for.
         home = vars(sys.modules.get(self.__module__, object))
         named = home.get(self.__qualname__) is self
         return self.__qualname__ if named else self.real.__reduce__()
@@ -137,7 +139,7 @@ def numba_type_of(value: object) -> Any:
 
 
 def real_of(value: Any) -> Any:
-    """Return the function of a deferred one, and any other value as it is."""
+    """Return what a `Deferred` stands for, or any other value as it is."""
     return real_of(value.real) if isinstance(value, Deferred) else value
 
 
@@ -145,6 +147,8 @@ class Named(Deferred):
     """Stands for a name of a module that is imported with Numba."""
 
     def __init__(self, module: str, name: str) -> None:
+        """Stand for the attribute `name` of a module, of which the first use imports it."""
+        # As `Deferred.__init__` does, but without a Python function to take the names from.
         self.__module__, self.__name__ = module, name
         self.__qualname__ = name
         self._make = lambda _: real_of(getattr(import_module(module), name))
@@ -152,6 +156,6 @@ class Named(Deferred):
 
 
 def names_of(module: str, names: str) -> dict[str, Named]:
-    """Return what stands for the names, separated by spaces, of a module imported with Numba."""
+    """Return a `Named` for each name, separated by spaces, of a module imported with Numba."""
     at_activation(lambda: import_module(module))
     return {name: Named(module, name) for name in names.split()}

@@ -84,7 +84,7 @@ def _try() -> None:
 
 
 def _compiler(name: str, *state: object) -> Any:
-    """Return the package's own compiler of a name, or Numba's."""
+    """Return a compiler of Numba's arguments `state`: the package's class `name`, or Numba's."""
     own = own_pipelines()
     return (getattr(own, name) if own else compiler.Compiler)(*state)
 
@@ -94,12 +94,12 @@ ENTRY: Options = {"pipeline_class": partial(_compiler, "EntryCompiler")}
 
 
 def compiled(function: Function, options: Options) -> Dispatcher:
-    """Return the function with these options, to be compiled when it is first called."""
+    """Return Numba's dispatcher of a function, which is compiled when it is first called."""
     return numba.njit(**options)(function)
 
 
 def helper(function: Function, options: Options) -> Dispatcher:
-    """Return a helper, compiled for types of arguments without the values of constants."""
+    """Return the dispatcher of a helper, which is compiled once for all values of constants."""
     # Numba would compile it again for each value of a constant, such as the row of an accessor.
     made = compiled(function, options | HELPER)
     if not isinstance(made, Dispatcher):
@@ -124,8 +124,8 @@ def helper(function: Function, options: Options) -> Dispatcher:
 def entry(
     run: Function, options: Options, function: Function | None = None, kinds: Any = None
 ) -> Dispatcher:
-    """Return a kernel that is cached on disk, as that of `function` for argument types `kinds`."""
-    # By default, as that of `run` for each signature. With NUMBA_DISABLE_JIT, `made` is `run`.
+    """Return the dispatcher of `run`, cached on disk as `function` for argument types `kinds`."""
+    # By default, it is cached as `run` for each signature. With NUMBA_DISABLE_JIT, `made` is `run`.
     made = compiled(run, options | ENTRY)
     if isinstance(made, Dispatcher):
         made._cache = cache = KernelCache(function or run, kinds, own_pipelines)
@@ -136,10 +136,13 @@ def entry(
 
 
 def choosing(function: Function, choose: Function, options: Options) -> None:
-    """Let calls of a function compile to what `choose` returns for the types of arguments."""
+    """Let calls of `function` compile to the function choose(*types of the arguments)."""
     extending.overload(function, jit_options=options | HELPER)(choose)
 
 
 def intrinsic(define: Callable[..., Any], prefer_literal: bool) -> Any:
-    """Return an intrinsic; with `prefer_literal`, constants keep their values in their types."""
+    """Return an intrinsic of Numba's that is defined by `define`, a function of types of arguments.
+
+    With `prefer_literal`, the types of constants have their values.
+    """
     return extending.intrinsic(prefer_literal=prefer_literal)(define)

@@ -65,19 +65,21 @@ class KernelTypeInferer(typeinfer.TypeInferer):
         return found
 
     def resolve_value_type(self, inst: ir.Assign, val: object) -> Type:
+        """Return the type of the constant `val` of an instruction."""
         # Numba looks for types of functions only after it has failed to find one of their value.
         kind = type(val) in FUNCTIONS and self.context._get_global_type(val)
         return kind or super().resolve_value_type(inst, val)
 
     def propagate(self, raise_errors: bool = True) -> object:
-        """Find the types of all variables."""
+        """Find the types of all variables; return None, or Numba's list of errors."""
         # Without loops, variables are defined before they are used, so that one pass over the
         # constraints finds all types, unless it has errors. Numba would repeat passes.
-        if any(
+        has_loop = any(
             target <= key
             for key, block in self.blocks.items()
             for target in block.terminator.get_targets()
-        ) or self.constraints.propagate(self):
+        )
+        if has_loop or self.constraints.propagate(self):
             return super().propagate(raise_errors)
         return None
 
@@ -89,10 +91,11 @@ class FrontEnd(compiler_machinery.FunctionPass):
     _name = "bvh_front_end"
 
     def __init__(self) -> None:
+        """Override an abstract method of Numba's."""
         compiler_machinery.FunctionPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
-        """Set the instructions of a function, `state.func_ir`, and the types of its variables."""
+        """Set a function's instructions, `state.func_ir`, and types; return True: they changed."""
         # Skip the empty CACHE entries that Python, since 3.11, has among its instructions.
         for instruction in reversed(state.bc.table.values()):
             after = state.bc.table.get(instruction.next)
@@ -118,7 +121,7 @@ class FrontEnd(compiler_machinery.FunctionPass):
 
 
 def _infer(state: compiler.StateDict, code: ir.FunctionIR) -> None:
-    """Find the types of all variables and calls."""
+    """Set in `state` the types of all variables and calls, and of the result."""
     context, place = state.typingctx, (code.loc.filename, code.loc.line)
     target, fixer = state.targetctx.target, errors.WarningsFixer(errors.NumbaWarning)
     inferer = KernelTypeInferer(context, code, fixer)

@@ -44,7 +44,7 @@ tally = SimpleNamespace(compiled=0, loaded=0)
 
 
 def exact_fingerprint(sources: Mapping[str, bytes]) -> str:
-    """Return a hash of the sources' bytes, and of all else `fingerprint_of` depends on."""
+    """Return a hash of the sources' bytes, of versions and settings, and of the level of CPUs."""
     return by_bytes(sources, _surroundings())
 
 
@@ -86,11 +86,11 @@ class KernelVersion(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Return the name of a file that is in the folder of kernels of these sources."""
+        """Return the name of the note, a file in a folder that is known to be for these sources."""
         return f"sources-{self.exact}"
 
     def remember(self, folder: KernelFolder) -> None:
-        """Leave a note, so that no other process parses the sources again."""
+        """Write the note into the folder, so that no other process parses the sources again."""
         if not self.noted:
             with contextlib.suppress(OSError):
                 folder.write(self.note, self.fingerprint.encode())
@@ -99,7 +99,7 @@ class KernelVersion(NamedTuple):
 @cpu_levels.cached_for_target
 def version_of(package: Path) -> KernelVersion:
     """Return the version of a package's kernels."""
-    # A folder that has the note of these bytes is named by the fingerprint: nothing is parsed then.
+    # If a folder has the note of the sources, its name is the fingerprint: nothing is parsed then.
     sources = kernel_sources(package)
     if not sources:
         return KernelVersion("", fingerprint_of(sources))
@@ -147,10 +147,10 @@ def fingerprint() -> str:
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
-    It is the first that its owner alone can write to, of: ``$BVH_CACHE_DIR``, the user's cache
-    folder, a private folder in the system's temporary folder. ``BVH_CACHE_DIR=off`` keeps kernels
-    in memory only. So does a package without its sources, as in frozen programs, because the
-    fingerprint of its next version would be the same; and one that was edited after its import.
+    It is the first of these folders that only its owner can write to: ``$BVH_CACHE_DIR``, the
+    user's cache folder, a private folder in the system's temporary folder. Kernels are kept in
+    memory only with ``BVH_CACHE_DIR=off``, if the package has no sources, as in frozen programs
+    (then the next version would have the same fingerprint), or if it was edited after its import.
     """
     folder = cache_folder()
     return None if folder is None else folder.path
@@ -204,7 +204,7 @@ class KernelCache:
         self, function: Callable[..., Any], kinds: Any, choose_compiler: Callable[[], object]
     ) -> None:
         # `kinds` are the types of the arguments, None if the signature has them (that of a function
-        # of words is an address).
+        # of words is an address). `choose_compiler` is `dispatchers.own_pipelines`.
         self._function, self._kinds, self._choose_compiler = function, kinds, choose_compiler
         self._enabled = True
 
@@ -215,13 +215,14 @@ class KernelCache:
 
     @property
     def _files(self) -> KernelFiles:
+        """The files of the function's kernels, in the folder of this version."""
         function: Any = self._function
         name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
         return KernelFiles(cache_folder(), name)
 
     def _key(self, signature: Any) -> object:
-        """Return the key of a compiled function among those of one name and fingerprint."""
-        # Functions of one name, as of a factory, differ in instructions or enclosed values. Of
+        """Return the key of a kernel among all of one function name and one version."""
+        # Functions of one name, as of a factory, differ in instructions or enclosed values. For
         # deferred functions among these, the real ones count.
         function: Any = self._function
         closure = tuple(real_of(cell.cell_contents) for cell in function.__closure__ or ())
@@ -229,7 +230,7 @@ class KernelCache:
         return signature, self._kinds, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
-        """Return the kernel stored under a key, as Numba's compiler would; None if it is absent."""
+        """Return the kernel stored under a key as a result of Numba's compiler; None if absent."""
         from numba.core import compiler
 
         from bvh.runtime.compiler.code_generator import kernel_context
@@ -240,7 +241,10 @@ class KernelCache:
         return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return a kernel from the cache; None, and begin a notice, if it must be compiled."""
+        """Return a kernel from the cache; None, and begin a notice, if it must be compiled.
+
+        `target_context` is Numba's, and unused: kernels have one of their own.
+        """
         # Kernels of users' functions are not cached: no other process knows these by a name.
         is_cached = self._enabled and not _has_function(self._kinds or signature)
         key = self._key(signature) if is_cached else None
@@ -281,7 +285,7 @@ class KernelCache:
         return f"{what}, in each process that needs it"
 
     def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a compiler so that the notice ends if it fails or is interrupted."""
+        """Return a compiler that ends the notice if `compiling` fails or is interrupted."""
 
         def attempt(*arguments: Any) -> Any:
             try:

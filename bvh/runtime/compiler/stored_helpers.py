@@ -43,10 +43,10 @@ class StoredHelperCompiler(HelperCompiler):
     """A compiler of helpers that lowers only those that are not stored."""
 
     def compile_extra(self, func: Any) -> compiler.CompileResult:
-        """Return the compiled helper: that of this process, a stored one, or a new one.
+        """Return a compiled helper: one of this process, a stored one, or a new one.
 
-        A new one is stored if it can be. Where this process has it, its library is used again in a
-        new result, as each dispatcher needs one of its own.
+        A new helper is stored if possible. Of a helper of this process, the library is used again
+        in a new result, because each dispatcher needs a result of its own.
         """
         state, parts = self.state, _identity(func)
         key = state.key = None if parts is None else _key(parts, state.args, state.flags)
@@ -67,7 +67,7 @@ class StoredHelperCompiler(HelperCompiler):
 def _identity(function: Any) -> tuple[object, ...] | None:
     """Return parts that identify a function in all processes; None if nothing does.
 
-    That is so if it closes over None, or over an object that is described by its address.
+    Nothing does if it closes over None, or over an object that is described by its address.
     """
     cells = []
     for cell in function.__closure__ or ():
@@ -82,7 +82,7 @@ def _identity(function: Any) -> tuple[object, ...] | None:
 
 
 def _key(parts: object, kinds: Iterable[Type], flags: compiler.Flags) -> str | None:
-    """Return the key of a helper by its `_identity` and argument types; None: it is not stored."""
+    """Return a helper's key, by `_identity` and types of arguments; None if it cannot be stored."""
     classes = repr([*_classes(kinds)])
     text = repr((parts, kinds, classes, flags.get_mangle_string(), flags.forceinline))
     # Neither addresses nor classes that functions define identify anything in other processes.
@@ -92,7 +92,7 @@ def _key(parts: object, kinds: Iterable[Type], flags: compiler.Flags) -> str | N
 
 
 def _classes(kinds: Iterable[Type]) -> Iterator[type]:
-    """Yield the classes of named tuples: texts of their types do not name their modules."""
+    """Yield the classes of named tuples, also nested: texts of types do not name their modules."""
     for kind in kinds:
         if isinstance(kind, types.BaseNamedTuple):
             yield kind.instance_class
@@ -101,7 +101,7 @@ def _classes(kinds: Iterable[Type]) -> Iterator[type]:
 
 
 def _add(result: compiler.CompileResult) -> None:
-    """Add a helper to those to store, unless something that it calls cannot be stored."""
+    """Add a helper to those to store, unless it, or something that it calls, cannot be stored."""
     library = result.library
     # Numba's runtime, "nrt", is linked by every entry itself.
     called = [_stored(other) for other in library._linking_libraries if other.name != "nrt"]
@@ -115,7 +115,7 @@ def _add(result: compiler.CompileResult) -> None:
 
 
 def _stored(library: codegen.CodeLibrary) -> str | None:
-    """Return the key of what a helper calls, or None if it cannot be stored."""
+    """Return the key of a library that a helper calls, or None if it cannot be stored."""
     if isinstance(library, HelperLibrary) or library.name not in NUMBAS:
         return getattr(library, "key", None)
     # One of Numba's own functions is stored here, under a hash of its code.
@@ -131,12 +131,14 @@ class StoredLibrary(HelperLibrary):
     def __init__(
         self, generator: codegen.CPUCodegen, key: str, code: bytes, called: list[HelperLibrary]
     ) -> None:
+        """Take compressed bitcode, and the libraries that the helper calls."""
         super().__init__(generator, key)
         self.key, self._code, self._linking_libraries = key, code, called
         self._finalized = True
 
     @property
     def _final_module(self) -> ModuleRef:
+        """The module of the code, read when it is linked."""
         return binding.parse_bitcode(zlib.decompress(self._code))
 
 
@@ -150,6 +152,7 @@ def _library(generator: codegen.CPUCodegen, key: str) -> HelperLibrary | None:
         library: HelperLibrary = _compiled[key].library
         return library
     if key not in _libraries:
+        # A record begins with the code, and the keys of what it calls (see `_add`).
         code, keys, *_ = helpers.find(key) or (b"", ())
         called = [found for other in keys if (found := _library(generator, other))]
         complete = code and len(called) == len(keys)
@@ -162,6 +165,7 @@ def _rebuilt(context: Context, key: str) -> compiler.CompileResult | None:
     library = _library(context.codegen(), key)
     if library is None:
         return None
+    # A record ends with Numba's descriptor and the signature (see `_add`).
     return _result(context, library, *helpers.find(key)[2:])
 
 

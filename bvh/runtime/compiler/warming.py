@@ -16,6 +16,7 @@ class WarmingPlan:
     """
 
     def __init__(self, parts: list[list[str]]) -> None:
+        """Take the names of parts, a list for each family."""
         self._waiting = [list(family) for family in parts if family]
         self._begun: list[list[str]] = []
 
@@ -39,8 +40,10 @@ def compile_together(
     processes: int, progress: Callable[[int, int], object], parts: list[list[str]],
     work: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Do the work of all parts, listed by family, in several processes."""
-    # `work` must be a function that other processes can import by its name.
+    """Call work(name) for the names of all parts, a list for each family, in several processes.
+
+    `work` must be a function that other processes can import. progress(done, total) counts parts.
+    """
     plan, total, done = WarmingPlan(parts), sum(map(len, parts)), 0
     # Spawned, because a fork would inherit locks of threads that it does not have. Ctrl-C is for
     # this process, which ends the others.
@@ -48,6 +51,7 @@ def compile_together(
     children: list[Any] = [ProcessPoolExecutor(1, *settings) for _ in range(min(processes, total))]
     running: dict[Future[str], tuple[Any, list[str]]] = {}
 
+    # Give a process its next part; `family` is as for `WarmingPlan.next`.
     def send_next(child: Any, family: list[str]) -> None:
         name, family = plan.next(family)
         if name is not None:
@@ -75,8 +79,8 @@ def compile_together(
 
 
 def _done(work: Callable[[str], None], name: str) -> str:
-    """Work on a part, in a process of its own; return the text of an error, or nothing."""
-    # Some exceptions cannot be pickled.
+    """Call work(name) in a process of its own; return the text of an exception, or nothing."""
+    # The text, because some exceptions cannot be pickled.
     try:
         work(name)
     except Exception as error:

@@ -50,6 +50,7 @@ __all__ = ["HAS_FMA", "WIDTH", "Accessor", "Vec", "field", "rows", "splat_rows",
 
 
 def __getattr__(name: str) -> Any:
+    """Return an operation as an attribute of this module."""
     if name in _OPERATIONS:
         return _OPERATIONS[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -36,10 +36,11 @@ Accessor = Callable[..., object]
 
 
 def field(kind: type, *places: int) -> tuple[Accessor, Accessor]:
-    """Return (read, write) of the number at a place of a record; of several places, of tuples.
+    """Return accessors (read, write) of the number at a place of a record.
 
-    They are called as read(memory, index) and write(memory, index, value). `kind` is numpy's type
-    of the number; int32 is read as int64, the type of all integers inside kernels.
+    They are called as read(memory, index) and write(memory, index, value); for several places,
+    values are tuples. `kind` is numpy's type of the numbers; int32 is read as int64, the type of
+    all integers inside kernels.
     """
 
     @literal_operation
@@ -61,11 +62,11 @@ def field(kind: type, *places: int) -> tuple[Accessor, Accessor]:
 
 
 def rows(kind: type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
-    """Return (read, load, store) of rows of lanes of type `kind` that begin at places of a record.
+    """Return accessors (read, load, store) of rows of lanes that begin at places of a record.
 
     They are called as read(memory, index), for the number there, load(memory, index, n), for n
     lanes from there on, and store(memory, index, value), with a number or lanes, converted to
-    `kind` if this is narrower. For several places values are tuples.
+    `kind`, the type of the lanes, if this is narrower. For several places values are tuples.
     """
     read, _ = field(kind, *places)
 
@@ -87,10 +88,10 @@ def rows(kind: type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
 
 
 def splat_rows(*places: int) -> Accessor:
-    """Return a function of a tuple (memory, stride) that copies float32 numbers to all lanes.
+    """Return an accessor of float32 numbers, called with a tuple (memory, stride).
 
-    It returns a vector, or a tuple of them for several places. The index of a number is its place
-    times the stride.
+    It returns a vector with the number at a place in all lanes; for several places, a tuple of
+    vectors. The index of a number is its place times the stride.
     """
 
     @literal_operation
@@ -135,12 +136,15 @@ def _value_type(kind: Type, places: Sequence[int]) -> Type:
 
 
 def _as_value(context: Context, builder: Builder, kind: Type, results: list[Value]) -> Value:
-    """Return a single result as it is, several as a tuple of type `kind`."""
+    """Return the only one of `results`, or several of them as a tuple of type `kind`."""
     return results[0] if len(results) == 1 else context.make_tuple(builder, kind, results)
 
 
 def _reads(operation: TypedCode, places: Sequence[int], wide: Type | None = None) -> TypedCode:
-    """Return code that reads all places by an operation; integers are extended to type `wide`."""
+    """Return the operation that reads all places by `operation`, an operation for one number.
+
+    Integers are extended to the type `wide`, if there is one.
+    """
     signature, _ = operation
     result = _value_type(wide or signature.return_type, places)
 
@@ -156,9 +160,10 @@ def _reads(operation: TypedCode, places: Sequence[int], wide: Type | None = None
 def _writes(
     operation: TypedCode, places: Sequence[int], given: Type, kind: Type | None = None
 ) -> TypedCode:
-    """Return code that writes a value, or a tuple `given` for several places, by an operation.
+    """Return the operation that writes all places by `operation`, an operation for one number.
 
-    Values are cast to the type `kind`, if there is one.
+    `given` is the type of the value, a tuple for several places. Numbers are cast to the type
+    `kind`, if there is one.
     """
     alone = len(places) == 1
 

@@ -27,7 +27,7 @@ from bvh.runtime.simd.vectors import (
 
 @literal_operation
 def select(typingctx: TypingContext, mask: Type, a: Type, b: Type) -> Operation:
-    """Return the lanes of a where the mask is set, else those of b; or scalars, by a boolean."""
+    """Return the lanes of a where the mask is set, else of b; one of two scalars for a boolean."""
     # Scalars are copied into the lanes of a mask.
     scalars = [types.unliteral(ty) for ty in (a, b)]
     if isinstance(mask, Vec):
@@ -91,7 +91,7 @@ def sqrt(typingctx: TypingContext, a: Type) -> Operation:
 
 
 def _extreme(symbol: str) -> Callable[..., Operation]:
-    """Return a function that types and generates the choice of a if `a symbol b`, else of b."""
+    """Return the function of an intrinsic (a, b) that chooses a where `a symbol b`, else b."""
 
     def build(typingctx: TypingContext, a: Type, b: Type) -> Operation:
         kind = result_type(a, b)
@@ -115,7 +115,7 @@ greater.__doc__ = "Return a where a > b, else b, of lanes or scalars; b where ei
 
 
 def _strict_extreme(name: str) -> Callable[..., Operation]:
-    """Return a function that types and generates the lane-wise "max" or "min" of float32 lanes."""
+    """Return the function of an intrinsic for the larger ("max") or smaller lanes ("min")."""
 
     def build(typingctx: TypingContext, a: Type, b: Type) -> Operation:
         if not isinstance(a, Vec) or a != b or a.dtype != types.float32:
@@ -137,7 +137,7 @@ minimum.__doc__ = "Return the smaller of each two float32 lanes, none of which m
 
 @literal_operation
 def lowest(typingctx: TypingContext, vector: Type) -> Operation:
-    """Return the smallest lane; no lane may be NaN, and of zeros the sign is either."""
+    """Return the smallest lane. No lane may be NaN; a result of zero may have either sign."""
     # The lower half of the lanes is compared with the upper one, until one lane is left.
     if not isinstance(vector, Vec):
         return None
@@ -160,7 +160,7 @@ def lowest(typingctx: TypingContext, vector: Type) -> Operation:
 
 @literal_operation
 def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
-    """Convert lanes to the type of the scalar `like`."""
+    """Convert lanes to numbers of the type of the scalar `like`."""
     # Floats are rounded to the nearest float, or towards zero to an integer, whose range they must
     # not exceed. Narrower integers keep the low bits.
     if not isinstance(vector, Vec):

@@ -63,7 +63,7 @@ def from_lanes(typingctx: TypingContext, numbers: Type) -> Operation:
 
 @literal_operation
 def lane(typingctx: TypingContext, vector: Type, i: Type) -> Operation:
-    """Return one lane."""
+    """Return lane i of a vector."""
     if not isinstance(vector, Vec) or vector.dtype == types.boolean:
         return None
     signature = vector.dtype(vector, types.int32)
@@ -82,7 +82,7 @@ def part(typingctx: TypingContext, vector: Type, begin: Type, n: Type) -> Operat
 
 @literal_operation
 def joined(typingctx: TypingContext, a: Type, b: Type) -> Operation:
-    """Return the lanes of one vector, and behind them those of another."""
+    """Return a vector of twice as many lanes: the lanes of a, then the lanes of b."""
     if not isinstance(a, Vec) or a != b:
         return None
     lanes = indices(range(2 * a.n))
@@ -107,7 +107,7 @@ def mask_bits(typingctx: TypingContext, mask: Type) -> Operation:
 
 @literal_operation
 def mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
-    """Return n bits of an integer as a mask, lane 0 from the lowest."""
+    """Return the n lowest bits of an integer as a mask of n lanes; lane 0 is the lowest bit."""
     vec = Vec(types.boolean, n.literal_value)
     small = ir.IntType(vec.n)
     return vec(types.int64, n), emits(lambda b, bits, n: b.bitcast(b.trunc(bits, small), vec.llvm))
@@ -124,14 +124,14 @@ def _native_permute(vec: Vec) -> str | None:
 
 
 def _table() -> str | None:
-    """Return LLVM's name of the instruction that picks bytes of 16 by indices, or None."""
+    """Return LLVM's name of an instruction that picks, by indices, bytes of a vector of 16."""
     if host_features().get("ssse3"):
         return "llvm.x86.ssse3.pshuf.b.128"
     return "llvm.aarch64.neon.tbl1.v16i8" if host_features().get("neon") else None
 
 
 def _permuted_bytes(builder: Builder, table: str, value: Value, order: Value) -> Value:
-    """Return 4 lanes of 32 bits, permuted as bytes by the instruction `table`."""
+    """Return lane order[k] of a vector of 4 x 32 bits in lane k, by the instruction `table`."""
     # Byte i of lane k is byte 4 * (order[k] & 3) + i of the vector. The product has the first term
     # in each byte of lane k.
     bytes_of, lane = ir.VectorType(ir.IntType(8), 16), ir.Constant(order.type, [3] * 4)

@@ -24,7 +24,7 @@ from bvh.runtime.simd.vectors import INT, LLVM, LONG, Vec, declare, indices
 
 
 def is_flat(array: Type, dtype: Type | None = None) -> bool:
-    """Return whether a type is a pointer or C-contiguous array of a type, or of any numbers."""
+    """Return whether a type is a pointer or C-contiguous array of `dtype`; None: of any numbers."""
     flat = isinstance(array, types.CPointer) or (
         isinstance(array, types.Array) and array.layout == "C"
     )
@@ -32,7 +32,7 @@ def is_flat(array: Type, dtype: Type | None = None) -> bool:
 
 
 def _data_of(context: Context, builder: Builder, ty: Type, array: Value) -> Value:
-    """Return the address of an array's first element."""
+    """Return the address of the first element of an array, or pointer, of type `ty`."""
     if isinstance(ty, types.CPointer):
         return array
     return context.make_array(ty)(context, builder, array).data
@@ -48,7 +48,7 @@ def _element(
 
 @literal_operation
 def pointer(typingctx: TypingContext, array: Type) -> Operation:
-    """Return the pointer to a C-contiguous array's data, for all that takes an array here."""
+    """Return the pointer to a C-contiguous array's data, which operations take in its place."""
     # References to an array are counted at every call, with an atomic instruction; those of a
     # pointer are not, so the caller keeps the array alive.
     if not (is_flat(array) or isinstance(array, types.CPointer)):
@@ -62,7 +62,7 @@ def pointer(typingctx: TypingContext, array: Type) -> Operation:
 
 @literal_operation
 def pointer_to(typingctx: TypingContext, target: Type, like: Type) -> Operation:
-    """Return the pointer to numbers of the type of `like` at an address."""
+    """Return the address `target`, an integer, as a pointer to numbers of the type of `like`."""
     kind = types.CPointer(types.unliteral(like))
 
     def codegen(context, builder, sig, args):
@@ -73,7 +73,7 @@ def pointer_to(typingctx: TypingContext, target: Type, like: Type) -> Operation:
 
 @literal_operation
 def shifted(typingctx: TypingContext, array: Type, offset: Type) -> Operation:
-    """Return the pointer to element `offset` of an array behind a pointer."""
+    """Return a pointer moved on by `offset` elements."""
     if not isinstance(array, types.CPointer):
         return None
     return array(array, types.intp), emits(lambda b, array, offset: b.gep(array, [offset]))
@@ -81,7 +81,7 @@ def shifted(typingctx: TypingContext, array: Type, offset: Type) -> Operation:
 
 @literal_operation
 def address(typingctx: TypingContext, array: Type, index: Type) -> Operation:
-    """Return the address of an element as an integer."""
+    """Return the address of the element at an index of an array, as an integer."""
     if not is_flat(array):
         return None
 
@@ -129,13 +129,13 @@ def writing(array: Type, dtype: Type) -> TypedCode:
 
 @literal_operation
 def peek(typingctx: TypingContext, array: Type, index: Type) -> Operation:
-    """Return the element at an index."""
+    """Return the element at an index of an array or pointer."""
     return reading(array, array.dtype) if is_flat(array) else None
 
 
 @literal_operation
 def poke(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
-    """Set the element at an index."""
+    """Set the element at an index of an array or pointer to a value."""
     return writing(array, array.dtype) if is_flat(array) else None
 
 
@@ -159,7 +159,7 @@ def peek_int(typingctx: TypingContext, array: Type, index: Type) -> Operation:
 
 
 def loading(array: Type, n: Type, lane: Type) -> TypedCode:
-    """Return the operation (array, index, n) that loads n lanes of a type."""
+    """Return the operation (array, index, n) that loads n elements as lanes of the type `lane`."""
     vec = Vec(lane, n.literal_value)
 
     def codegen(context, builder, sig, args):
@@ -171,7 +171,7 @@ def loading(array: Type, n: Type, lane: Type) -> TypedCode:
 
 @literal_operation
 def load(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
-    """Return n elements from an index on as a vector."""
+    """Return n elements of an array, from an index on, as a vector."""
     if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
         return None
     return loading(array, n, array.dtype)
@@ -179,7 +179,7 @@ def load(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operati
 
 @literal_operation
 def load_bytes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
-    """Load n bytes of an array, each into a lane of int32."""
+    """Load n bytes of an array from an index on, each into a lane of int32."""
     if not is_flat(array, types.uint8):
         return None
     vec = Vec(types.int32, n.literal_value)
@@ -212,12 +212,12 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
 
 
 def storing(array: Type, value: Type, lane: Type) -> TypedCode:
-    """Return the operation (array, index, value) that stores lanes or a scalar as a type `lane`.
+    """Return the operation (array, index, value) that stores lanes, or a scalar, as a type `lane`.
 
-    It is narrowed to this type if it is wider.
+    A value of a wider type is narrowed.
     """
     llvm = Vec(lane, value.n).llvm if isinstance(value, Vec) else LLVM[lane]
-    # How to narrow the value: for a `lane` of float64, the second entry replaces the first.
+    # How to narrow a value, by its type. Where `lane` is float64, None replaces "fptrunc".
     narrow = {types.float64: "fptrunc", lane: None}.get(getattr(value, "dtype", value), "trunc")
 
     def codegen(context, builder, sig, args):

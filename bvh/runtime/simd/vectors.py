@@ -43,6 +43,7 @@ class Vec(types.Type):
 @extending.register_model(Vec)
 class _VecModel(extending.models.PrimitiveModel):
     def __init__(self, dmm: extending.models.DataModelManager, fe_type: Vec) -> None:
+        """Represent a vector type of kernels by its type in LLVM, for Numba."""
         super().__init__(dmm, fe_type, fe_type.llvm)
 
 
@@ -57,12 +58,13 @@ class Reference(types.Type):
 @extending.register_model(Reference)
 class _ReferenceModel(extending.models.PrimitiveModel):
     def __init__(self, manager: extending.models.DataModelManager, kind: Reference) -> None:
+        """Represent a reference by a pointer to the tuple, for Numba."""
         pointer = manager.lookup(kind.target).get_value_type().as_pointer()
         super().__init__(manager, kind, pointer)
 
 
 def suffix_of(ty: ir.Type) -> str:
-    """Return the suffix of LLVM's intrinsics for a type."""
+    """Return the suffix of LLVM's intrinsics for a type, such as "v8f32"."""
     if isinstance(ty, ir.VectorType):
         return f"v{ty.count}{suffix_of(ty.element)}"
     return {"float": "f32", "double": "f64"}.get(str(ty), str(ty))
@@ -71,7 +73,7 @@ def suffix_of(ty: ir.Type) -> str:
 def declare(
     builder: Builder, name: str, args: list[ir.Type], result: ir.Type, plain: bool = False
 ) -> ir.Function:
-    """Declare an LLVM intrinsic, overloaded on its first argument unless `plain`."""
+    """Declare an LLVM intrinsic; unless `plain`, add the type of its first argument to the name."""
     full = name if plain else f"{name}.{suffix_of(args[0])}"
     module = builder.module
     if full in module.globals:
@@ -80,26 +82,26 @@ def declare(
 
 
 def call(builder: Builder, name: str, args: Values, plain: bool = False) -> Value:
-    """Call an LLVM intrinsic whose result has the type of its first argument (see `declare`)."""
+    """Call an LLVM intrinsic (see `declare`) whose result has the type of its first argument."""
     kinds = [arg.type for arg in args]
     return builder.call(declare(builder, name, kinds, kinds[0], plain), args)
 
 
 def indices(lanes: Iterable[int]) -> ir.Constant:
-    """Return the constant by which `shuffle_vector` picks lanes."""
+    """Return the numbers of lanes as the constant by which `shuffle_vector` picks them."""
     lanes = list(lanes)
     return ir.Constant(ir.VectorType(INT, len(lanes)), lanes)
 
 
 def spread(builder: Builder, value: Value, n: int) -> Value:
-    """Copy a scalar into all lanes."""
+    """Return a vector with the scalar `value` in all of n lanes."""
     start = ir.Constant(ir.VectorType(value.type, n), ir.Undefined)
     one = builder.insert_element(start, value, ir.Constant(INT, 0))
     return builder.shuffle_vector(one, start, indices([0] * n))
 
 
 def result_type(*args: Type) -> Type | None:
-    """Return the type of a result, with lanes if an operand has lanes; None if they do not fit."""
+    """Return the type of the operands: of the vectors if there are any; None if types differ."""
     if any(isinstance(ty, Vec) for ty in args):
         return _vec_of(args)
     kinds = {types.unliteral(ty) for ty in args}
@@ -109,7 +111,10 @@ def result_type(*args: Type) -> Type | None:
 def operands(
     context: Context, builder: Builder, kinds: Sequence[Type], values: Values, result: Type
 ) -> list[Value]:
-    """Return operands, with scalars copied into all lanes if `result`, their type, has lanes."""
+    """Return the values of operands; if `result` has lanes, cast scalars and copy them into lanes.
+
+    `kinds` are the types of the operands, `result` is the type of the operation's result.
+    """
     if not isinstance(result, Vec):
         return list(values)
     return [
@@ -121,7 +126,7 @@ def operands(
 
 
 def _vec_of(args: Sequence[Type]) -> Vec | None:
-    """Return the type of all vector operands; None without one, or if operands do not match."""
+    """Return the type of the vectors among operands; None without any, or if types do not match."""
     vecs = [ty for ty in args if isinstance(ty, Vec)]
     if any(vec != vecs[0] for vec in vecs):
         return None
@@ -135,8 +140,11 @@ def _define(
     symbol: Callable[..., object], arity: int, emit: Callable[..., Value], to_mask: bool = False,
     only: tuple[type[Type], ...] | None = None,
 ) -> None:  # fmt: skip
-    """Define an operator of `arity` operands on vectors, or on those whose lanes are of `only`."""
-    # emit(builder, is_float, *lanes) writes its code. With `to_mask`, the result is a mask.
+    """Define an operator of `arity` operands on vectors whose lanes are of the types `only`.
+
+    By default, lanes may be of any type. emit(builder, is_float, *operands) writes its code. With
+    `to_mask`, the result is a mask.
+    """
 
     class Template(templates.AbstractTemplate):
         def generic(self, args: Sequence[Type], kws: object) -> Signature | None:
@@ -161,7 +169,7 @@ def _define(
 
 
 def compare(symbol: str) -> Callable[[Builder, bool, Value, Value], Value]:
-    """Return a function that writes the code of a comparison of lanes or scalars."""
+    """Return a function that writes the code of a comparison, such as "<", of lanes or scalars."""
     # Comparisons of floats are ordered, that is false with a NaN; != is unordered, true with one.
 
     def emit(builder: Builder, is_float: bool, a: Value, b: Value) -> Value:
@@ -174,6 +182,7 @@ def compare(symbol: str) -> Callable[[Builder, bool, Value, Value], Value]:
 
 
 def _absolute(builder: Builder, is_float: bool, a: Value) -> Value:
+    """Return the absolute values of lanes."""
     if is_float:
         return call(builder, "llvm.fabs", [a])
     # The 0: the absolute value of the least integer is itself, and not undefined.
