@@ -51,11 +51,14 @@ def packed_materials(materials: list[Material]) -> bytes:
 
 
 def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -> list[Material]:
-    """Return the checked materials in `data`; `counts` has (vertices, faces) of each mesh."""
+    """Return the materials in `data`; ValueError if it is not valid.
+
+    `counts` has the numbers of vertices and of faces of each mesh that has a material.
+    """
     end = 0
 
     def taken(size: int) -> NDArray[np.uint8]:
-        """Return the next bytes of the data."""
+        """Return the next `size` bytes of the data; ValueError if there are fewer."""
         nonlocal end
         begin, end = end, end + size
         if end > len(data):
@@ -86,7 +89,7 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
 
 
 def _png(image: Any) -> bytes:
-    """Return an image as bytes of PNG; none, with a warning, if it cannot be decoded."""
+    """Return an image as bytes of PNG; b"", with a warning, if it cannot be decoded."""
     stream = io.BytesIO()
     try:
         image = image if image.mode in MODES else image.convert("RGB")
