@@ -64,10 +64,8 @@ def mesh_of_leaves(leaves: list[int], meshes: list[Triangles], maps: NDArray[np.
 
 
 def is_coarse(mesh: Mesh) -> bool:
-    """Return whether at most one in FEW faces is smaller than FINEST times the mesh's size.
-
-    Rays often need the exact test at faces that are smaller.
-    """
+    """Return whether at most one in FEW faces is smaller than FINEST times the mesh's size."""
+    # At smaller faces rays often need the exact test, which makes a merged tree slow.
     # Halves do not overflow when they are subtracted.
     corners = [0.5 * mesh.vertices[mesh.faces[:, k]] for k in range(3)]
     sizes = np.maximum.reduce(corners) - np.minimum.reduce(corners)

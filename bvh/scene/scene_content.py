@@ -253,7 +253,7 @@ class SceneContent(InstanceHolder):
         """Return the attributes of a tree: vertex normals, texture coordinates and material.
 
         `child` is a tree of this scene or of a nested one. All attributes are None for a tree that
-        was not built from a mesh of this scene.
+        was not built from a mesh by a scene.
 
         Examples
         --------

@@ -52,10 +52,7 @@ class SceneQueries(
         return rays_of(view, view.arrays, view.split, view, merged=view.merger.tree_for)
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
-        """Return the target of rays that ignore some instances, whose masks are 0 in a copy.
-
-        `exclude` are ids or names of instances.
-        """
+        """Return the target of rays that ignore the instances with the ids or names `exclude`."""
         view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
         return rays_of(view, view.only(~np.isin(view.owners, ids)), view.split, view)
 

@@ -50,10 +50,10 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
     maps[i] (3, 4) with its inverse, the world box boxes[i], and the tree k = tree_of[i], which has
     the frame frames[k], and K, F and the largest radius in skews[k] (see `world_bounds.skew_of`).
     """
-    # x'' = A x' + b, as at the top of this file. The rows of the inverse W are `w`; A is written
-    # column by column, then b. `norm` is the largest sum of absolute values in a row of A. The
-    # errors bound those of b, of few roundings, and those of the leaf's vertices, which are rounded
-    # when they are moved to the world: by 2**-53 of their coordinates, or the least number.
+    # x'' = A x' + b with A = W * 2**shift, written column by column, and b = (W c - local_centre) *
+    # unit, where `w` are the rows of the inverse W. `norm` is the largest sum of absolute values in
+    # a row of A. The errors bound those of b, of few roundings, and those of the leaf's vertices,
+    # which are rounded when they are moved: by 2**-53 of their coordinates, or the least number.
     for i in rows:
         local = frames[tree_of[i]]
         c, local_centre = centre(frame), centre(local)
@@ -197,19 +197,13 @@ class SceneView(Searched):
         return self._shown
 
     def point_target(self, arrays: TreeArrays) -> Any:
-        """Return the target of point kernels, with all bits as mask; None unless over triangles.
-
-        `arrays` are those of the view, read once by the caller.
-        """
+        """Return the target of point kernels, with all bits as mask; None unless over triangles."""
         from bvh.traversal.points.instanced_closest_point import SceneTarget
 
         return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, MergedTree | None]:
-        """Return the arrays to search for `rays` rays, and the merged tree to which they belong.
-
-        The latter is None if the arrays are those of the view.
-        """
+        """Return (the arrays to search for `rays` rays, the merged tree that has them or None)."""
         merged = self.merger.tree_for(rays, threads)
         return self.arrays if merged is None else merged.arrays, merged
 

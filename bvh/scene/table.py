@@ -40,8 +40,7 @@ from bvh.tree.changes import changes
 Rows = NDArray[np.int64]
 
 MAX_ID = 2**31 - 1  # ids are int32 in results
-# Rows that a log may list, in addition to twice the number of rows in its table.
-REMEMBERED = 4096
+REMEMBERED = 4096  # rows that a log may list, beside twice the number of rows in its table
 # Rows by which a table over all ids may exceed the ids that are looked up (see `names_of`).
 SMALL_TABLE = 1024
 NO_ROWS = np.empty(0, np.int64)
@@ -169,7 +168,7 @@ class Instances:
         names: Iterable[str | None], masks: NDArray[np.uint32] | int = ALL_BITS,
         visible: NDArray[np.bool_] | bool = True,
     ) -> NDArray[np.int64]:  # fmt: skip
-        """Add n instances with `maps` (n, 3, 4), of children with one index or n; return ids."""
+        """Add n instances under `maps` (n, 3, 4) of one child or n, given by index; return ids."""
         first, count = self.next_id, len(maps)
         if count == 0 or first + count > MAX_ID:
             # A child that is new gets no instance, so `compact` must drop it.
@@ -260,6 +259,7 @@ class Instances:
     def _note(self, moved: bool, rows: Rows) -> None:
         """Log a change of rows: of their maps if `moved`, else of their masks or visibility."""
         self._logged += 1 + len(rows)
+        # A log that gets too long begins anew: all rows may have changed before.
         if self._logged > REMEMBERED + 2 * self._size:
             self._log, self._logged = [], 1 + len(rows)
         self._log.append((moved, rows))

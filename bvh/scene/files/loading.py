@@ -231,16 +231,14 @@ def _is_cut_off(content: Any) -> bool:
 
 
 def _mapped(content: Any) -> MappedFile | None:
-    """Return the file, and the place in it, of a part of a memory map; None for other arrays.
-
-    The part is a saved tree or scene, whose header ends with a digest: the checksum.
-    """
+    """Return the file, and the place in it, of a saved tree or scene; None if it is not mapped."""
     part = content
     while isinstance(content.base, np.ndarray):
         content = content.base
     if not isinstance(content, np.memmap) or content.filename is None or content.offset:
         return None
     path = os.path.abspath(str(content.filename))
+    # A header ends with its digest.
     checksum = part[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE].tobytes().hex()
     return MappedFile(path, content, part.ctypes.data - content.ctypes.data, checksum)
 
@@ -310,10 +308,7 @@ class _SavedTree:
 
 
 def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
-    """Return the tree of a file.
-
-    If it is mapped, and to be verified, its arrays are checked and set at its first use.
-    """
+    """Return the tree of a file; if mapped and to be verified, it gets arrays at its first use."""
     tree: BVH = object.__new__(BVH)
     header = saved.header
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))

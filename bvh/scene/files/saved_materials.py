@@ -51,10 +51,7 @@ def packed_materials(materials: list[Material]) -> bytes:
 
 
 def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -> list[Material]:
-    """Return the materials in `data`; ValueError if it is not valid.
-
-    `counts` has the numbers of vertices and of faces of each mesh that has a material.
-    """
+    """Return the checked materials in `data`; `counts` has (vertices, faces) of each mesh."""
     end = 0
 
     def taken(size: int) -> NDArray[np.uint8]:

@@ -104,10 +104,7 @@ def scene_of(
     tree_of: Callable[[file_formats.TreeHeader, NDArray[np.uint8]], TreeBase],
     new_scene: Callable[[], AnyScene], threads: int,
 ) -> AnyScene:  # fmt: skip
-    """Return the scene of a file from its header and bytes, which are checked.
-
-    `tree_of` creates a tree from a header and bytes, and `new_scene` an empty scene.
-    """
+    """Return the scene of a file; `tree_of` makes a tree from header and bytes, after checks."""
     tables = read_arrays(content, file_formats.tables_of(header), header.digests, threads)
     _check_counts(tables, header)
     _check_instances(tables, header)
@@ -229,8 +226,7 @@ def _assembled(
 ) -> AnyScene:  # fmt: skip
     """Return the outermost scene, which is the last one in the file, after those nested in it.
 
-    `names` has the name of each instance, `attributes` those of each tree; `new_scene` creates an
-    empty scene.
+    `names` are those of instances, `attributes` those of trees; `new_scene` makes an empty scene.
     """
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0

@@ -245,10 +245,7 @@ def axes_of(points: Reals) -> Reals:
 
 
 def _tree_over_axes(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree over the axes of a tree's shapes, as triangles without area; it is cached.
-
-    Axes of shapes that are not valid are NaN, so that they are never found.
-    """
+    """Return a tree over the axes of a tree's shapes, NaN for shapes not valid; it is cached."""
     cached: TreeArrays | None = vars(arrays).get("_axes")
     if cached is None:
         shapes: Any = arrays.primitives

@@ -175,7 +175,7 @@ def _relation_to_mesh(solid: Round, mesh: BVH) -> str:
 
 
 def _side_of(solid: Round, corners: Reals) -> int:
-    """Return the sign, -1, 0 or 1, of the distance of a face (3, 3) from the axis less the radius."""
+    """Return the sign, -1, 0 or 1, of a face's distance from the axis less the radius."""
     rows, _ = scaled([*solid.axis, *corners, [solid.radius]])
     axis, face, (r,) = rows[:3], rows[3:6], rows[6]
     n, d = (0, 1) if pierces(axis, face) else square_between(axis, face)
