@@ -40,7 +40,7 @@ Candidate = tuple[Hit, float, Floats | None]
 def pick_in_tree(
     tree: BVH, camera: Camera, x: float, y: float, radius: float, **options: Any
 ) -> Pick | None:
-    """Return the nearest hit of a tree within a radius of a cursor; see `BVH.pick`."""
+    """Return the nearest hit of a tree within a radius of a cursor, as `BVH.pick` does."""
     return pick(tree, camera, x, y, radius, PickOptions(**options))
 
 
@@ -68,7 +68,7 @@ def pick(
 
 
 def in_pixels(radius: float) -> float:
-    """Return the argument `radius`, in pixels, as a float, checked."""
+    """Return `radius`, in pixels, as a float; ValueError unless it is finite and at least 0."""
     if reals("radius", radius).shape != () or not 0.0 <= radius < math.inf:
         raise ValueError(f"radius must be a finite number of at least 0, got {radius}")
     return float(radius)
@@ -79,8 +79,8 @@ def _pick_near(
 ) -> Pick | None:
     """Return the nearest hit within a radius, above 0, of a cursor; None without one.
 
-    `options.mask` selects faces. Candidates are the nearest hit of the cursor's ray, and of each
-    instance that the ray misses the visible point nearest to the cursor in the picture.
+    `options.mask` selects faces. The candidates are the nearest hit of the cursor's ray, and, for
+    each instance that the ray misses, its visible point nearest to the cursor in the picture.
     """
     if isinstance(placed.source, BVH):
         placed.source._must_hold("a pick with a radius", Triangles, *KINDS)
@@ -92,8 +92,8 @@ def _pick_near(
     planes = camera.frustum(x - reach, y - reach, x + reach, y + reach)
     candidates: list[Candidate] = [(hit, 0.0, None) for hit in rows_of(hits, 1)]
     if candidates:
-        # Exclude faces behind the nearest hit, by a plane of equal depth. Depth grows along its
-        # gradient, which slanting parallel rays do not follow.
+        # Exclude faces behind the nearest hit, by a plane of equal depth. Its normal is the
+        # gradient of depth, to which slanting parallel rays are not parallel.
         t, along = candidates[0][0][0], camera.gradients[2]
         plane = np.append(-along, t + CONTACT * abs(t) + float(along @ camera.eye))
         planes = np.vstack([planes, plane])
@@ -105,7 +105,7 @@ def _pick_near(
         candidates += _nearby(visited, planes, rows.tolist(), x, y, reach)
     if not candidates:
         return None
-    # The nearest by t, leaf and prim_id.
+    # The nearest, by t; then the lowest leaf and prim_id. `Hit` is (t, prim_id, u, v, front, leaf).
     hit, distance, point = min(candidates, key=lambda c: (c[0][0], c[0][5], c[0][1]))
     # A tree alone has no leaves.
     if placed.table is None:
@@ -114,7 +114,7 @@ def _pick_near(
 
 
 def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
-    """Return the hits of one ray as tuples `Hit`, nearest first: all, or the first `most`."""
+    """Return the hits of one ray as tuples `Hit`, nearest first: all, or only the first `most`."""
     columns = hits.t, hits.prim_id, hits.u, hits.v, hits.front, leaves_of(hits)
     return list(zip(*(column[:most].tolist() for column in columns), strict=True))
 
@@ -122,9 +122,9 @@ def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
 def _nearby(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float, reach: float
 ) -> list[Candidate]:
-    """Return the nearest visible point, within `reach` of a cursor, of each instance of `rows`.
+    """Return for each instance its visible point nearest to a cursor, if within `reach` pixels.
 
-    `reach` is in pixels. `rows` are leaves, and `planes` a frustum around the points in reach.
+    The instances are those of the leaves `rows`; `planes` are a frustum around the points in reach.
     """
     camera, placed = visited.camera, visited.placed
     triangles, prims, leaves = _faces_near(visited, planes, rows, x, y)
@@ -155,10 +155,10 @@ def _nearby(
 def _faces_near(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float
 ) -> tuple[Floats, Ids, Ints]:
-    """Return triangles (n, 3, 3) of leaves that may be near a cursor, their primitives and leaves.
+    """Return triangles (n, 3, 3) of leaves in a frustum, their primitives (n,) and leaves (n,).
 
-    `rows` are the leaves. A sphere or capsule has triangles that contain its visible point nearest
-    to the cursor (see `nearest_outlines`).
+    `rows` are the leaves. A sphere or capsule is replaced by triangles that contain its visible
+    point nearest to the cursor (x, y) (see `nearest_outlines`).
     """
     flat, found = [], []
     for row in rows:

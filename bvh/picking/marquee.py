@@ -44,13 +44,13 @@ CONTACT = 2.0**-32
 
 
 def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOptions) -> Selection:
-    """Return the selection by a region of the picture; check the options."""
+    """Return what a region of the picture selects of placed trees, after checking the options."""
     options = options.for_selection()
     visited, what = SelectedTrees(placed, camera, options), options.what
     parts: dict[int, SelectedPart] = {}
     near, within = visited.near(region.planes)
-    # The planes enclose the box around the outline: what is within them is inside a rectangle, but
-    # not always inside a lasso.
+    # The planes enclose the box around the outline: what is within the planes is inside a
+    # rectangle, but not always inside a lasso.
     for row, is_inside in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
         leaf, matrix = visited.leaf(row)
         is_round = isinstance(leaf.tree.arrays.primitives, HOLLOW) and what != "vertices"
@@ -91,7 +91,10 @@ def select_in_tree(
     what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
     samples: int = 1, mask: int | None = None, threads: int | None = None,
 ) -> Selection:  # fmt: skip
-    """Return the selection of a tree by a rectangle, or a `closed` lasso; see `BVH.pick_rect`."""
+    """Return what a rectangle selects of a tree, or a lasso if `closed`; see `BVH.pick_rect`.
+
+    `corners` are two opposite corners, (2, 2), or those of the lasso, (n, 2), in pixels.
+    """
     if closed:
         region = regions.lasso(camera, corners)
     else:
@@ -107,7 +110,7 @@ class SelectedTrees(VisitedTrees):
     _round_region: RoundRegion | None = None  # the region for spheres and capsules, created once
 
     def round_part(self, region: Region, leaf: TreeFaces, matrix: Floats) -> SelectedPart:
-        """Return the part of a tree over spheres or capsules that a region selects."""
+        """Return what a region selects of spheres or capsules, whose tree is moved by `matrix`."""
         options, threads = self.options, self.options.threads or 1
         if self._round_region is None:
             self._round_region = RoundRegion(self.camera, region, options.want_inside, threads)
@@ -131,8 +134,8 @@ class SelectedTrees(VisitedTrees):
     def instances(self, parts: dict[int, SelectedPart]) -> NDArray[np.int32]:
         """Return the first leaf of each selected instance; `parts` are selected parts by leaf.
 
-        One part selects its instance; where instances must be inside, all of its leaves must be
-        selected as a whole, but for empty and hidden ones.
+        A part of any leaf selects its instance. But where instances must be inside, all leaves of
+        an instance, except empty and hidden ones, must be selected as a whole.
         """
         owners = self.placed.instance_id
         selected = np.unique(owners[np.array(list(parts), np.int64)])
@@ -172,7 +175,7 @@ class SelectedTrees(VisitedTrees):
     def _faces_at_pixels(self, region: Region) -> NDArray[np.int64]:
         """Return the codes, ascending, of faces that rays through the region's pixels meet first.
 
-        Each device pixel has `samples` x `samples` rays.
+        Each device pixel has `samples` x `samples` rays. A code is ``leaf << 32 | prim_id``.
         """
         camera, corners, samples = self.camera, region.outline, self.options.samples
         bounds = zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True)
@@ -197,7 +200,7 @@ class SelectedTrees(VisitedTrees):
         return np.unique(np.concatenate(found))
 
     def _faces_at(self, points: Floats) -> NDArray[np.int64]:
-        """Return the codes of what rays through points (n, 2) meet first; -1 for nothing."""
+        """Return the code ``leaf << 32 | prim_id`` of the first hit at each pixel (n, 2), or -1."""
         found = np.empty(len(points), np.int64)
         for first in range(0, len(points), BATCH):
             _, leaves, prims = self.cast(points[first : first + BATCH], self.camera.far)
@@ -234,22 +237,22 @@ class SelectedTrees(VisitedTrees):
             found[row] |= np.isin(parts[row].ids, prims_of_row[seen_of_row])
 
     def _in_picture(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return positions (n, 2) and depths (n,) of points; depths are NaN outside the picture."""
+        """Return pixels (n, 2) and depths (n,) of points (n, 3); NaN depths outside the picture."""
         x, y, depth = self.camera.project(points)
         pixels = np.stack([x, y], axis=1)
         size = np.array([self.camera.width, self.camera.height]) / self.camera.pixel_ratio
         return pixels, np.where(((pixels >= 0.0) & (pixels <= size)).all(axis=1), depth, np.nan)
 
     def visible_vertices(self, row: int, part: SelectedPart) -> SelectedPart:
-        """Return the part of a leaf with only the vertices that no face hides (see `_is_seen`)."""
+        """Return the `part` of leaf `row` with only the vertices that no face hides."""
         leaf, matrix = self.leaf(row)
         seen = self._is_seen(moved(leaf.tree.vertices[part.ids], matrix))
         return part._replace(ids=part.ids[seen])
 
     def visible_thin(self, row: int, part: SelectedPart) -> SelectedPart:
-        """Return the part of a leaf with only the points, or segments, that no face hides.
+        """Return the `part` of leaf `row` with only the points, or segments, that no face hides.
 
-        Of a segment, an end or the middle must be visible.
+        A segment is visible if an end or its middle is.
         """
         leaf, matrix = self.leaf(row)
         start, end = (
@@ -315,12 +318,13 @@ class SelectedTrees(VisitedTrees):
 def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
     """Return two triangles inside each sphere or capsule, with corners near the edge of its image.
 
-    Rays at their middle and corners test whether a shape is visible. Rows (n, 7) of `rounds` have
-    both ends of an axis and a radius. Corners are on the balls around these ends.
+    Rays at the middle and corners of these triangles test whether a shape is visible. Rows (n, 7)
+    of `rounds` have both ends of an axis and a radius; `prims`, (n,), are the ids of the shapes.
     """
     # For each end, two diameters of its ball, at right angles to the view and to each other.
     ends, extremes = (rounds[:, :3], rounds[:, 3:6]), []
     for end in ends:
+        # The direction of view at this end.
         view = (
             end - camera.eye if camera.perspective else np.broadcast_to(camera.forward, end.shape)
         )
@@ -330,6 +334,7 @@ def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
                 shift = rounds[:, 6:] * (axis / np.linalg.norm(axis, axis=1)[:, None])
                 extremes.append((end - shift, end + shift))
     # One triangle has a diameter of the first ball and a point of the second; the other, reversed.
+    # `extremes` has two diameters of the first ball, then two of the second one.
     (a, b), (_, c), (d, e), (f, _) = extremes
     corners = [np.stack(three, axis=1) for three in ((a, b, f), (d, e, c))]
     points = np.concatenate(corners).reshape(-1, 3)
@@ -338,7 +343,7 @@ def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
 
 
 def _codes(leaf: ArrayLike, prim: ArrayLike) -> NDArray[np.int64]:
-    """Return ``leaf << 32 | prim`` for each face; -1 for a primitive of -1."""
+    """Return the code ``leaf << 32 | prim`` of each face, which is -1 if `prim` is -1."""
     return (np.asarray(leaf, np.int64) << 32) | np.asarray(prim, np.int64)
 
 

@@ -34,15 +34,16 @@ Edge = tuple[Row, Row]
 APART, MEET, UNSURE = 0, 1, -1
 OUTSIDE, BORDER, INTERIOR = -1, 0, 1
 
-# A product of two, a difference, a product and two sums: five roundings of 2**-53 on any path.
+# The error of a determinant, relative to the sum of its absolute terms: five roundings of 2**-53
+# on any path (a product, a difference, a product and two sums), doubled.
 ERROR = 10.0 * 2.0**-53
-# More than what underflow of products of two can lose; times the third factor.
+# More than what underflow loses of a product of two factors; to be multiplied by the third factor.
 TINY = 2.0**-1068
 
 
 @inlined
 def outline_point(outline, i):
-    """Return a point of the outline as a homogeneous one."""
+    """Return point i of an outline as a homogeneous point (x, y, 1)."""
     return (outline[i, 0], outline[i, 1], 1.0)
 
 
@@ -77,8 +78,8 @@ def _flat_turn(p, q, i):
 @kernel
 def locate(outline, v):
     """Return where a point in front of the eye is: OUTSIDE, INTERIOR, or on the BORDER."""
-    # A ray along +x from v crosses the edges that span its height and pass it on that side. The
-    # signs `before` and `above` are those of the heights of p and q over that of v.
+    # A ray along +x from v crosses the edges p, q that span the height of v and pass v on the side
+    # of +x. `before` and `above` are the signs of the heights of p and q over v.
     stay_outlined()
     odd = False
     p = outline_point(outline, len(outline) - 1)
@@ -101,46 +102,46 @@ def locate(outline, v):
 
 @kernel
 def _in_plane(p, q, a, b):
-    """Return whether the segment p, q meets the image of the edge a, b, if all are on one line."""
-    # Two intervals of a line intersect where one contains an end of the other. Only p and q are
+    """Return whether the segment p, q meets the image of the edge a, b, all on one line."""
+    # Two intervals of a line intersect if one contains an end of the other. Only p and q are
     # known to be in front of the eye.
     stay_outlined()
     if p[0] == q[0] and p[1] == q[1]:
         return _holds_point(p, a, b)
     axis = 0 if p[0] != q[0] else 1
-    m = _flat_turn(p, q, axis)
+    order = _flat_turn(p, q, axis)
     for v in (a, b):
         # A corner at the eye itself has no image.
         nothing = v[0] == 0.0 and v[1] == 0.0 and v[2] == 0.0
-        if not nothing and _between(p, q, v, m, axis):
+        if not nothing and _between(p, q, v, order, axis):
             return True
-    m = _flat_turn(a, b, axis)
-    return m != 0 and (_between(a, b, p, m, axis) or _between(a, b, q, m, axis))
+    order = _flat_turn(a, b, axis)
+    return order != 0 and (_between(a, b, p, order, axis) or _between(a, b, q, order, axis))
 
 
 @kernel
 def _holds_point(p, a, b):
     """Return whether a point p is in the image of the edge a, b, all on one line."""
     for axis in range(2):
-        m = _flat_turn(a, b, axis)
-        if m != 0:
-            return _between(a, b, p, m, axis)
+        order = _flat_turn(a, b, axis)
+        if order != 0:
+            return _between(a, b, p, order, axis)
     # Both ends are on one line of sight: the image is a point.
     v = a if a[2] > 0.0 else b
     return v[2] > 0.0 and _flat_turn(v, p, 0) == 0 and _flat_turn(v, p, 1) == 0
 
 
 @inlined
-def _between(p, q, v, m, axis):
-    """Return whether v is in the cone over p and q, whose order along `axis` is m, not 0."""
-    return _flat_turn(v, q, axis) * m >= 0 and _flat_turn(p, v, axis) * m >= 0
+def _between(p, q, v, order, axis):
+    """Return whether v is in the cone over p and q; `order`, not 0, is their `_flat_turn`."""
+    return _flat_turn(v, q, axis) * order >= 0 and _flat_turn(p, v, axis) * order >= 0
 
 
 @inlined
 def _crosses(p, q, a, b, sa, sb, sp, sq):
     """Return whether the segment p, q meets the image of the edge a, b.
 
-    The last four arguments are A, B, P and Q of the module's docstring.
+    sa, sb are the signs of det[p, q, a], det[p, q, b]; sp, sq of det[a, b, p], det[a, b, q].
     """
     if sp == 0 and sq == 0:
         return sa == 0 and sb == 0 and _in_plane(p, q, a, b)
@@ -174,14 +175,14 @@ def _beside(p, q, box):
 
 @kernel
 def _segment_meets(p, q, a, b, c, sign):
-    """Return whether the segment p, q meets the image of a triangle, whose turn is `sign`."""
+    """Return whether the segment p, q meets the image of a triangle; `sign` is turn(a, b, c)."""
     # Reject triangles strictly on one side of the line.
     stay_outlined()
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa > 0 and sb > 0 and sc > 0) or (sa < 0 and sb < 0 and sc < 0):
         return False
-    # An end in the image: its signs at all edges are that of the triangle, or 0. If neither end is
-    # in it, the segment must cross an edge.
+    # An end is in the image if its signs at all edges are that of the triangle, or 0. If neither
+    # end is in the image, the segment must cross an edge.
     pa, pb, pc = turn(b, c, p), turn(c, a, p), turn(a, b, p)
     if sign != 0 and pa * sign >= 0 and pb * sign >= 0 and pc * sign >= 0:
         return True
@@ -212,10 +213,11 @@ def _outline_meets(outline, a, b, c):
 
 @kernel
 def _enters(p, q, a, b, c, sign):
-    """Return whether the segment p, q meets the interior of a triangle, whose turn is `sign`.
+    """Return whether the segment p, q meets the interior of a triangle with area.
 
-    All points are in front of the eye.
+    `sign` is turn(a, b, c). All points are in front of the eye.
     """
+    # The line must have corners on both sides, and the segment must not be outside of an edge.
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa >= 0 and sb >= 0 and sc >= 0) or (sa <= 0 and sb <= 0 and sc <= 0):
         return False
@@ -227,10 +229,10 @@ def _enters(p, q, a, b, c, sign):
 
 
 @kernel
-def _outline_spares(outline, deep, a, b, c):
-    """Return MEET if a triangle is certainly inside a region, else UNSURE (see `encloses`).
+def _judge_inside(outline, deep, a, b, c):
+    """Return MEET if a triangle is certainly inside the region of an outline, else UNSURE.
 
-    All of its corners are in the region; if `deep`, one of them is in the interior.
+    All corners are known to be in the region; `deep` tells whether one is in its interior.
     """
     stay_outlined()
     box = _box(a, b, c)
@@ -239,11 +241,11 @@ def _outline_spares(outline, deep, a, b, c):
     for i in range(len(outline)):
         q = outline_point(outline, i)
         if not _beside(p, q, box):
-            # Both sides of a segment are in the region where the outline runs along itself.
+            # Not APART: where an outline runs along itself, both sides may be in the region.
             if sign == 0 or _enters(p, q, a, b, c, sign):
                 return UNSURE
         p = q
-    # No segment meets its interior, so all of it is where a corner off the border is.
+    # No segment meets the triangle's interior, so all of it is where a corner off the border is.
     return MEET if deep else UNSURE
 
 
@@ -263,9 +265,9 @@ def _box_of(outline):
 def judge_triangles(outline, convex, want_inside, points, locations, faces, first, last, verdicts):
     """Write MEET, APART or UNSURE for triangles first..last-1 and the region of an outline.
 
-    MEET: they touch the region; if `want_inside`, they are inside. `convex`: the region is convex,
-    so that a triangle is inside if its corners are. `points` are homogeneous, `locations` those of
-    `judge_points`. Triangles with a corner that is not finite are APART.
+    MEET: a triangle touches the region; if `want_inside`, it is inside. If `convex`, the region is
+    convex, so that a triangle is inside if its corners are. `points` (n, 3) are homogeneous, and
+    `locations` (n,) written by `judge_points`. Triangles with corners not finite are APART.
     """
     low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
@@ -284,7 +286,7 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
             if lowest >= BORDER:
                 verdicts[i] = MEET
                 if not convex:
-                    verdicts[i] = _outline_spares(outline, highest == INTERIOR, a, b, c)
+                    verdicts[i] = _judge_inside(outline, highest == INTERIOR, a, b, c)
         elif highest >= BORDER:
             verdicts[i] = MEET
         elif (a[2] > 0.0 or b[2] > 0.0 or c[2] > 0.0) and _outline_meets(outline, a, b, c):
@@ -308,8 +310,8 @@ def judge_points(outline, points, first, last, locations):
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
     """Return whether all of a triangle is in the region of an outline, in rational numbers.
 
-    It decides UNSURE triangles: all corners are in the region, and the outline runs through them or
-    along them, in lassos that are narrow, touch themselves or run back along themselves.
+    `outline` (n, 2) and `triangle` (3, 2 or more) are in pixels. The function decides triangles
+    that are UNSURE, mostly at lassos that touch themselves or run back along themselves.
     """
     rows, _ = scaled([point[:2] for point in (*outline, *triangle)])
     *around, a, b, c = [(x, y, 1) for x, y in rows]
@@ -333,7 +335,7 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
                 across = (p[1] - q[1], q[0] - p[0], 0)
                 if not (is_odd(edges, middle, across) and is_odd(edges, middle, times(-1, across))):
                     return False
-    # Where no outline runs through it, all of it lies where one of its points does.
+    # If no outline runs through the triangle, all of it lies where its centroid does.
     return cut or _contains(edges, (a[0] + b[0] + c[0], a[1] + b[1] + c[1], 3))
 
 
@@ -344,9 +346,9 @@ def _apart(edge: Edge, triangle: Sequence[Row]) -> bool:
 
 
 def _middles(edge: Edge, others: Sequence[Edge]) -> list[Row]:
-    """Return the middle of each part into which the lines of other edges cut an edge.
+    """Return the middle of each part into which the lines of `others` cut an edge.
 
-    Edges on the line of the edge itself cut it at their ends.
+    Edges of `others` on the line of the edge itself cut it at their ends.
     """
     from fractions import Fraction
 
@@ -365,9 +367,10 @@ def _middles(edge: Edge, others: Sequence[Edge]) -> list[Row]:
 
 
 def is_odd(edges: Sequence[Edge], start: Row, along: Row) -> bool:
-    """Return whether a ray crosses an odd number of edges: its beginning is then in the region.
+    """Return whether a ray crosses an odd number of edges, so that its start is in their region.
 
-    `start` is a homogeneous point, not on an edge that the ray runs along, and `along` a direction.
+    `start` is a homogeneous point, and `along` a direction (x, y, 0). No edge may contain `start`
+    and run in this direction.
     """
     odd, ahead = False, cross(start, along)
     for p, q in edges:

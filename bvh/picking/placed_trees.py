@@ -54,7 +54,7 @@ class PickOptions(NamedTuple):
         return self.mode == "inside"
 
     def for_selection(self) -> PickOptions:
-        """Return the options, checked; `threads` becomes a number."""
+        """Return the options after checks, with the number of threads to use as `threads`."""
         check_option("what", self.what, get_args(Selected))
         check_option("mode", self.mode, get_args(RegionMode))
         samples = whole_number("samples", self.samples)
@@ -72,11 +72,11 @@ class PlacedTree:
 
 
 class LeafTable(Protocol):
-    """The leaves of a scene at one time; `is_current` while none is added or removed."""
+    """The leaves of a scene at one time, by row."""
 
-    def is_current(self) -> bool: ...
-    def leaf(self, row: int) -> PlacedTree: ...
-    def name_of(self, leaf: int) -> str | None: ...
+    def is_current(self) -> bool: ...  # whether no leaf was added or removed since
+    def leaf(self, row: int) -> PlacedTree: ...  # a snapshot of the leaf in a row
+    def name_of(self, leaf: int) -> str | None: ...  # of the innermost named instance of a row
 
 
 class PickableScene(CasterQueries[tuple[float, int, float, float, bool, int]]):
@@ -93,20 +93,20 @@ class PickableScene(CasterQueries[tuple[float, int, float, float, bool, int]]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedTrees:
-    """The leaves of a scene, columns of which are as in `Leaves`; or one tree, without a table."""
+    """The n leaves of a scene, in columns; or one tree as the only leaf."""
 
     source: PickableScene | BVH
-    table: LeafTable | None
+    table: LeafTable | None  # of the scene; None for one tree
     trees: Sequence[BVH]
-    tree_of: Ints  # the index in `trees` of each leaf's tree
+    tree_of: Ints  # (n,): the index in `trees` of each leaf's tree
     matrices: Floats  # (n, 3, 4), from the tree's coordinates to the world
-    masks: NDArray[np.uint32]
-    instance_id: Ints  # the outermost instance of each leaf
-    boxes: Floats  # (n, 6): of leaves, in the world
+    masks: NDArray[np.uint32]  # (n,); 0 for leaves that are not visible
+    instance_id: Ints  # (n,): the outermost instance of each leaf; -1 for one tree
+    boxes: Floats  # (n, 6): lower and upper corner of each leaf in the world
 
     @classmethod
     def of(cls, source: PickableScene | BVH) -> PlacedTrees:
-        """Return the leaves of a scene; or a tree as one leaf, with all bits and instance -1."""
+        """Return the leaves of a scene; or a tree as one leaf, with all bits in its mask."""
         if not isinstance(source, BVH):
             return source._placed()
         one, matrix = np.zeros(1, np.int64), np.eye(3, 4)[None]
@@ -114,19 +114,19 @@ class PlacedTrees:
         return cls(source, None, (source,), one, matrix, bits, one - 1, boxes)
 
     def name_of(self, row: int) -> str | None:
-        """Return the name of a leaf."""
+        """Return the name of the innermost named instance of a leaf; None without one."""
         return None if self.table is None else self.table.name_of(row)
 
 
 class TreeFaces:
-    """The faces of a tree that share a bit with a mask: all, or those near a frustum."""
+    """The faces or shapes of a tree that share a bit with a mask: all, or those near a frustum."""
 
     def __init__(self, tree: BVH, mask: int = ALL_BITS) -> None:
         self.tree, self._mask = tree, mask
 
     @cached_property
     def surface(self) -> OwnedTriangles:
-        """All its triangles, computed on first access."""
+        """The triangles of all these faces, or of boxes around shapes, computed at first access."""
         found, groups = surface_of(self.tree), self.tree.groups
         if groups is None:
             return found
@@ -135,7 +135,7 @@ class TreeFaces:
 
     @cached_property
     def owners(self) -> Ids:
-        """Ids, ascending, of primitives that have triangles, or of finite spheres or capsules."""
+        """Ids, ascending, of the primitives in `surface`, or of all finite spheres or capsules."""
         shapes = self.tree.arrays.primitives
         if not isinstance(shapes, HOLLOW):
             return marked(self.surface.owners, len(self.tree))
@@ -148,22 +148,22 @@ class TreeFaces:
         return marked(self.surface.faces, len(self.surface.points))
 
     def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
-        """Return the triangles that may be in a frustum under `matrix` (3, 4), and vertex ids.
+        """Return the triangles that may be in a frustum, and the vertex id of each of their points.
 
-        Triangles are in the tree's coordinates; point i of the first result is the vertex with the
-        i-th id, or, of shapes, a corner of one.
+        The triangles are in the tree's coordinates; `matrix` (3, 4) maps them to the world, and
+        `planes` (k, 4) are the frustum's. For shapes, points are corners, and ids only count them.
         """
         tree = self.tree
-        flat = isinstance(tree.arrays.primitives, Triangles)
-        ids = self.reaching(matrix, planes) if flat else None
+        is_mesh = isinstance(tree.arrays.primitives, Triangles)
+        ids = self.reaching(matrix, planes) if is_mesh else None
         if ids is None or len(ids) == len(tree):
             return self.surface, np.arange(len(self.surface.points), dtype=np.int32)
         return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
 
     def reaching(self, matrix: Floats, planes: Floats) -> Ids | None:
-        """Return the ids of primitives that may be in a frustum under `matrix`; None for all.
+        """Return the ids of primitives that may be in a frustum; None if all may be.
 
-        `matrix` (3, 4) maps the tree to the world.
+        `matrix` (3, 4) maps the tree to the world, where `planes` (k, 4) are those of the frustum.
         """
         tree = self.tree
         if len(tree) <= FEW_FACES:
@@ -180,9 +180,9 @@ class TreeFaces:
         return np.asarray(tree.overlap_frustum(local, mask=self._mask).prim_id, np.int32)
 
     def round_ones(self, matrix: Floats, planes: Floats) -> tuple[Floats, Ids]:
-        """Return the spheres or capsules that may be in a frustum under `matrix`, and their ids.
+        """Return the spheres or capsules that may be in a frustum, and their ids; see `reaching`.
 
-        Rows (n, 7) are both ends of an axis, equal in a sphere, and a radius, in the world.
+        Rows (n, 7) are both ends of an axis, equal for a sphere, and a radius, in the world.
         """
         some = self.reaching(matrix, planes)
         ids = self.owners if some is None else some
@@ -198,7 +198,10 @@ class TreeFaces:
         return rounds[near], ids[near]
 
     def moved_rounds(self, matrix: Floats, ids: Ints) -> Floats:
-        """Return the spheres or capsules `ids` under `matrix`, in rows as of `round_ones`."""
+        """Return the spheres or capsules `ids` in the world, in rows (n, 7) as `round_ones` does.
+
+        `matrix` (3, 4) maps the tree to the world.
+        """
         shapes = self.tree.arrays.primitives
         assert isinstance(shapes, HOLLOW)
         rows = shape_of(shapes).instances(shapes.points[ids], matrix)
@@ -207,7 +210,7 @@ class TreeFaces:
 
 
 class VisitedTrees:
-    """Placed trees as a camera sees them; the faces of each are computed when they are needed."""
+    """Placed trees as a camera sees them; faces of a tree are computed when they are needed."""
 
     def __init__(self, placed: PlacedTrees, camera: Camera, options: PickOptions) -> None:
         self.placed, self.camera, self.options = placed, camera, options
@@ -217,7 +220,10 @@ class VisitedTrees:
         self.shown = (placed.masks & np.uint32(self._bits)) != 0
 
     def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:
-        """Return the leaves (rows) that may be in a frustum, and which are certainly inside."""
+        """Return the rows (m,) of leaves that may be in a frustum, and which of these surely are.
+
+        The second result has a flag, (m,), for each of these leaves: whether all of it is inside.
+        """
         placed = self.placed
         if len(placed.masks) == 0:
             return np.empty(0, np.int64), np.empty(0, np.bool_)
@@ -235,7 +241,10 @@ class VisitedTrees:
         return self._visited[tree], self.placed.matrices[row]
 
     def faces_in(self, planes: Floats, rows: list[int]) -> tuple[Floats, Ids, Ints]:
-        """Return the triangles of leaves that may be in a frustum, as `joined` returns them."""
+        """Return the triangles (n, 3, 3) of leaves `rows` that may be in a frustum, in the world.
+
+        Also return the primitive and the leaf of each triangle, (n,).
+        """
         leaves_and_maps = map(self.leaf, rows)
         surfaces = [transformed(faces.candidates(m, planes)[0], m) for faces, m in leaves_and_maps]
         triangles, prims, leaves = joined(rows, surfaces)
@@ -247,9 +256,9 @@ class VisitedTrees:
         return triangles[possible], prims[possible], leaves[possible]
 
     def cast(self, points: Floats, t_max: ArrayLike) -> tuple[Floats, Ints, Ints]:
-        """Return t, leaf and prim_id, (n,), of the hits of rays through points (n, 2) in a picture.
+        """Return (t, leaf, prim_id) of the closest hits of rays through n pixels, given by (n, 2).
 
-        Misses have t +inf and prim_id -1.
+        Rays begin at the near plane and end at `t_max`. Misses have t +inf and prim_id -1.
         """
         rays = *self.camera.ray(points[:, 0], points[:, 1]), self.camera.near, t_max
         options = self.options
@@ -265,9 +274,9 @@ def leaves_of(hits: Hits | AllHits) -> Ints:
 
 
 def joined(rows: list[int], surfaces: list[OwnedTriangles]) -> tuple[Floats, Ids, Ints]:
-    """Return the triangles (n, 3, 3) of the surfaces of leaves, their primitives and leaves (n,).
+    """Return the triangles (n, 3, 3) of several leaves, with the primitive and leaf of each, (n,).
 
-    `rows` are the leaves, and `surfaces` the triangles of each.
+    `rows` are the leaves, and `surfaces` has the triangles of each leaf.
     """
     triangles = np.concatenate([some.points[some.faces] for some in surfaces])
     prims = np.concatenate([some.owners for some in surfaces])
@@ -275,24 +284,24 @@ def joined(rows: list[int], surfaces: list[OwnedTriangles]) -> tuple[Floats, Ids
 
 
 def part_of(surface: OwnedTriangles) -> tuple[OwnedTriangles, Ids]:
-    """Return a surface without points that no face uses, and the former numbers of its points."""
+    """Return a surface without unused points, and the index that each point left had before."""
     used = marked(surface.faces, len(surface.points))
-    numbers = np.empty(len(surface.points), np.int32)
-    numbers[used] = np.arange(len(used), dtype=np.int32)
-    return OwnedTriangles(surface.points[used], numbers[surface.faces], surface.owners), used
+    new_index = np.empty(len(surface.points), np.int32)
+    new_index[used] = np.arange(len(used), dtype=np.int32)
+    return OwnedTriangles(surface.points[used], new_index[surface.faces], surface.owners), used
 
 
 def marked(ids: Ints, count: int) -> Ids:
-    """Return the numbers below `count` that occur, ascending."""
+    """Return the distinct numbers in `ids`, all below `count`, ascending."""
     marks = np.zeros(count, np.bool_)
     marks[ids.ravel()] = True
     return np.flatnonzero(marks).astype(np.int32)
 
 
 def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Flags, Flags]:
-    """Return which boxes may meet a frustum, and which are certainly inside.
+    """Return which of n boxes may meet a frustum, and which are certainly inside.
 
-    `bounds` are their local corners (n, 2, 3), and `matrices` the maps to the world (n, 3, 4).
+    `bounds` (n, 2, 3) are their local corners, and `matrices` (n, 3, 4) the maps to the world.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
@@ -305,15 +314,15 @@ def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Fl
         level = centre @ normals.T + offsets
         span = reach @ np.abs(normals).T
         margin = SLACK * (size @ np.abs(normals).T + np.abs(offsets))
-        # An empty tree has bounds that are NaN; it is outside. After an overflow comparisons with
-        # NaN are false, so the box is neither outside nor surely inside.
+        # The box of an empty tree, NaN, is outside. After an overflow comparisons with NaN are
+        # False, so that a box is neither outside nor surely inside.
         outside = (level + span < -margin).any(axis=1) | np.isnan(bounds).any(axis=(1, 2))
         within = (level - span > margin).all(axis=1)
     return np.asarray(~outside), np.asarray(within & ~outside)
 
 
 def _reaching(planes: Floats, boxes: Floats) -> Flags:
-    """Return which boxes (n, 6) have, for each plane, a corner that may be inside of it."""
+    """Return which boxes (n, 6) have, for each plane of a frustum, a corner that may be inside."""
     # Empty boxes have a lower corner above the upper one.
     found = boxes[:, 0] <= boxes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):

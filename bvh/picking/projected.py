@@ -31,20 +31,20 @@ BOX_FACES = np.array(
 
 
 class OwnedTriangles(NamedTuple):
-    """Triangles: points (n, 3), faces (m, 3), and the primitives (m,) that they bound."""
+    """Triangles that bound primitives: one for each face of a mesh, twelve for each box."""
 
-    points: Floats
-    faces: NDArray[np.int32]
-    owners: NDArray[np.int32]
+    points: Floats  # (n, 3)
+    faces: NDArray[np.int32]  # (m, 3): indices of points
+    owners: NDArray[np.int32]  # (m,): the id of the primitive of each triangle
 
 
 class Projected(NamedTuple):
-    """Triangles in a picture, or parts of them: points (n, 3), faces (m, 3), and columns (m,)."""
+    """Triangles in a picture, or parts of triangles."""
 
-    corners: Floats  # homogeneous points, as in `outlines`
-    faces: NDArray[np.int32]
-    owners: NDArray[np.int32]  # the triangle that each face is, or is a part of
-    complete: NDArray[np.bool_]  # whether nothing of the triangle is cut off
+    corners: Floats  # (n, 3): homogeneous points (x, y, w), as in `outlines`
+    faces: NDArray[np.int32]  # (m, 3): indices of corners
+    owners: NDArray[np.int32]  # (m,): the triangle that each face is, or is a part of
+    complete: NDArray[np.bool_]  # (m,): whether nothing of that triangle is cut off
 
 
 def surface_of(tree: TreeBase) -> OwnedTriangles:
@@ -79,16 +79,17 @@ def transformed(surface: OwnedTriangles, matrix: Floats) -> OwnedTriangles:
 
 
 def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the images of points (n, 3) as homogeneous ones (see `outlines`), and which are seen.
+    """Return the images of points (n, 3) as homogeneous points (n, 3), and which are seen, (n,).
 
-    A point is seen if its depth is between near and far, and above 0 for perspective.
+    In front of the eye, an image is (x, y, 1) in pixels; behind it, (x w, y w, w) with w <= 0. A
+    point is seen if its depth is between near and far, and above 0 for perspective.
     """
     x, y, depth = camera.project(points)
     corners = np.stack([x, y, np.ones_like(x)], axis=1)
     seen = (depth >= camera.near) & (depth <= camera.far)
     behind = depth <= 0.0
     if camera.perspective and behind.any():
-        # Such points have no pixel: their weight is the depth, 0 or less.
+        # Points that are not in front of the eye have no pixel: w is the depth, 0 or less.
         local = (points[behind] - camera.eye) @ camera.gradients.T
         local[:, 2] = np.minimum(local[:, 2], 0.0)
         local[:, :2] += local[:, 2:] * camera.centre
@@ -98,7 +99,10 @@ def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.b
 
 
 def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) -> Projected:
-    """Return the parts of triangles between near and far; triangles without any are left out."""
+    """Return the parts of triangles that are between near and far, in the picture.
+
+    `points` (n, 3) are in space, and `faces` (m, 3) indices of points.
+    """
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
     corners_seen = seen[faces]
@@ -117,8 +121,8 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
     pieces, parents = [np.empty((0, 3))], list[int]()
     for i in np.flatnonzero(crossing).tolist():
         local = (points[faces[i]] - camera.eye) @ camera.gradients.T
-        # In the axes of the camera, (a, b, depth) as of `gradients`; without weights. By `level`,
-        # corners at a cut have its depth exactly.
+        # Corners are in the axes of the camera, (a, b, depth); their weights are left out. By
+        # `level`, corners at a cut have exactly its depth.
         polygon = clipped(local, camera.near, camera.far, level=True)[:, :3]
         if camera.perspective:
             # At the eye itself there is no picture.
@@ -137,10 +141,10 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
 
 
 def clipped(corners: Floats, near: float, far: float, *, level: bool = False) -> Floats:
-    """Return the part of a triangle between two depths as a polygon of n corners.
+    """Return the part of a triangle between two depths as a polygon of n corners, (n, 6).
 
-    Rows (n, 6) have a corner, whose third coordinate is its depth, and its weights in the triangle.
-    With `level`, corners at a cut have exactly the depth of the cut.
+    A row has the three coordinates of a corner, and its three weights in the triangle. The third
+    coordinate is the depth. With `level`, corners at a cut have exactly the depth of the cut.
     """
     polygon = np.hstack([corners, np.eye(3)])
     for sign, limit in ((1.0, near), (-1.0, far)):
@@ -173,13 +177,13 @@ def fan_of(count: int) -> NDArray[np.int64]:
 class NearestPoints(NamedTuple):
     """The point of each of k triangles that is nearest to a cursor in the picture.
 
-    Triangles that are not between near and far have the distance inf, and NaN elsewhere.
+    Triangles of which nothing is between near and far have the distance inf, and NaN elsewhere.
     """
 
     distance: Floats  # (k,), from the cursor in pixels
-    pixel: Floats  # (k, 2)
-    depth: Floats  # (k,)
-    weights: Floats  # (k, 3), of the triangles' corners in space
+    pixel: Floats  # (k, 2): the point in the picture
+    depth: Floats  # (k,): the depth of the point
+    weights: Floats  # (k, 3): the point in space, as weights of the triangle's corners
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
@@ -199,8 +203,8 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     if camera.perspective:
         limit = np.maximum(limit, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000))
     complete = ((depth >= limit[:, None]) & (depth <= camera.far)).all(axis=1)
-    # `parts` are triangles (n, 3, 6) between these depths, whole ones or pieces of those that are
-    # cut: each corner with its weights in the triangle that `owners` has for the part.
+    # `parts` are triangles (n, 3, 6) between these depths: whole ones, or pieces. Each corner has
+    # its coordinates, and its weights in the whole triangle, whose index is in `owners`.
     weights = np.broadcast_to(np.eye(3), (count, 3, 3))
     parts, owners = [np.concatenate([local, weights], axis=2)[complete]], [np.flatnonzero(complete)]
     reaching = (depth.max(axis=1, initial=-np.inf) >= limit) & (depth.min(axis=1) <= camera.far)
@@ -224,7 +228,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
 
 
 def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the points nearest to a cursor of triangles (n, 3, 6), all of them visible.
+    """Return the point nearest to a cursor of each of n triangles, (n, 3, 6), between near and far.
 
     A corner is a point in the axes of the camera, and its weights in the triangle that was clipped.
     """
@@ -234,7 +238,7 @@ def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPo
         flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]
         shares, distance = _nearest_shares(flat + camera.centre - (x, y))
         if camera.perspective:
-            # From weights in the picture to weights in space.
+            # From weights in the picture to weights in space: divided by depths, with the sum 1.
             inverse = shares / depth
             shares = inverse / inverse.sum(axis=1, keepdims=True)
         distance = np.where(np.isfinite(distance), distance, np.inf)
@@ -264,8 +268,8 @@ def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
         shares[nearer] = 0.0
         shares[nearer, k] = 1.0 - t[nearer]
         shares[nearer, (k + 1) % 3] = t[nearer]
-    # Twice the areas of triangles of the origin and an edge, in the column of the opposite corner.
-    # The origin is inside where all have one sign, and their shares are its weights.
+    # `areas` are twice those of the triangles of the origin and an edge, in the column of the
+    # opposite corner. The origin is inside where all have one sign; their shares are its weights.
     total = areas.sum(axis=1)
     covered = (total != 0.0) & ((areas > 0.0).all(axis=1) | (areas < 0.0).all(axis=1))
     shares[covered] = areas[covered] / total[covered, None]

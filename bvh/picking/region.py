@@ -35,14 +35,14 @@ class SelectedPart(NamedTuple):
 
 
 def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:
-    """Return the region of a rectangle between two opposite corners, which are checked."""
+    """Return the region of a rectangle, given by two opposite corners in pixels, after checks."""
     (left, right), (low, high) = sides_of(x0, y0, x1, y1)
     outline = np.array([[left, low], [right, low], [right, high], [left, high]])
     return _region(camera, outline, True)
 
 
 def lasso(camera: Camera, polygon: ArrayLike) -> Region:
-    """Return the region of a closed polygon (n, 2), n >= 3, which is checked."""
+    """Return the region of a closed polygon, (n, 2) in pixels with n >= 3, after checks."""
     outline = rows("polygon", polygon, 2)
     if len(outline) < 3 or not np.isfinite(outline).all():
         what = f"{len(outline)} points" if len(outline) < 3 else "some that are not finite"
@@ -51,11 +51,14 @@ def lasso(camera: Camera, polygon: ArrayLike) -> Region:
 
 
 def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
-    """Return the region of an outline (n, 2), without consecutive repetitions of a point."""
+    """Return the region of an outline (n, 2), from which repeated consecutive points are dropped.
+
+    `convex` tells whether the region is convex.
+    """
     check_camera(camera)
     corners = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
     corners = kernel_input(corners if len(corners) else outline[:1].copy())
-    # Planes that overflow, far outside of the picture, exclude nothing.
+    # Planes far outside of the picture may overflow; these exclude nothing.
     with np.errstate(over="ignore", invalid="ignore"):
         planes = camera.frustum(*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist())
     return Region(corners, convex, planes)
@@ -75,9 +78,10 @@ def locate_points(region: Region, corners: Floats, threads: int = 1) -> NDArray[
 def select_faces(
     camera: Camera, region: Region, surface: OwnedTriangles, want_inside: bool, threads: int
 ) -> NDArray[np.int32]:
-    """Return the primitives, ascending, whose surface in the world touches a region.
+    """Return the ids of primitives, ascending, whose surface touches a region.
 
-    If `want_inside`, those whose surface is inside as a whole. `surface` has the triangles of each.
+    If `want_inside`, all of the surface must be inside. `surface` has the triangles of all
+    primitives, in world coordinates.
     """
     seen = project_triangles(camera, surface.points, surface.faces)
     corners, faces = kernel_input(seen.corners), kernel_input(seen.faces)
@@ -96,7 +100,7 @@ def select_faces(
     count = int(surface.owners.max(initial=-1)) + 1
     if not want_inside:
         return marked(found, count)
-    # A box is inside if all its triangles are.
+    # A box is inside if all of its triangles are.
     inside = np.bincount(found, minlength=count)
     full = (inside == np.bincount(surface.owners, minlength=count)) & (inside > 0)
     return np.flatnonzero(full).astype(np.int32)
@@ -105,7 +109,7 @@ def select_faces(
 def select_part(
     camera: Camera, region: Region, leaf: TreeFaces, matrix: Floats, options: PickOptions
 ) -> SelectedPart:
-    """Return what a region selects of one leaf, faces of a tree under an affine map (3, 4)."""
+    """Return what a region selects of one leaf: the faces of a tree, moved by `matrix` (3, 4)."""
     threads = options.threads or 1
     if options.what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)

@@ -32,8 +32,8 @@ Hit = tuple[float, int, float, float, bool, int]
 class NearVertex(NamedTuple):
     """The corner of a face that is nearest to the cursor in the picture."""
 
-    id: int
-    position: Floats
+    id: int  # of the vertex in the tree
+    position: Floats  # (3,), in the world
     distance: float  # from the cursor, in pixels
 
 
@@ -41,22 +41,25 @@ class NearEdge(NamedTuple):
     """The edge of a face that is nearest to the cursor in the picture.
 
     `side` k joins corners k and k + 1 (mod 3) of the face, the vertices with ids `vertices`;
-    `position` is the point of it that is nearest to the cursor.
+    `position` is the point of the edge that is nearest to the cursor.
     """
 
     side: int
     vertices: tuple[int, int]
-    position: Floats
-    distance: float
+    position: Floats  # (3,), in the world
+    distance: float  # from the cursor, in pixels
 
 
 def _column(k: int, kind: Callable[[Any], T]) -> T:
-    """Return a property of `Pick`: item k of its hit as a `kind`, which type checkers see."""
+    """Return a property of `Pick`: item k of its hit, converted to the type `kind`.
+
+    Type checkers see a value of that type instead of the property.
+    """
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
 def _once(find: Callable[[Pick], T]) -> T:
-    """Return a property of `Pick` that `find` computes at its first access; arrays: read-only."""
+    """Return a property of `Pick` that `find` computes at first access; arrays are read-only."""
     name = find.__name__
 
     @functools.wraps(find)
@@ -173,13 +176,13 @@ class Pick:
         local = self._local
         if local is not None:
             return positions_on(local, self.u, self.v)
-        # The map from the world to the tree, (3, 4); `inverses` returns maps and their status.
+        # The map from the world to the tree, (3, 4): `inverses` returns (maps, their status).
         rows = inverses(np.ascontiguousarray(self._placed.transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
     @_once
     def normal(self) -> Floats:
-        """Unit normal in the world, by the face's winding, else outward; NaN without area."""
+        """Unit normal in the world: by a face's winding, outward of a shape; NaN without area."""
         if self._world is not None:
             return normals_of(self._world)
         shapes, matrix = self._placed.tree.arrays.primitives, self._placed.transform[:3]
@@ -194,6 +197,7 @@ class Pick:
         normal = self._blend("vertex_normals")
         if normal is None:
             return None
+        # A row times a matrix is the transpose of the matrix times a column.
         return unit(normal @ np.linalg.inv(self._placed.transform[:3, :3]))
 
     @property
@@ -266,15 +270,15 @@ class Pick:
         if isinstance(source, BVH):
             return PlacedTree((), source, np.eye(4), None)
         assert leaves is not None
-        # Its present transform and name. After instances were added or removed, rows have changed:
-        # then the leaf is that of the old table.
+        # With its present transform and name. But after instances were added or removed, rows have
+        # changed: then the leaf is that of the table at the time of the pick.
         if leaves.is_current():
             leaves = source._current_leaves()
         return leaves.leaf(self.leaf)
 
     @property
     def _triangles(self) -> Triangles | None:
-        """The triangles of the leaf's tree; None of a tree over other shapes."""
+        """The triangles of the leaf's tree; None for a tree over other shapes."""
         primitives = self._placed.tree.arrays.primitives
         return primitives if isinstance(primitives, Triangles) else None
 
@@ -303,13 +307,13 @@ class Pick:
 
     @_once
     def _attributes(self) -> Attributes:
-        """Attributes of the mesh's vertices, each None without any."""
+        """Attributes of the mesh that was picked, each None if the mesh does not have it."""
         source = self._source
         return Attributes() if isinstance(source, BVH) else source.attributes(self._placed.tree)
 
     @_once
     def _snap(self) -> tuple[NearVertex | None, NearEdge | None]:
-        """The corner and the edge nearest to the cursor; None for those that are not visible."""
+        """The corner and the edge nearest to the cursor, of those between near and far, or None."""
         triangles, world = self._triangles, self._world
         if triangles is None or world is None:
             return None, None
@@ -332,20 +336,21 @@ class Pick:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    """Result of a selection by leaf: the ids of row i are ``ids[offsets[i] : offsets[i + 1]]``.
+    """What was selected: row i is a leaf with the ids ``ids[offsets[i] : offsets[i + 1]]``.
 
     Attributes
     ----------
     what : {"faces", "vertices", "instances"}
     instance_id : ndarray of int32, shape (k,)
-        Outermost instances, ascending; a row for each leaf, except for ``what="instances"``.
+        Outermost instance of each row, ascending; ``what="instances"`` has a row an instance.
     leaf : ndarray of int32, shape (k,)
-        Rows of ``scene.leaves``, ascending; for ``what="instances"`` the first of each.
+        Index of each row in ``scene.leaves``; for ``what="instances"`` that of the first leaf.
     names : tuple of str or None, length k
-        Names of the leaves' instances.
+        Name of the innermost named instance of each leaf.
     ids : ndarray of int32, shape (m,)
         Ids of faces, boxes or vertices, ascending in each row; none for ``what="instances"``.
     offsets : ndarray of int64, shape (k + 1,)
+        Where the ids of each row begin, and m.
 
     Examples
     --------
@@ -370,7 +375,7 @@ class Selection:
         return len(self.leaf) if self.what == "instances" else len(self.ids)
 
     def __getitem__(self, row: int) -> NDArray[np.int32]:
-        """Return the ids of one row."""
+        """Return the selected ids of one row, a leaf; negative rows count from the end."""
         if not -len(self.leaf) <= row < len(self.leaf):
             raise IndexError(f"row must be below {len(self.leaf)}, got {row}")
         row %= len(self.leaf)

@@ -51,7 +51,7 @@ def _judge(p, q, radius, planes, first, last, flat):
     The solid is the points within `radius` of the segment p, q. If `flat`, the first and the last
     plane are opposite: the polytope is a part of a plane.
     """
-    # Normals are shorter than 1.75, their largest components being at most 1.
+    # Normals are shorter than 1.75, their components being at most 1.
     stay_outlined()
     for k in range(first, last):
         f, e = plane_height(planes, k, p)
@@ -72,11 +72,11 @@ def _judge(p, q, radius, planes, first, last, flat):
 
 @entry
 def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, verdicts):
-    """Write MEET, APART or UNSURE for solids first..last-1 and the pieces begin..end-1.
+    """Write MEET, APART or UNSURE for solids first..last-1 and the pieces begin..end-1 of a region.
 
-    MEET: a solid meets one of the pieces, polytopes of `size` planes each; with `deeper`, by more
-    than touching it. Rows of `rounds` are both ends of an axis and a positive radius. `flat` is as
-    in `_judge`.
+    MEET: a solid meets one of the pieces; with `deeper`, by more than touching it. Rows of `rounds`
+    are both ends of an axis and a positive radius. A piece is a polytope of `size` consecutive
+    `planes`; if `flat`, its first and last plane are opposite, so that it is a part of a plane.
     """
     for i in range(first, last):
         p = rounds[i, 0], rounds[i, 1], rounds[i, 2]
@@ -99,7 +99,10 @@ def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, ve
 
 
 class RoundRegion:
-    """A region of a picture, as spheres and capsules with a radius are tested against it."""
+    """A region of a picture, against which spheres and capsules with a radius are tested.
+
+    If `want_inside`, they must be inside of it; else it is enough that they touch it.
+    """
 
     def __init__(self, camera: Camera, region: Region, want_inside: bool, threads: int) -> None:
         self._camera, self._region, self._threads = camera, region, threads
@@ -132,18 +135,22 @@ class RoundRegion:
         return inside
 
     def _plane(self, a: Fraction, b: Fraction, c: Fraction) -> Row:
-        """Return the plane (see `_row`) of the rays through the half-plane a x + b y + c >= 0."""
-        # At v = p - eye the picture has x = gx . v + centre, and alike y; for perspective gx . v is
-        # divided by the depth, so that the constant `level` becomes a factor of the depth.
+        """Return the plane (see `_row`) that is seen as the line a x + b y + c = 0.
+
+        Points in front of the eye are on its positive side if a x + b y + c >= 0 where they are
+        seen.
+        """
+        # A point p is seen at x = gx . v + centre with v = p - eye, and alike y. For perspective,
+        # gx . v is divided by the depth: times the depth, the constant `level` is a factor of it.
         level = a * self._centre[0] + b * self._centre[1] + c
         depth = level if self._camera.perspective else Fraction(0)
         return self._row((a, b, depth), level - depth)
 
     def _row(self, factors: tuple[Fraction, ...], level: Fraction) -> Row:
-        """Return the plane (nx, ny, nz, offset) of the points p inside, in integers.
+        """Return the plane (nx, ny, nz, offset), in integers, that bounds a half-space.
 
-        There sum(factors[k] * gradients[k] . (p - eye)) + level >= 0, for the gradients of the
-        camera. The plane is n . p + offset >= 0 times a positive factor.
+        Its points p have sum(factors[k] * gradients[k] . (p - eye)) + level >= 0, which is
+        n . p + offset >= 0 up to a positive factor, for the gradients of the camera.
         """
         normal = [sum((f * row[k] for f, row in zip(factors, self._gradients, strict=True)),
                       Fraction(0)) for k in range(3)]  # fmt: skip
@@ -152,7 +159,7 @@ class RoundRegion:
 
     @cached_property
     def _depths(self) -> list[Row]:
-        """The planes of near and far, as far as these are finite."""
+        """The planes of near and far, without those at infinity."""
         along = Fraction(0), Fraction(0), Fraction(1)
         limits = ((1, self._camera.near), (-1, self._camera.far))
         return [
@@ -163,7 +170,7 @@ class RoundRegion:
 
     @cached_property
     def _pieces(self) -> list[list[Row]]:
-        """Pieces, planes each: that of a rectangle, or the wedges of the edges of a lasso."""
+        """Planes of each piece: one piece for a rectangle, or a wedge for each edge of a lasso."""
         if not self._is_lasso:
             one, none = Fraction(1), Fraction(0)
             xs, ys = zip(*self._outline, strict=True)
@@ -181,8 +188,8 @@ class RoundRegion:
     def _wedge(self, p: Point, q: Point) -> list[Row]:
         """Return the planes of the wedge that is seen as the edge p, q: a part of a plane.
 
-        The first is that plane and the last its reverse; between are those of both ends and of near
-        and far.
+        The first is that plane, and the last its reverse. Between are the planes that bound the
+        wedge at both ends of the edge, and at near and far.
         """
         x, y = q[0] - p[0], q[1] - p[1]
         line = self._plane(-y, x, y * p[0] - x * p[1])
@@ -190,7 +197,7 @@ class RoundRegion:
         return [line, *ends, *self._depths, tuple([-c for c in line])]
 
     def _meeting(self, rounds: Floats) -> Flags:
-        """Return which solids meet a piece; for solids to be inside, by more than touching it."""
+        """Return which solids meet a piece; if solids must be inside, by more than touching it."""
         pieces, verdicts = self._pieces, np.empty(len(rounds), np.int8)
         if not pieces:
             return np.zeros(len(rounds), np.bool_)
@@ -214,14 +221,17 @@ class RoundRegion:
         return np.asarray(verdicts == MEET)
 
     def _in_lasso(self, rounds: Floats) -> Flags:
-        """Return which solids are in a lasso, of solids that meet no border: by a point of each."""
+        """Return which solids, rows (n, 7) as in `select`, are in a lasso whose border none meets.
+
+        One point of a solid decides, because all of the solid is on the same side.
+        """
         camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         middle = 0.5 * rounds[:, :3] + 0.5 * rounds[:, 3:6]
         with np.errstate(all="ignore"):
             x, y, depth = camera.project(middle)
             scale = depth if camera.perspective else np.ones(len(rounds))
-            # The rounded image is that of a point within ERROR * off of the middle of the axis: a
-            # point of the solid, if that is less than the radius.
+            # The rounded image of the middle of the axis is the exact image of a point at most
+            # ERROR * off away: a point of the solid, if that is less than the radius.
             size = np.abs(rounds[:, :3]) + np.abs(rounds[:, 3:6]) + np.abs(camera.eye)
             error = size @ np.abs(camera.gradients).T
             error[:, 0] += scale * (np.abs(x) + 2.0 * abs(self._camera.centre[0]))
@@ -235,13 +245,14 @@ class RoundRegion:
         located = locate_points(self._region, corners, self._threads)
         result[rows] = located == INTERIOR
         sure[rows] = located != BORDER
+        # Rational numbers decide the rest.
         for i in np.flatnonzero(~sure).tolist():
             image = self._image(*_solid(rounds[i]))
             result[i] = image is not None and self._is_odd(image)
         return result
 
     def _is_odd(self, image: Point) -> bool:
-        """Return whether points next to a point of the picture are in the lasso."""
+        """Return whether a point of the picture, which is not on the lasso's border, is in it."""
         # By a ray in the direction (1, slope), to which no edge is parallel.
         ends = [(*p, Fraction(1)) for p in self._outline]
         edges = list(zip(ends, ends[1:] + ends[:1], strict=True))
@@ -251,12 +262,12 @@ class RoundRegion:
         return is_odd(edges, start, (1, slope, 0))  # type: ignore[arg-type]
 
     def _image(self, axis: list[list[float]], radius: float) -> Point | None:
-        """Return the image of a point of a solid that is between near and far; None without one."""
+        """Return the image of any point of a solid between near and far; None if there is none."""
         camera = self._camera
         near = Fraction(camera.near) if np.isfinite(camera.near) else None
         far = Fraction(camera.far) if np.isfinite(camera.far) else None
-        # Both ends of the axis and their depths, a <= b; then a `depth` between near and far that
-        # the solid may have, and `at`, the end of the axis nearest to it if it is beyond both.
+        # The ends p, q of the axis have the depths a <= b. Then `depth` is one between near and far
+        # that the solid may have; if it is beyond both ends, `at` is the nearest of them.
         p, q = sorted(([Fraction(x) for x in end] for end in axis), key=self._depth)
         a, b = self._depth(p), self._depth(q)
         # Depths on the solid differ from those on its axis by up to the root of `reach`.
@@ -269,7 +280,7 @@ class RoundRegion:
         if camera.perspective and depth <= 0:
             if b * b >= reach:
                 return None
-            # Before the eye, as near to it as necessary.
+            # In front of the eye, as near to it as the solid requires.
             depth = Fraction(1) if far is None else min(Fraction(1), far)
             while (depth - b) ** 2 > reach:
                 depth /= 2
@@ -287,7 +298,7 @@ class RoundRegion:
         return u, v
 
     def _height(self, k: int, x: list[Fraction]) -> Fraction:
-        """Return gradient k of the camera times the position of a point relative to the eye."""
+        """Return the product of gradient k of the camera with the vector from the eye to x."""
         terms = (g * (u - e) for g, u, e in zip(self._gradients[k], x, self._eye, strict=True))
         return sum(terms, Fraction(0))
 
@@ -296,9 +307,9 @@ class RoundRegion:
         return self._height(2, x)
 
     def _around_region(self, rounds: Floats, touching: Flags) -> Flags:
-        """Return which solids, of those `touching`, contain all of the region between near and far.
+        """Return which solids of those flagged in `touching` contain all of the region in space.
 
-        Their surfaces are not in the region.
+        The surface of such a solid is not in the region between near and far, so it does not touch.
         """
         camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not touching.any():
@@ -306,7 +317,7 @@ class RoundRegion:
         origins, directions = camera.ray(*self._region.outline.T)
         points = np.concatenate([origins + t * directions for t in (camera.near, camera.far)])
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
-        # A box around the region that is within that around a solid, but for roundings.
+        # Solids with a box that contains the box around the region, up to rounding errors.
         slack = SLACK * (np.abs(rounds).max(axis=1, keepdims=True) + np.abs(points).max())
         near = np.minimum(p, q) - radii <= points.min(axis=0) + slack
         near &= np.maximum(p, q) + radii >= points.max(axis=0) - slack
@@ -335,7 +346,7 @@ def _solid(row: Floats) -> tuple[list[list[float]], float]:
 
 
 def _rounded(planes: list[Row]) -> Floats:
-    """Return planes in doubles, each coefficient rounded once, with normals of about 1."""
+    """Return planes as doubles (n, 4), each coefficient rounded once, with normals of about 1."""
     rows = np.empty((len(planes), 4))
     for row, plane in zip(rows, planes, strict=True):
         scale = 1 << max(abs(n) for n in plane[:3]).bit_length()
@@ -348,7 +359,7 @@ def _rounded(planes: list[Row]) -> Floats:
 
 
 def _within(rounds: Floats, planes: list[Row]) -> Flags:
-    """Return which solids, rows (n, 7) as of `RoundRegion.select`, lie inside a polytope, (n,)."""
+    """Return which solids, rows (n, 7) of axis ends and radius, lie inside a polytope, (n,)."""
     rows, reach = _rounded(planes), rounds[:, 6:]
     normals, offsets = rows[:, :3], rows[:, 3]
     lengths = np.linalg.norm(normals, axis=1)
@@ -366,8 +377,8 @@ def _within(rounds: Floats, planes: list[Row]) -> Flags:
 
 def _borders(edges: list[tuple[Point, Point]]) -> list[tuple[Point, Point]]:
     """Return the parts of edges with a region on one side only: those on an odd number of edges."""
-    # The edges on each line, their ends sorted. A line is its slope and y at x = 0, or None and x
-    # where it is vertical. No part between consecutive ends is only partly on an edge.
+    # The edges on each line, their ends sorted. A line has a slope and y at x = 0, or, if it is
+    # vertical, None and x. The part between consecutive ends is on an edge as a whole, or not.
     lines = defaultdict(list)
     for p, q in edges:
         x, y = q[0] - p[0], q[1] - p[1]

@@ -27,10 +27,10 @@ AROUND, ALONG = 64, 32
 def nearest_outlines(
     camera: Camera, rounds: Floats, x: float, y: float
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Return triangles (n, 3, 3) that hold the visible points nearest to (x, y), and their owners.
+    """Return triangles (n, 3, 3) that contain the visible point of each shape nearest to (x, y).
 
-    `rounds` (m, 7) are both ends of an axis and a radius each; owners (n,) are rows of them. Shapes
-    that no plane cuts have one triangle each, a segment.
+    `rounds` (m, 7) are spheres or capsules: both ends of an axis and a radius. The second result,
+    (n,), is the row of each triangle's shape. A shape that is not cut has one triangle, a segment.
     """
     depth = (rounds[:, :6].reshape(-1, 2, 3) - camera.eye) @ camera.gradients[2]
     reach = rounds[:, 6] * np.linalg.norm(camera.gradients[2])
@@ -50,10 +50,10 @@ def nearest_outlines(
 
 
 def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
-    """Return a segment for each shape that contains its visible point nearest to a cursor.
+    """Return for each shape a segment that contains its visible point nearest to a cursor.
 
-    Segments are triangles, (m, 3, 3), that repeat the second end. Both ends are where one line of
-    the picture touches the balls at the ends of the axis.
+    Segments are triangles, (m, 3, 3), that repeat the second end. A line of the picture, seen as a
+    plane, touches the balls around both ends of the axis at the ends of the segment.
     """
     ends = rounds[:, :6].reshape(-1, 2, 3) - camera.eye
     radii, cursor = rounds[:, 6], np.array([x, y]) - camera.centre
@@ -64,8 +64,9 @@ def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
     start = np.arctan2(middle[:, 1], middle[:, 0])[:, None]
     turns = np.linspace(-0.5 * np.pi, 0.5 * np.pi, DIRECTIONS)[None]
     # Seen from outside the image, the normal of the line is within a quarter turn of the direction
-    # to the middle. The lesser distance of both balls' lines, that with both on its far side, has
-    # one maximum among these: samples bracket it, golden sections narrow it.
+    # to the middle of the image. Of the lines that touch one ball each, the nearer one has both
+    # balls on its far side. Its distance has one maximum over these angles: samples bracket the
+    # maximum, golden sections narrow it.
     angles = start + turns
     distance = _distances(camera, ends, radii, cursor, angles)[0].min(axis=0)
     best = angles[np.arange(len(rounds)), distance.argmax(axis=1)][:, None]
@@ -78,7 +79,7 @@ def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
         low, high = np.where(in_first, low, inner[:, :1]), np.where(in_first, inner[:, 1:], high)
     _, planes = _distances(camera, ends, radii, cursor, 0.5 * (low + high))
     lengths = np.linalg.norm(planes, axis=-1, keepdims=True)
-    # Where both balls touch their planes.
+    # The points at which both balls touch their planes.
     feet = ends.transpose(1, 0, 2) - radii[:, None] * (planes / lengths)[:, :, 0]
     return np.stack([feet[0], feet[1], feet[1]], axis=1) + camera.eye
 
@@ -88,9 +89,10 @@ def _distances(
 ) -> tuple[Floats, Floats]:
     """Return the signed distances, from a cursor, of lines that touch the images of balls.
 
-    The balls are those at both ends (n, 2, 3) of axes, relative to the eye; `angles` (n, k) are of
-    the lines' normals. Returns distances (2, n, k), and normals (2, n, k, 3), which point to the
-    balls, of the planes whose images the lines are.
+    The balls of `radii` (n,) are around both `ends` (n, 2, 3) of axes, relative to the eye;
+    `angles` (n, k) are those of the lines' normals, and `cursor` is relative to the centre. Returns
+    distances (2, n, k), and normals (2, n, k, 3), which point to the balls, of the planes whose
+    images the lines are.
     """
     across, down, along = camera.gradients
     normals = np.cos(angles)[:, :, None] * across + np.sin(angles)[:, :, None] * down
@@ -112,7 +114,7 @@ def _distances(
 
 
 def _faces_of(row: Floats) -> Floats:
-    """Return triangles (n, 3, 3) whose corners are on a sphere or capsule, a row of `rounds`."""
+    """Return triangles (n, 3, 3) with corners on a sphere or capsule: (axis ends, radius), (7,)."""
     p, q, radius = row[:3], row[3:6], float(row[6])
     axis = q - p
     length = float(np.linalg.norm(axis))

@@ -93,8 +93,8 @@ class InstanceAccess(SceneContent):
         instance_ids : int or array_like of int, shape (...)
             For example ``hits.instance_id``; -1 for a miss. Unknown ids raise a KeyError.
         missing : str, optional
-            The name of misses and of instances without one. Names without None can be sorted, and
-            counted by `numpy.unique`.
+            The name returned for misses and for instances without a name, instead of None: names
+            that are all strings can be sorted, and counted by `numpy.unique`.
 
         Returns
         -------
@@ -113,9 +113,9 @@ class InstanceAccess(SceneContent):
         return self._instances.names_of(integers("instance_ids", instance_ids), missing)
 
     def remove(self, ids: int | str | ArrayLike) -> None:
-        """Remove one instance or many by `ids`, which are not reused, or by names.
+        """Remove one instance or many, given by ids or names; unknown ones raise a KeyError.
 
-        Unknown ones raise a KeyError.
+        Ids of removed instances are not reused.
 
         Examples
         --------
@@ -130,9 +130,9 @@ class InstanceAccess(SceneContent):
         self._instances.remove(np.unique(self._rows(ids)))
 
     def replace(self, instance_id: int | str, child: Any) -> None:
-        """Replace the child of the instance `instance_id` by another `child`, as in `add`.
+        """Replace the child of an instance by another `child`: a tree, scene or mesh, as in `add`.
 
-        The instance keeps its id, transform, name and mask.
+        The instance keeps its id, transform, name, mask and visibility.
 
         Examples
         --------
@@ -148,7 +148,7 @@ class InstanceAccess(SceneContent):
         self._instances.replace(row, number)
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
-        """Change the transform of the instance `instance_id`, in microseconds even among many.
+        """Change the transform (4, 4) of an instance, in microseconds even among many.
 
         Examples
         --------
@@ -173,6 +173,7 @@ class InstanceAccess(SceneContent):
         ids : array_like of int or str, shape (n,)
             If an id is repeated, its last transform is set.
         transforms : array_like, shape (n, 4, 4)
+            From each child's coordinates to the scene's, as in `add`.
 
         Examples
         --------
@@ -195,17 +196,17 @@ class InstanceAccess(SceneContent):
         self._instances.write("maps", rows, maps)
 
     def _must_suit(self, name: str, number: int, maps: Any, children: Any = None) -> None:
-        """Raise a ValueError if the child `number` is over round shapes and a map is not even.
+        """Raise a ValueError if a child is over spheres or capsules, which a map would distort.
 
-        Even maps are those that the text EVEN describes; `number` is an index of the table's
-        `children`. The argument `children`, (n,), has the child of each of the `maps`, (n, 3, 4);
-        without it all are of `number`. Messages begin with the argument's `name`.
+        Spheres and capsules need one scale for all axes. `number` is the index of the child in the
+        table. All `maps`, (n, 3, 4), are its own, unless `children`, (n,), has the index of the
+        child of each: then the others are not checked. `name` is the argument that errors name.
         """
         child, unchecked = self._instances.children[number], self._instances.unchecked
         if number not in unchecked:
             return
         if not (isinstance(child, TreeBase) and isinstance(child._arrays.primitives, HOLLOW)):
-            # Once checked: a refit does not change what a tree is over.
+            # One check is enough, because a refit does not change what a tree is over.
             unchecked.discard(number)
             return
         bad = np.isnan(even_scales(maps))
@@ -214,11 +215,14 @@ class InstanceAccess(SceneContent):
         if bad.any():
             # This adds no instance, but marks the table, so that `compact` drops a new child.
             self._instances.extend(number, maps[:0], ())
+        # Without a leading shape, the message gives no index: the argument is a single matrix.
         shape = bad.shape if name == "transforms" else ()
         refuse(name, shape, bad, f"{EVEN}, for {child.kind}")
 
     def set_visible(self, ids: int | str | ArrayLike, visible: ArrayLike) -> None:
-        """Show or hide instances by `ids`, (n,) or one; `visible` is for all of them, or for each.
+        """Show or hide instances.
+
+        `ids` is an id or a name, or many of these; `visible` is for all of them, or one for each.
 
         Examples
         --------
@@ -234,7 +238,9 @@ class InstanceAccess(SceneContent):
         self._instances.write("visible", rows, values)
 
     def set_mask(self, ids: int | str | ArrayLike, mask: ArrayLike) -> None:
-        """Change the masks of instances, as in `add`; `ids` and `mask` are as in `set_visible`.
+        """Change the masks of instances, 32 bits as in `add`.
+
+        `ids` is an id or a name, or many of these; `mask` is for all of them, or one for each.
 
         Examples
         --------
@@ -249,7 +255,7 @@ class InstanceAccess(SceneContent):
         self._instances.write("masks", rows, spread("mask", bit_masks("mask", mask), len(rows)))
 
     def rename(self, instance_id: int | str, name: str | None) -> None:
-        """Change the `name` of the instance `instance_id`; None removes it.
+        """Change the name of an instance, given by id or name, to `name`; None removes the name.
 
         Examples
         --------
@@ -280,16 +286,16 @@ class InstanceAccess(SceneContent):
 
     @property
     def revision(self) -> tuple[int, ...]:
-        """Numbers that differ after each change of the scene or of a nested one.
+        """Versions of all nested scenes and, last, of the scene itself: they differ after changes.
 
-        Refits of trees are not among these changes. Other threads may change the scene meanwhile.
+        Refits of trees do not count as changes. Other threads may change the scene meanwhile.
         """
         with table_guard.lock:
             parts = nested_scenes(self, compact=False)
             return tuple(part._instances.version for part in parts)
 
     def follow(self, source: Self, revision: tuple[int, ...]) -> bool:
-        """Apply changes of transforms and masks of the scene that this one is a copy of.
+        """Apply changes of transforms, masks and visibility from the scene that this is a copy of.
 
         Other threads may change that scene meanwhile.
 
@@ -303,7 +309,7 @@ class InstanceAccess(SceneContent):
         Returns
         -------
         bool
-            False after other changes, which need a new copy.
+            False if `source` has changed otherwise: then make a new copy.
 
         Examples
         --------
@@ -323,7 +329,8 @@ class InstanceAccess(SceneContent):
             if not len(tables) == len(copies) == len(revision):
                 return False
             pairs = list(zip(tables, copies, revision, strict=True))
-            # Rows correspond if nothing was added, removed or replaced, and no removal left a gap.
+            # Rows of table and copy correspond if nothing was added, removed or replaced since, and
+            # if the table has no gaps of removed rows, which copies do not have.
             if any(
                 t.structure_version > old or len(t.column("ids")) != len(copy)
                 for t, copy, old in pairs
@@ -332,7 +339,7 @@ class InstanceAccess(SceneContent):
             if any(table.names != copy.names for table, copy, _ in pairs):
                 return False
             for table, copy, version in pairs:
-                # All rows, if the table's log does not reach back to that version.
+                # All rows may have changed if the table's log does not reach back to `version`.
                 every = np.arange(len(copy))
                 moved, masked = table.changed_since(version) or (every, every)
                 for name, rows in (("maps", moved), ("masks", masked), ("visible", masked)):
@@ -342,7 +349,7 @@ class InstanceAccess(SceneContent):
 
 
 def one_map(transform: ArrayLike) -> NDArray[np.float64]:
-    """Return the map (3, 4) of the argument `transform`, (4, 4), checked."""
+    """Return the first three rows of a user's `transform`, checked to be one affine map (4, 4)."""
     maps = affine_maps("transform", transform)
     if maps.ndim != 2:
         raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
@@ -350,7 +357,7 @@ def one_map(transform: ArrayLike) -> NDArray[np.float64]:
 
 
 def many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
-    """Return the maps (n, 3, 4) of the argument `transforms`, (n, 4, 4), checked."""
+    """Return the first three rows of a user's `transforms`, checked to be affine maps (n, 4, 4)."""
     if np.size(transforms) == 0:
         return np.empty((0, 3, 4))
     maps = affine_maps("transforms", transforms)
@@ -360,7 +367,7 @@ def many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
 
 
 def spread(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return the argument `name`, one value or one for each of `count` instances, as (count,)."""
+    """Return `values`, one or `count` of them, as (count,); errors name the argument `name`."""
     if values.ndim and values.shape != (count,):
         raise ValueError(f"{name} must be one value or {count} of them, got {values.shape}")
     return np.broadcast_to(values, (count,))

@@ -34,7 +34,7 @@ from bvh.tree.shapes import HOLLOW, shape_of
 
 Keys = NDArray[np.int64]
 
-# Pairs by ids or names, or an array of ids, (k, 2).
+# Pairs of instances by their ids or names, or an array of ids, (k, 2).
 PairsLike = Iterable[tuple[int | str, int | str]] | ArrayLike
 
 Rows = NDArray[np.int64]
@@ -47,12 +47,13 @@ PAIRS_AT_ONCE = 256
 def search_of_scene(
     view: SceneView, select: Callable[[Any], Overlaps] | None = None
 ) -> overlap_batches.RegionSearch:
-    """Return the region search of a scene; `select`, if given, is applied to its results."""
+    """Return the region search of a scene; `select`, if given, returns the overlaps to keep."""
 
     def corners(code: int) -> Any:
-        """Return the world corners of the triangle with a code (see `instanced`).
+        """Return the corners of a triangle in world coordinates, lists (3, 3).
 
-        Of a sphere or capsule, the ends of the axis and the radius.
+        For a sphere or capsule, return both ends of its axis, and a list of its radius. `code` is
+        the leaf times 2**32, plus the id of the primitive in the leaf's tree.
         """
         leaf, prim = code >> CODE_BITS, code & PRIM_MASK
         primitives = view.trees[view.tree_of[leaf]].primitives
@@ -72,15 +73,16 @@ class Side(NamedTuple):
     trees: list[TreeArrays]
     tree_of: NDArray[np.int32]  # (n,): index of each leaf's tree
     maps: Reals  # (n, 3, 4): from the tree's coordinates to the scene's
-    inverses: Reals  # (n, 3, 4)
-    boxes: Reals  # (n, 6) around the leaves in the scene
+    inverses: Reals  # (n, 3, 4): from the scene's coordinates to the tree's
+    boxes: Reals  # (n, 6): lower and upper corner of each leaf in the scene
     visible: NDArray[np.bool_]  # (n,): whether each is visible and not empty
 
 
 def side_of(content: SceneView | TreeBase) -> Side:
-    """Return one side of a search for pairs: a scene's, or a tree as a single leaf."""
+    """Return the leaves of a scene as one side of a search for pairs; a tree is a single leaf."""
     if isinstance(content, SceneView):
         boxes = content.tlas.boxes
+        # Empty leaves have lower corners above the upper ones.
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
         placed = content.tree_of, content.maps, content.inverses
         return Side(content.shown_trees(), *placed, boxes, visible)
@@ -90,20 +92,21 @@ def side_of(content: SceneView | TreeBase) -> Side:
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
-    """Return boxes (n, 6) around the images of boxes under a matrix.
+    """Return boxes (n, 6) around the images of `boxes`, (n, 6), under an affine matrix.
 
-    They have a margin for the rounding of vertices and of this computation.
+    They are a little larger, for the rounding of moved vertices and of this computation.
     """
     linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
     with np.errstate(all="ignore"):
         low, high = boxes[:, :3], boxes[:, 3:]
         centre, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-        # A bound of all terms that are rounded.
+        # The sum of the absolute terms of a coordinate. Each of the few roundings is off by at most
+        # 2**-53 of it, or underflows; the margin is many times as large.
         terms = (np.abs(centre) + half) @ size.T + np.abs(shift)
         moved_centre = centre @ linear.T + shift
         moved_half = half @ size.T + terms * 2.0**-46 + 2.0**-1000
         low, high = moved_centre - moved_half, moved_centre + moved_half
-        # Boxes that overflow become unbounded.
+        # Where numbers overflow, to infinity minus infinity, boxes become unbounded.
         low = np.where(np.isnan(low), -np.inf, low)
         return np.hstack([low, np.where(np.isnan(high), np.inf, high)])
 
@@ -114,8 +117,8 @@ def near_leaves(
 ) -> tuple[Rows, Rows]:  # fmt: skip
     """Return all pairs of visible leaves whose boxes are within `reach` along every axis.
 
-    `first` is the side of `view`; `transform`, if given, moves the second one. Pairs are two
-    columns of leaves, of `first` and of `second`.
+    `first` is the side of `view`. `transform`, (4, 4), moves the leaves of `second`; None leaves
+    them where they are. The result is (leaves of `first`, leaves of `second`), two arrays (n,).
     """
     rows2 = np.flatnonzero(second.visible)
     boxes = second.boxes[rows2]
@@ -138,20 +141,20 @@ def near_leaves(
 
 
 class PairJob(NamedTuple):
-    """Two scenes, and the pairs of their leaves whose boxes meet."""
+    """Two scenes, and the pairs of their leaves to search for faces that meet."""
 
     first: Side
     second: Side
-    itself: bool  # whether both are one scene, in which each pair of faces counts once
+    itself: bool  # whether both sides are one scene, in which each pair of faces counts once
     rows: Rows  # (n,): the leaf of `first` of each pair
-    rows2: Rows  # (n,): the leaf of `second`
+    rows2: Rows  # (n,): the leaf of `second` of each pair
     motions: Rows  # addresses of the maps of both sides (see `motions_of`)
 
 
 def motions_of(first: Side, second: Side, matrix: Reals | None = None) -> Rows:
-    """Return the addresses of the maps of both sides, and of a matrix that moves the second.
+    """Return the addresses of both sides' maps, the first's inverses, and the second's `matrix`.
 
-    Kernels read the maps there (see `pair_frames.set_motions`), so both sides must stay alive.
+    The matrix, (4, 4), moves all of the second side. The caller must keep these arrays alive.
     """
     return addresses(first.maps, first.inverses, second.maps, matrix)
 
@@ -161,11 +164,12 @@ def find_leaf_pairs(
     threads: int, progress: Progress | None,
     select: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:  # fmt: skip
-    """Return the pairs of faces that meet, the first of `view`, ascending.
+    """Return the pairs of a face of `view` and a face of `content` that meet, ascending.
 
-    The second faces are those of `content`, a scene or a tree, under `transform`. If `itself`, it
-    is the same scene, and shared vertices and edges are no contacts. Otherwise ``select(leaves,
-    leaves of content)``, if given, returns which pairs of leaves are searched.
+    `transform`, (4, 4) or None, moves `content`, a scene or a tree. If `itself`, `content` is
+    `view`: each pair counts once, and faces that only share vertices or an edge do not count.
+    Otherwise ``select(leaves of view, leaves of content)``, if given, returns (n,) flags: which of
+    n pairs of leaves are searched.
     """
     first = side_of(view)
     second = first if content is view else side_of(content)
@@ -180,23 +184,23 @@ def find_leaf_pairs(
     parts: list[Rows] = []
     rounded = not isinstance(content, TreeBase) and content.rounded
     if view.rounded or rounded or isinstance(content.arrays.primitives, HOLLOW):
-        # Pairs of leaves with spheres or capsules are searched first (`round_trees.leaf_contacts`),
-        # the `others`, (n,), below.
+        # Contacts of leaves with spheres or capsules are found first (`round_trees.leaf_contacts`).
+        # `others`, (n,), flags the pairs of leaves that are left.
         given = view, content, transform, rows, rows2, itself
         others, parts = enrolled("contacts of round leaves")(*given)
         rows, rows2 = rows[others], rows2[others]
     job = PairJob(first, second, itself, rows, rows2, motions_of(first, second, matrix))
-    # The tasks, and the most that one pair of leaves has: a chunk may search them together.
     which, entries = tasks_of(job, threads)
+    # The most tasks that one pair of leaves has: if all are in a chunk, they are one search.
     most = int(np.bincount(which).max(initial=0))
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        """Add the pairs of codes (see `instanced`) that the tasks begin..end - 1 find."""
+        """Search tasks begin..end - 1; add the pairs of faces to `parts`, as pairs of codes."""
         codes: list[Rows] = []
         with shelf.scratch() as search:
-            for k in begun(which, entries, begin, end, search):
+            for k in begin_searches(which, entries, begin, end, search):
                 leaf_codes = np.array([job.rows[k], job.rows2[k]]) << CODE_BITS
                 met = overlap_batches.pairs_that_meet(pair_of(job, k), search, cancel)
                 codes += [leaf_codes | faces for faces in met]
@@ -216,12 +220,13 @@ def find_leaf_pairs(
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
-    """Return the tasks of a search: (pair of leaves (t,), pair of subtrees (t, ENTRY)) of each.
+    """Return the tasks of a search: (index of the pair of leaves, pair of subtrees of both trees).
 
-    Few pairs of leaves are split into pairs of subtrees, so that all threads have tasks.
+    The shapes are (t,), ascending, and (t, ENTRY). If there are few pairs of leaves, each is split
+    into several pairs of subtrees, so that all threads have tasks.
     """
     count = len(job.rows)
-    # Zeros are the pair of both roots.
+    # An entry of zeros is the pair of both roots.
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     size = overlap_batches.TASKS * threads // count
@@ -229,13 +234,15 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     return np.repeat(np.arange(count), [*map(len, entries)]), np.concatenate(entries)
 
 
-def begun(
+def begin_searches(
     which: Rows, entries: Rows, begin: int, end: int, pair_search: meeting_pairs.PairSearch
 ) -> Iterator[int]:
-    """For each pair of leaves in tasks begin..end - 1, begin its search, and yield its index.
+    """Yield the index of each pair of leaves in tasks begin..end - 1, with its search begun.
 
-    `which` and `entries` are as from `tasks_of`; the search has all subtrees of the pair.
+    `which` and `entries` are the results of `tasks_of`. `pair_search` then begins with all pairs of
+    subtrees of these tasks that belong to the yielded pair of leaves.
     """
+    # The tasks of a pair of leaves are consecutive.
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
     for first, stop in itertools.pairwise([*begins.tolist(), end]):
         meeting_pairs.begin_with(pair_search, entries[first:stop])
@@ -243,9 +250,9 @@ def begun(
 
 
 def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
-    """Return pair `k` of leaves, as the arguments of kernels.
+    """Return pair `k` of leaves as kernels take it.
 
-    Within one scene, faces that share no more than a corner or an edge do not meet.
+    Within one scene, kernels do not report faces that share no more than a corner or an edge.
     """
     (first, second), leaf, leaf2 = trees_of(job, k), int(job.rows[k]), int(job.rows2[k])
     shared = meeting_pairs.TWO_MESHES
@@ -255,14 +262,14 @@ def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
 
 
 def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:
-    """Return the two trees of pair `k` of leaves."""
+    """Return the trees of pair `k` of leaves: of the leaf of `first`, then of that of `second`."""
     first, second = job.first, job.second
     tree, tree2 = first.tree_of[job.rows[k]], second.tree_of[job.rows2[k]]
     return first.trees[tree], second.trees[tree2]
 
 
 def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
-    """Return pairs of codes, arrays (n, 2), as two columns, sorted, each pair once.
+    """Return all pairs of codes in `parts`, arrays (n, 2), as two sorted columns, each pair once.
 
     A face may be in several nodes of a tree, so a search may find a pair more than once.
     """
@@ -275,7 +282,11 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
 
 
 def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
-    """Return the argument `ignore` as keys, ``lower id << 32 | higher id``, ascending."""
+    """Return the keys ``lower id << 32 | higher id`` of pairs of instances, ascending.
+
+    `ignore` is the user's argument: pairs of ids or names, where a name stands for all instances
+    that have it. `table` is that of the scene.
+    """
     if ignore is None:
         return np.empty(0, np.int64)
     # An array without axes is an instance of Iterable, but cannot be iterated over.
@@ -309,7 +320,7 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
 
 @warms("overlaps in scenes")
 def _warm() -> None:
-    """Compile the kernels for regions of scenes; pairs use those of trees."""
+    """Compile the kernels for regions of scenes; pairs of faces use the kernels of trees."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     one = np.zeros(1, np.int32)
     view = SceneView([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)

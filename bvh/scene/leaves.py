@@ -80,32 +80,31 @@ class Leaf(PlacedTree):
 
 
 class _NestedScene(NamedTuple):
-    """Snapshot of one of the nested scenes: a row is an instance, a child a tree or a scene."""
+    """Snapshot of one of the nested scenes: n rows are instances, m children trees or scenes."""
 
     table: Instances
-    ids: NDArray[np.int64]  # of each row
-    child: NDArray[np.int32]  # of each row, an index of children
-    # Of each child its index among the trees, and among all scenes; -1 if it is not one.
-    trees: NDArray[np.int32]
-    parts: NDArray[np.int32]
-    # Of each row the first leaf, counted within this scene; then the number of leaves.
-    begins: NDArray[np.int64]
+    ids: NDArray[np.int64]  # (n,): the id of the instance in each row
+    child: NDArray[np.int32]  # (n,): the index of the child of each row
+    trees: NDArray[np.int32]  # (m,): the index in `FlattenedInstances.trees` of a tree; else -1
+    parts: NDArray[np.int32]  # (m,): the index in `FlattenedInstances._parts` of a scene; else -1
+    begins: NDArray[np.int64]  # (n + 1,): the first leaf of each row in this scene, then their sum
 
 
 class _LeafRows(NamedTuple):
-    """Some leaves of a scene."""
+    """Some leaves of a scene, in columns."""
 
-    rows: NDArray[np.int64]  # in the table of leaves
-    tree_of: NDArray[np.int32]  # indices of trees
-    maps: NDArray[np.float64]  # (n, 3, 4)
-    masks: NDArray[np.uint32]
+    rows: NDArray[np.int64]  # the rows of these leaves in the table of all leaves
+    tree_of: NDArray[np.int32]  # the indices of their trees
+    maps: NDArray[np.float64]  # (n, 3, 4), from a tree's coordinates to the scene's
+    masks: NDArray[np.uint32]  # 0 for leaves that are not visible
 
 
 @entry
 def _compose_all(outer, linear, inner, out):
     """Write to `out`, (k * m, 3, 4), each of k outer maps composed with each of m inner ones.
 
-    `linear` is `outer` without shifts.
+    `outer` and `inner` are maps (k, 3, 4) and (m, 3, 4), and `linear` is `outer` without shifts,
+    which moves the first three columns of an inner map.
     """
     for i in range(len(outer)):
         for j in range(len(inner)):
@@ -117,7 +116,7 @@ def _compose_all(outer, linear, inner, out):
 
 
 def products(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return each outer map (k, 3, 4) composed with each inner one (m, 3, 4), (k * m, 3, 4)."""
+    """Return each outer map (k, 3, 4) composed with each inner map (m, 3, 4), as (k * m, 3, 4)."""
     out = np.empty((len(outer) * len(inner), 3, 4))
     linear = outer.copy()
     linear[:, :, 3] = 0.0
@@ -126,21 +125,21 @@ def products(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[
 
 
 def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
-    """Return the number of leaves of each scene, by Python's id; `parts` are `nested_scenes`."""
+    """Return the number of leaves of each scene by ``id(scene)``; `parts` are `nested_scenes`."""
     counts: dict[int, int] = {}
     for part in parts:
         table = part._instances
         uses = np.bincount(table.column("child"), minlength=len(table.children)).tolist()
-        # Python's integers: nested copies may be more than an int64 can count.
+        # Python's integers: nested copies may be more than an int64 can count. A tree is one leaf.
         sizes = [counts.get(id(child), 1) for child in table.children]
         counts[id(part)] = sum(map(operator.mul, uses, sizes))
     return counts
 
 
 def depth_of(parts: Sequence[InstanceHolder]) -> int:
-    """Return the levels of nesting of a scene, 1 for one of trees; `parts` are its scenes.
+    """Return the levels of nesting of a scene: 1 if all its children are trees.
 
-    These are as from `nested_scenes`, itself last.
+    `parts` is the result of `nested_scenes`: inner scenes first, the scene itself last.
     """
     depths: dict[int, int] = {}
     for part in parts:
@@ -152,7 +151,7 @@ def depth_of(parts: Sequence[InstanceHolder]) -> int:
 def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, int]:
     """Return `leaf_counts`; raise a ValueError for too many leaves, or too deep a nesting.
 
-    There are `above` scenes around the last of `parts`.
+    `parts` is the result of `nested_scenes` for a scene that is `above` levels deep in another one.
     """
     depth = depth_of(parts) + above
     if depth > MAX_DEPTH:
@@ -165,9 +164,9 @@ def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, 
 
 
 class FlattenedInstances:
-    """Table of the leaves of a scene, which `Leaves` shows; `follow` updates maps and masks.
+    """Table of the leaves of the scene `top`; `follow` updates maps and masks.
 
-    The columns `tree_of`, `maps`, `masks` and `instance_id` are as in `Leaves`.
+    `Leaves` shows its columns to users: `tree_of`, `maps`, `masks` and `instance_id`, a row a leaf.
     """
 
     def __init__(self, top: InstanceHolder) -> None:
@@ -208,15 +207,15 @@ class FlattenedInstances:
     def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
         """Return the leaves below rows of the outermost scene, in no particular order.
 
-        Scenes are visited from the outermost inward, each once for all its uses together: a use is
-        an instance of it, with the first leaf, map and mask of that instance in the whole scene.
+        Scenes are visited from the outermost inward, each once for all its uses together. A use of
+        a scene is one path to it, with the first leaf below, and the map and mask along the path.
         """
         last = len(self._parts) - 1
         top = self._parts[-1]
         begins, child = top.begins[rows], top.child[rows]
         maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
         leaves: list[_LeafRows] = []
-        # By scene: (first leaf, map, mask) of its uses, as arrays.
+        # For each scene, tuples of arrays: the first leaf, the map and the mask of some uses.
         uses: list[list[Any]] = [[] for _ in self._parts]
         for number in range(last, -1, -1):
             part = self._parts[number]
@@ -231,7 +230,7 @@ class FlattenedInstances:
                 maps = products(outer_maps, part.table.column("maps"))
                 masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
                 self._check(begins, child, part, maps)
-            # Rows grouped by child: each child that is a scene is used by its rows.
+            # Rows sorted by child: those of a child that is a scene are uses of this scene.
             order = np.argsort(child, kind="stable")
             ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
             for k in np.flatnonzero(part.parts >= 0):
@@ -247,7 +246,8 @@ class FlattenedInstances:
     ) -> None:
         """Raise a ValueError unless products of maps are invertible, which rounding can prevent.
 
-        `begins` has the first leaf of each row, and `child` its child, an index in `part`.
+        `maps` (n, 3, 4) are the products along paths to instances in the scene `part`; `begins`,
+        (n,), are the first leaves of these instances, and `child`, (n,), indices of their children.
         """
         matrices = matrices_of(maps)
         try:
@@ -259,18 +259,19 @@ class FlattenedInstances:
                 affine_maps(name if is_leaf else "the product of nested transforms", matrices[i])
 
     def is_current(self) -> bool:
-        """Return whether no scene has gained, lost or replaced an instance."""
+        """Return whether no scene has gained, lost or replaced an instance since this was made."""
         pairs = zip(self._parts, self._read, strict=True)
         return all(part.table.structure_version <= version for part, version in pairs)
 
     def follow(self) -> tuple[Rows, Rows]:
-        """Update maps and masks; return the leaves with new maps, and those with new masks.
+        """Update maps and masks; return the rows of leaves with new maps, and those with new masks.
 
         The table must be current (see `is_current`).
         """
         read, now, top = self._read, self._versions(), self._parts[-1]
         if now == read:
             return NO_ROWS, NO_ROWS
+        # (rows with new maps, rows with new masks) of the outermost scene, if only it has changed.
         changed = top.table.changed_since(read[-1]) if now[:-1] == read[:-1] else None
         if changed is not None and (
             len(self._parts) == 1
@@ -304,24 +305,25 @@ class FlattenedInstances:
         number = len(self._parts) - 1
         while number >= 0:
             part = self._parts[number]
-            # The last row that begins here: those before it are empty.
+            # Of rows that begin at this leaf the last one: those before it have no leaves.
             row = int(part.begins.searchsorted(leaf, "right")) - 1
             leaf -= int(part.begins[row])
             yield part.table, int(part.ids[row])
+            # The next scene on the path; -1 for a tree, which ends the path.
             number = int(part.parts[part.child[row]])
 
     def path(self, leaf: int) -> tuple[int, ...]:
-        """Return the ids of the instances on a leaf's path."""
+        """Return the ids of the instances on a leaf's path, outermost first."""
         return tuple(number for _, number in self.steps(leaf))
 
     def name_of(self, leaf: int) -> str | None:
-        """Return the innermost name on a leaf's path."""
+        """Return the name of the innermost named instance on a leaf's path, or None."""
         names = [table.names.get(number) for table, number in self.steps(leaf)]
         return next((name for name in reversed(names) if name is not None), None)
 
 
 def _masks_of(table: Instances, rows: Any = slice(None)) -> NDArray[np.uint32]:
-    """Return the masks of rows, 0 for those that are not visible."""
+    """Return the masks of some rows of a table, or of all; 0 for instances that are not visible."""
     masks: NDArray[np.uint32] = table.column("masks")[rows]
     return np.where(table.column("visible")[rows], masks, np.uint32(0))
 
@@ -375,7 +377,7 @@ class Leaves(Sequence[Leaf]):
         return self._flattened.leaf(self.row(leaf))
 
     def row(self, leaf: int) -> int:
-        """Return the row of a leaf, from the end if it is negative.
+        """Return the index of a leaf as a number in 0..n-1; a negative `leaf` counts from the end.
 
         Examples
         --------

@@ -45,9 +45,10 @@ class Mesh(NamedTuple):
 
 
 def mesh_of_leaves(leaves: list[int], meshes: list[Triangles], maps: NDArray[np.float64]) -> Mesh:
-    """Return `leaves` of a scene as one mesh in world coordinates.
+    """Return leaves of a scene as one mesh in world coordinates.
 
-    `meshes` are their meshes in local coordinates, and `maps`, (n, 3, 4), those of all leaves.
+    `leaves` are k indices, `meshes` the k meshes of these leaves in local coordinates, and `maps`,
+    (n, 3, 4), the maps of all n leaves of the scene.
     """
     face_counts = [len(mesh.faces) for mesh in meshes]
     firsts = np.cumsum([0, *(len(mesh.points) for mesh in meshes)])
@@ -64,6 +65,7 @@ def mesh_of_leaves(leaves: list[int], meshes: list[Triangles], maps: NDArray[np.
 
 def is_coarse(mesh: Mesh) -> bool:
     """Return whether at most one in FEW faces is smaller than FINEST times the mesh's size."""
+    # At smaller faces rays often need the exact test, which makes a merged tree slow.
     # Halves do not overflow when they are subtracted.
     corners = [0.5 * mesh.vertices[mesh.faces[:, k]] for k in range(3)]
     sizes = np.maximum.reduce(corners) - np.minimum.reduce(corners)
@@ -81,7 +83,10 @@ class MergedTree(NamedTuple):
     owners: NDArray[np.int32]  # the instance of each leaf
 
     def named(self, hits: Any, threads: int = 1) -> Any:
-        """Return `hits` of the tree as hits of the scene; the booleans of `any_hit` as they are."""
+        """Return hits in the tree as hits of the scene, with leaf, instance and id of each face.
+
+        `hits` may also be the booleans of `any_hit`, which are returned as they are.
+        """
         if not isinstance(hits, Hits):
             return hits
         shape = np.shape(hits.t)
@@ -96,6 +101,7 @@ class MergedTree(NamedTuple):
 
 def _can_merge(tree: TreeArrays) -> bool:
     """Return whether a tree is over triangles, none of which is hidden by its group bits."""
+    # Lanes of leaves without a face have the id -1.
     hidden = (tree.face_bits == 0) & (tree.nodes.ids >= 0) if len(tree.face_bits) else False
     return isinstance(tree.primitives, Triangles) and not np.any(hidden)
 
@@ -135,7 +141,10 @@ class LeafMerger:
         return bytes_of(self._tree)
 
     def tree_for(self, rays: int, threads: int | None) -> MergedTree | None:
-        """Return the merged tree for `rays` rays; None if it does not pay, or is being built."""
+        """Return the merged tree for `rays` rays; None if it does not pay, or is being built.
+
+        The rays of all calls count: once they would have saved the time of a build, it is built.
+        """
         if self._tree is not None:
             return self._tree
         count = len(self._tree_of)
@@ -175,7 +184,7 @@ class LeafMerger:
     def _build(self, least: float, threads: int) -> MergedTree | None:
         """Build the merged tree; None if faces are too small, or leaves change meanwhile.
 
-        `least` is the result of `_least_seconds`.
+        `least` is the result of `_least_seconds`, with which the measured time is compared.
         """
         changes, began = self._changes, time.perf_counter()
         visible = self._visible()

@@ -59,7 +59,8 @@ class Picking(SceneQueries):
         (0, 1.414214)
         """
         if mask is None and type(camera) is Camera and type(radius) is float and radius == 0.0:
-            # The fast path, for cursors that move. hit[1] is the prim_id, -1 for a miss.
+            # The fast path, for cursors that move: usual arguments need no checks. hit[1] is the
+            # prim_id, -1 for a miss.
             ray = camera.cursor_ray(x, y)
             hit = cast_ray(self._current(), ray, camera.near, camera.far)
             return Pick(hit, self, self._flattened, camera, x, y, ray) if hit[1] >= 0 else None
@@ -109,7 +110,9 @@ class Picking(SceneQueries):
     def pick_all(
         self, camera: Camera, x: float, y: float, *, mask: int | None = None
     ) -> list[Pick]:
-        """Return all hits of a cursor's ray by t, leaf and face; arguments are as in `pick`.
+        """Return all hits of a cursor's ray, sorted by t, leaf and face.
+
+        Arguments are as in `pick`.
 
         Examples
         --------
@@ -137,11 +140,11 @@ class Picking(SceneQueries):
 
         Corners are rounded to doubles by `Camera.project`; from there on the result is exact: the
         rectangle and the images of faces are closed sets, and touching counts. Of a face that
-        reaches behind the eye, the part in front can touch; it is never inside. Faces without area
-        count as segments or points. A sphere or capsule touches if a ray of the region meets its
-        surface between near and far, and is inside if all of it is between them and all rays that
-        meet it are of the region: exactly, for the camera's `gradients`. Those without a radius
-        are points and segments.
+        reaches behind the eye, the part in front can touch; the face is never inside. Faces without
+        area count as segments or points. A sphere or capsule touches if a ray through the region
+        meets its surface between near and far. It is inside if all of it is between near and far
+        and all rays that meet it go through the region. Both are exact for the camera's
+        `gradients`. Spheres and capsules without a radius are points and segments.
 
         Parameters
         ----------
@@ -158,9 +161,9 @@ class Picking(SceneQueries):
             it, or because it is outside the picture. A face is visible if it is the first hit of a
             ray: through the centre of a device pixel in the region, at the face's centre, or next
             to one of its corners. So only faces of which less than a pixel and no corner shows can
-            be missed. Rays at a sphere or capsule go close to its edge in the picture, at both
-            ends, instead of corners. A vertex is visible if nothing is in front of it; an instance,
-            if a face of it is visible that counts for `mode`.
+            be missed. A sphere or capsule has rays close to the edge of its image, at both ends,
+            instead of rays at corners. A vertex is visible if nothing is in front of it; an
+            instance, if a face of it is visible that counts for `mode`.
         samples : int
             Rays along each side of a device pixel, for `visible_only`.
         mask : int, optional
@@ -215,7 +218,7 @@ class Picking(SceneQueries):
         return select(self._placed(), camera, lasso(camera, polygon), options)
 
     def _placed(self) -> PlacedTrees:
-        """Return the leaves, and their boxes in the world, in the form that picking uses."""
+        """Return the current leaves, with their boxes in the world, as picking uses them."""
         boxes, leaves = self._current().tlas.boxes, self._current_leaves()
         columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
         return PlacedTrees(self, leaves, leaves.trees, *columns, boxes)

@@ -107,7 +107,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             for (name, is_reversed), mesh in used.items():
 
                 def step(part: int, _: int, before: int = done) -> None:
-                    """Report `part` faces of this mesh, after `before` of the others."""
+                    """Report `part` faces of this mesh, after `before` faces of other meshes."""
                     assert report is not None
                     report(before + part, total)
 
@@ -115,8 +115,8 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
                 surface = surface_of(mesh, threads)
                 if is_reversed:
                     surface = surface._replace(faces=np.asarray(surface.faces)[:, ::-1])
-                twin = trees.get((name, not is_reversed))
                 # Both trees of a geometry share their vertices.
+                twin = trees.get((name, not is_reversed))
                 if twin is not None:
                     surface = surface._replace(vertices=twin.vertices)
                 tree = BVH.from_mesh(surface, quality=quality, threads=threads, progress=steps)
@@ -134,8 +134,8 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
     def up(self) -> Axis:
         """Up axis of pictures, pages and cameras: "z", "y", "x", "-x", "-y" or "-z".
 
-        "y" in scenes that come from glTF, "z" by default in others. It can be set, is saved, and
-        has no effect on queries; nested scenes use the axis of the outermost.
+        "y" in scenes that come from glTF, "z" by default in others. The axis can be set, is saved,
+        and has no effect on queries; nested scenes use the axis of the outermost scene.
 
         Examples
         --------
@@ -171,6 +171,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         ('one.bvh', True)
         """
         file = self._saved
+        # A nested scene in a file has no checksum of its own.
         if file is None or not file.checksum:
             return None
         # All nested scenes and trees must still be as they were in this file.
@@ -241,6 +242,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         names : sequence of str or None, length n, optional
         masks : int or array_like of int, shape (n,)
         visible : bool or array_like of bool, shape (n,)
+            As in `add`, for each instance; one mask or truth value is for all of them.
 
         Examples
         --------
@@ -275,6 +277,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             check_nesting(parts, 1)
         elif not isinstance(child, BVH):
             mesh, child = child, self._meshes.get(id(child))
+            # The id may be that of another mesh by now, and a mesh may have changed.
             if child is None or not fits(mesh, child.vertices, child.faces):
                 child = BVH.from_mesh(mesh)
                 self._meshes[id(mesh)] = child
@@ -286,7 +289,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
     def to(self, device: Any = "cuda") -> DeviceScene:
         """Return a copy of the scene on a GPU, or on Warp's CPU device, for ray queries.
 
-        It follows the scene: later changes of instances, and refits, apply there, too.
+        The copy follows the scene: later changes of instances, and refits, apply to it, too.
 
         Parameters
         ----------
@@ -368,7 +371,7 @@ def _warm_points() -> None:
 
 @called_by_address
 def _any_hit_counts(ray_id, instance_id, prim_id, t, u, v, data):
-    """Accept every hit, as a user's filter."""
+    """Accept every hit, as a user's filter, which has these arguments."""
     return True
 
 

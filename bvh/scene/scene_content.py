@@ -40,15 +40,15 @@ class SceneContent(InstanceHolder):
         self._begin(Instances(), {})
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
-        """Initialise with a table of instances, and attributes by Python's id of their tree."""
+        """Initialise with a table of instances, and (tree, attributes) by ``id(tree)``."""
         self._instances, self._attributes = table, attributes
-        # Trees by Python's id of the mesh that they were built from. Another mesh may have got that
-        # id since, so `_child_number` compares the arrays.
+        # Trees by ``id(mesh)`` of the mesh that they were built from. Another mesh may have got the
+        # same id since, so `_child_number` compares the arrays.
         self._meshes: dict[int, TreeBase] = {}
         # The table of leaves, and the view of it that kernels traverse.
         self._flattened: FlattenedInstances | None = None
         self._view: Any = None
-        # Sources of the view: leaves, `changes.trees` at that time, and arrays of trees.
+        # What the view was made from: leaves, `changes.trees` at that time, and arrays of trees.
         self._view_of: tuple[FlattenedInstances | None, int, list[Any]] = None, -1, []
         # The value of `changes.count` when leaves and view were last brought up to date.
         self._seen = -1
@@ -62,6 +62,7 @@ class SceneContent(InstanceHolder):
         return "bvh.Scene", blake2b(columns).hexdigest(), children, self._up, table["names"]
 
     def __getstate__(self) -> dict[str, Any]:
+        """Return the table of instances, the attributes of its trees and the axis, for pickle."""
         trees = [tree for tree in self._instances.children if id(tree) in self._attributes]
         attributes = [(tree, self._attributes[id(tree)][1]) for tree in trees]
         return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
@@ -93,7 +94,7 @@ class SceneContent(InstanceHolder):
             return self._view  # type: ignore[no-any-return]
 
     def _current_leaves(self) -> FlattenedInstances:
-        """Return the table of leaves, brought up to date, as its view, if there is one."""
+        """Return the table of leaves, after bringing it and its view, if any, up to date."""
         with _guard.lock:
             leaves = self._flattened
             if leaves is None or not leaves.is_current():
@@ -118,15 +119,16 @@ class SceneContent(InstanceHolder):
 
     @property
     def bounds(self) -> NDArray[np.float64]:
-        """Lower and upper corner of all leaves, hidden or not, shape (2, 3); NaN if there are none.
+        """Lower and upper corner of the box around all leaves, hidden or not; NaN without leaves.
 
-        Exact for triangles under translations; otherwise the box may be slightly too large.
+        The shape is (2, 3). The box is exact for triangles under translations; otherwise it may be
+        slightly too large.
         """
         return arguments.kernel_input(self._current().tlas.bounds)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the trees, each once, with their cached tables, and of the level above.
+        """Bytes of the trees, each once, with their cached tables, and of the arrays of `view`.
 
         Trees over all leaves, built by queries of many rays or of winding numbers, are included.
         """
@@ -217,14 +219,14 @@ class SceneContent(InstanceHolder):
         return self._instances.row_of(arguments.one_index(name, number))
 
     def _rows(self, ids: int | str | ArrayLike, name: str = "ids") -> NDArray[np.int64]:
-        """Return the rows of one or many instances by their ids or names, (n,)."""
+        """Return the rows (n,) of one or many instances by ids or names; errors name `name`."""
         numbers = self._numbers(ids)
         if np.ndim(numbers) == 0:
             return np.array([self._row(numbers, name)])  # type: ignore[arg-type]
         return self._instances.rows_of(arguments.index_rows(name, numbers))
 
     def _numbers(self, ids: int | str | ArrayLike) -> int | ArrayLike:
-        """Return `ids` with each name replaced by the id of the only instance that has it."""
+        """Return `ids` with each name replaced by the id of the only instance with that name."""
         if isinstance(ids, str):
             return self._id_of(ids)
         given = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO" else ids
@@ -250,7 +252,8 @@ class SceneContent(InstanceHolder):
     def attributes(self, child: Any) -> Attributes:
         """Return the attributes of a tree: vertex normals, texture coordinates and material.
 
-        `child` is a tree of this scene or of one nested in it; all are None without a mesh.
+        `child` is a tree of this scene or of a nested one. All attributes are None for a tree that
+        was not built from a mesh by a scene.
 
         Examples
         --------
@@ -302,7 +305,7 @@ class SceneContent(InstanceHolder):
         if (ids[missed] >= 0).any():
             raise ValueError("prim_id must be -1 where leaf is")
         faces = np.full(rows.shape, -1, np.int32)
-        # The -1 of misses indexes the -1 at the end.
+        # The leaf -1 of a miss indexes the -1 that is appended.
         tree_of = np.append(leaves.tree_of, np.int32(-1))[rows.astype(np.int64)]
         for k in np.unique(tree_of[~missed]).tolist():
             faces[tree_of == k] = leaves.trees[k].face_of(ids[tree_of == k])

@@ -48,18 +48,19 @@ class SceneQueries(
     def _ray_target(self) -> RaySearch:
         """Return the target of rays: the current view, or for many rays its merged tree."""
         view = self._current()
-        # The view keeps its arrays alive, because `progress` may change the scene.
+        # With the view itself, which keeps its arrays alive: `progress` may change the scene.
         return rays_of(view, view.arrays, view.split, view, merged=view.merger.tree_for)
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
-        """Return the target of rays that ignore the instances `exclude`, by a copy of the masks."""
+        """Return the target of rays that ignore the instances with the ids or names `exclude`."""
         view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
         return rays_of(view, view.only(~np.isin(view.owners, ids)), view.split, view)
 
     def _caster(self, cull: int, mask: int | None) -> SceneCast:
         """Return a function that casts single rays at the scene as it is at each call.
 
-        `cull` is the code of the side to ignore (see `cull_code`).
+        `cull` is the side whose hits are ignored: 1 for the back, -1 for the front, 0 for neither.
+        Instances and faces that share no bit with `mask` are ignored, too.
         """
         bits = one_mask(mask)
 
@@ -76,7 +77,7 @@ class SceneQueries(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
         ) -> tuple[Any, ...]:  # fmt: skip
-            """Cast a ray at the scene as it is now."""
+            """Cast a ray from o along d at the scene as it is now; `SCENE_CAST` has the result."""
             nonlocal current_cast
             view = current()
             arrays, function = current_cast
@@ -89,9 +90,10 @@ class SceneQueries(
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the target of points: of faces, or of spheres and capsules with faces, if any.
+        """Return the target of queries of points: the selected faces, spheres and capsules.
 
-        TypeError if `mask` selects a leaf over primitives that `query` does not take.
+        `query` is the name of the method. TypeError if `mask` selects a leaf over primitives that
+        this query does not take.
         """
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.traversal.points.instanced_closest_point import SceneTarget
@@ -100,7 +102,7 @@ class SceneQueries(
         if (other := view.first_other(bits, query in OF_SHAPES)) is not None:
             which = f"instance {view.owners[other[0]]} is over {other[1]}"
             raise TypeError(f"{query} needs instances over triangles, and {which}")
-        # Whether there are selected shapes, and which leaves have selected faces.
+        # Whether spheres or capsules are selected, and flags of the selected leaves over triangles.
         shapes, faces = view.selected(bits)
         rays = RaySearch(view.only(faces) if shapes else view.arrays, view.split, view)
 
@@ -116,9 +118,9 @@ class SceneQueries(
         return ShapeSearch(target, view, search if faces.any() else None)
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return a description of a leaf with open edges that `mask` selects, for a warning.
+        """Return a text for a warning that describes a leaf with open edges that `mask` selects.
 
-        None if there is no such leaf, or if it was returned before.
+        None if there is no such leaf, or if all of them were described before.
         """
         bits, view = one_mask(mask), self._current()
         if bits in view.seen_closed:
@@ -139,7 +141,7 @@ class SceneQueries(
         mesh (see `Attributes.reversed`), but not in those that are both.
         """
         key = bits, reorient
-        # Replaced, not cleared, when leaves change: no thread adds a tree of the old leaves.
+        # A change of leaves replaces this dict: a thread with old leaves adds to the old one.
         cached = self._current().one_trees
         if key in cached:
             return cached[key]
@@ -156,11 +158,11 @@ class SceneQueries(
         return tree
 
     def _selects(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
-        """Return for each face, given by leaf and id, whether a mask selects it and its leaf."""
+        """Return for each face, given by leaf and id, whether `mask` selects it and its leaf."""
         leaves = self._current_leaves()
         selected = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
-        # A mask of all bits, -1, leaves out only faces that have no bit at all: just trees with
-        # such faces have `face_bits` from the start.
+        # A mask of all bits, -1, leaves out only faces without any bit. Only trees with such faces
+        # have `face_bits` before a query with another mask.
         for k, tree in enumerate(leaves.trees):
             if tree._groups is not None and (mask != -1 or len(tree._arrays.face_bits)):
                 of_tree = np.flatnonzero(leaves.tree_of[leaf] == k)
@@ -170,9 +172,9 @@ class SceneQueries(
     def _selected_pairs(
         self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
     ) -> results.ScenePairs:
-        """Return the pairs whose first face `mask` selects, and whose second `other_mask` does.
+        """Return the pairs whose first face `mask` selects, and whose second face `other_mask`.
 
-        The second faces are those of `other`, a scene or a tree.
+        First faces are of this scene, second ones of `other`, a scene or a tree.
         """
         leaf, prim, bits = pairs.leaf, pairs.prim_id, one_mask(other_mask)
         selected = self._selects(leaf[:, 0], prim[:, 0], one_mask(mask))
@@ -185,9 +187,10 @@ class SceneQueries(
         return results.ScenePairs(pairs.instance_id[selected], leaf[selected], prim[selected])
 
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
-        """Return the target of regions; TypeError for a visible leaf that `query` does not take.
+        """Return the search for primitives that overlap regions and that `mask` selects.
 
-        The last argument, the kinds of primitives that trees may be over, is for `BVH` alone.
+        TypeError for a visible leaf over primitives that the method `query` does not take. The last
+        argument is unused: only `BVH`, which shares the signature, is given kinds of primitives.
         """
         from bvh.scene.instance_pairs import search_of_scene
 
@@ -201,7 +204,10 @@ class SceneQueries(
         return search_of_scene(self._over_triangles(query), select)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
-        """Return a function that finds the pairs of faces of this scene and `other` that meet."""
+        """Return a function that finds the pairs of faces of this scene and `other` that meet.
+
+        TypeError if one has primitives that the method `query` does not take.
+        """
         from bvh.scene.instance_pairs import find_leaf_pairs
 
         content: SceneView | TreeBase
@@ -244,7 +250,7 @@ class SceneQueries(
         return sections_by(vertices, faces, planes, lambda met: (prim_id[met], instances[met]))
 
     def _reversed_leaves(self) -> NDArray[np.bool_]:
-        """Return which leaves either are reflected or have a reversed mesh, but not both."""
+        """Return flags (n,) of leaves that are reflected or have a reversed mesh, but not both."""
         leaves = self._current_leaves()
         inward = np.array([self.attributes(tree).reversed for tree in leaves.trees], np.bool_)
         return np.asarray(self._current().flipped ^ inward[leaves.tree_of])

@@ -44,15 +44,16 @@ from bvh.tree.world_bounds import (
 
 @entry
 def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, transforms):
-    """Compute the transforms, and margins, from a TLAS of `frame` to the BLAS of leaves `rows`.
+    """Write the transforms from the frame of a TLAS to those of the BLAS of leaves, with margins.
 
-    `maps`, `inverses`, `boxes` and `tree_of` have a row for each leaf, `frames` and `skews` for
-    each tree: the latter are K, F and the largest radius (see `world_bounds.skew_of`). Each leaf
-    has TRANSFORM_SIZE numbers of `transforms` (see `instanced`), which are written.
+    Leaf i of `rows` gets TRANSFORM_SIZE numbers of `transforms` (see `instanced`). It has the map
+    maps[i] (3, 4) with its inverse, the world box boxes[i], and the tree k = tree_of[i], which has
+    the frame frames[k], and K, F and the largest radius in skews[k] (see `world_bounds.skew_of`).
     """
-    # Notation as at the top of this file: W has the rows `w`, A is written column by column, then
-    # b. `norm` is the largest sum of absolute values in a row of A; the errors bound those of b,
-    # and of the leaf's vertices, which are rounded when they are moved.
+    # x'' = A x' + b with A = W * 2**shift, written column by column, and b = (W c - local_centre) *
+    # unit, where `w` are the rows of the inverse W. `norm` is the largest sum of absolute values in
+    # a row of A. The errors bound those of b, of few roundings, and those of the leaf's vertices,
+    # which are rounded when they are moved: by 2**-53 of their coordinates, or the least number.
     for i in rows:
         local = frames[tree_of[i]]
         c, local_centre = centre(frame), centre(local)
@@ -74,11 +75,12 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
             norm = max(norm, total)
             shift_error = max(shift_error, terms * unit * 2.0**-51)
             vertex_error = max(vertex_error, error * unit)
-            # Of oriented boxes, whose rows are rounded once more (see `world_bounds`).
             row_sum, far = skews[tree_of[i], 0], skews[tree_of[i], 1]
+            # Oriented boxes, whose rows are rounded once more (see `world_bounds`).
             if row_sum > 0.0:
                 error = 2.0 * row_sum * (error + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
                 vertex_error = max(vertex_error, error * unit)
+        # Spheres and capsules may extend beyond their image by GROWTH radii; others have -1.
         vertex_error += GROWTH * max(skews[tree_of[i], 2], 0.0) * unit
         for axis in range(3):
             transforms[at + instanced.LOWEST + axis] = lowest(local, axis)
@@ -86,6 +88,7 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
         transforms[at + instanced.BOUND] = bound(local)
         transforms[at + instanced.NORM] = norm
         transforms[at + instanced.SHIFT_ERROR] = shift_error
+        # The factor covers the rounding of the bound itself.
         transforms[at + instanced.VERTEX_ERROR] = vertex_error * (1.0 + 2.0**-20)
         x, y, z = row_of(maps, 12 * i), row_of(maps, 12 * i + 4), row_of(maps, 12 * i + 8)
         mirrored = determinant_sign(x[:3], y[:3], z[:3]) < 0
@@ -95,7 +98,8 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
 class SceneView(Searched):
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
-    Its arrays are read-only. They change in place when leaves move, unless the TLAS is rebuilt.
+    Arrays are read-only, but change in place when leaves move, unless the TLAS is rebuilt. It is
+    made from copies of the attributes `tree_of`, `maps`, `masks` and `owners`, and from `trees`.
 
     Attributes
     ----------
@@ -134,7 +138,6 @@ class SceneView(Searched):
         # Read-only views of the arrays that are written here.
         self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
         self.masks = kernel_input(self._masks)
-        # The outermost instance that each leaf belongs to.
         self.owners = kernel_input(np.array(owners, np.int32))
         # See `metrics`; None before the first query of points.
         self._metrics: NDArray[np.float64] | None = None
@@ -142,7 +145,7 @@ class SceneView(Searched):
         self.seen_closed: set[int] = set()
         # Trees of all leaves for winding numbers (see `SceneQueries._as_one_tree`).
         self.one_trees: dict[tuple[int, bool], BVH] = {}
-        # For each leaf, `moves` after the last call of `move` with it; 0 for none.
+        # For each leaf, the value of `moves` after the last call of `move` that moved it, or 0.
         self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
         # See `shown_trees`.
         self._shown: list[TreeArrays] | None = None
@@ -188,27 +191,27 @@ class SceneView(Searched):
         return np.asarray(self._transforms[instanced.MIRRORED :: instanced.TRANSFORM_SIZE] != 0.0)
 
     def shown_trees(self) -> list[TreeArrays]:
-        """Return the trees without hidden faces, for pairs of faces; they are cached."""
+        """Return `trees` without hidden faces, for searches of pairs of faces; they are cached."""
         if self._shown is None:
             self._shown = [without_hidden(tree) for tree in self.trees]
         return self._shown
 
     def point_target(self, arrays: TreeArrays) -> Any:
-        """Return the target of point kernels; None if a leaf is not over triangles."""
+        """Return the target of point kernels, with all bits as mask; None unless over triangles."""
         from bvh.traversal.points.instanced_closest_point import SceneTarget
 
         return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, MergedTree | None]:
-        """Return the arrays to search for `rays` rays, and the merged tree if they are its."""
+        """Return (the arrays to search for `rays` rays, the merged tree that has them or None)."""
         merged = self.merger.tree_for(rays, threads)
         return self.arrays if merged is None else merged.arrays, merged
 
     def first_other(self, mask: int, rounded: bool = False) -> tuple[int, str] | None:
-        """Return the first leaf selected by a mask, an int32, that is not over triangles.
+        """Return the first leaf that is not over triangles, of those that an int32 mask selects.
 
-        Returns (leaf, kind of its primitives), or None. If `rounded`, leaves over spheres and
-        capsules are passed over, too.
+        The result is (leaf, kind of its primitives), or None if there is no such leaf. If
+        `rounded`, leaves over spheres and capsules are passed over, too.
         """
         if self.plain:
             return None
@@ -218,18 +221,18 @@ class SceneView(Searched):
         return (int(others[0]), kinds[0]) if kinds else None
 
     def selected(self, mask: int) -> tuple[bool, NDArray[np.bool_]]:
-        """Return whether a mask, an int32, selects leaves over spheres or capsules; which others.
+        """Return whether an int32 mask selects leaves over spheres or capsules, and which others.
 
-        The latter are flags of leaves, (n,).
+        The second result has flags, (n,), of the selected leaves that are not over these shapes.
         """
         chosen = self._masks & np.int32(mask) != 0
         if self.plain:
             return False, chosen
-        rounds = self.round_trees[self.tree_of]
-        return bool((chosen & rounds).any()), chosen & ~rounds
+        is_round = self.round_trees[self.tree_of]
+        return bool((chosen & is_round).any()), chosen & ~is_round
 
     def only(self, leaves: NDArray[np.bool_]) -> TreeArrays:
-        """Return `arrays` in which all leaves but those flagged in `leaves`, (n,), have mask 0."""
+        """Return `arrays` with the mask 0 for all leaves that are False in `leaves`, (n,)."""
         # The masks themselves must not change, as other queries may run meanwhile.
         masks, arrays = np.where(leaves, self._masks, np.int32(0)), cast(Any, self.arrays)
         instanced = arrays.primitives._replace(masks=kernel_input(masks))
@@ -238,7 +241,7 @@ class SceneView(Searched):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its arrays and of trees over all leaves, without those of the leaves' trees."""
+        """Bytes of the view's arrays and of trees over all leaves, without those of `trees`."""
         from bvh.queries.batches.distance_batches import kept_tables
 
         tlas = self.arrays
@@ -280,34 +283,34 @@ class SceneView(Searched):
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
 
     def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return world boxes around leaves under their current maps."""
+        """Return world boxes (k, 6) around leaves, given by k indices, under their current maps."""
         which = self.tree_of[leaves]
         boxes = instance_bounds(self._extents, which, self._maps[leaves])
-        round_ones, shape = self.round_trees[which], ~self._plain[which]
-        if round_ones.any():
-            boxes[round_ones] = self._grown(leaves[round_ones], boxes[round_ones])
-        if (shape & ~round_ones).any():
+        is_round = self.round_trees[which]
+        is_box = ~self._plain[which] & ~is_round
+        if is_round.any():
+            boxes[is_round] = self._grown(leaves[is_round], boxes[is_round])
+        if is_box.any():
             # Instances of boxes are defined by the rounded inverses of maps (see `world_bounds`).
-            shape &= ~round_ones
-            rows = self._inverses[leaves[shape]]
-            boxes[shape] = box_instance_bounds(self._extents, which[shape], rows, self._skews)
-        # Under a shift, corners of boxes round as the vertices do. Shapes such as boxes and spheres
-        # are exact under the identity alone.
+            rows = self._inverses[leaves[is_box]]
+            boxes[is_box] = box_instance_bounds(self._extents, which[is_box], rows, self._skews)
+        # Under a shift, a mesh's box is exactly that of its tree, moved: corners round as vertices
+        # do. The boxes of shapes, such as boxes and spheres, are exact under the identity alone.
         maps = self._maps[leaves]
         exact = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
         exact &= self._plain[which] | ~maps[:, :, 3].any(axis=1)
         with np.errstate(over="ignore"):
             shifted = self._boxes_of[which] + np.tile(maps[:, :, 3], 2)
-        # Boxes that are empty or overflow remain as bounded above.
+        # Boxes that are empty or overflow remain as they were bounded above.
         exact &= np.isfinite(shifted).all(axis=1)
         boxes[exact] = shifted[exact]
         return boxes
 
     def _grown(self, leaves: NDArray[np.int64], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the boxes of leaves over spheres or capsules, grown for maps not quite EVEN.
+        """Return the boxes of k leaves over spheres or capsules, grown by GROWTH radii.
 
-        The scales of these maps are written to the transforms. ValueError for a map that is not
-        even at all.
+        Such a map may scale axes a little differently, as EVEN allows; ValueError if it does by
+        more. Its mean scale, by which radii are multiplied, is written to the transforms.
         """
         scales, radii = even_scales(self._maps[leaves]), self._skews[self.tree_of[leaves], 2]
         bad = np.flatnonzero(np.isnan(scales))

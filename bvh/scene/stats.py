@@ -83,7 +83,7 @@ class SceneStats:
         return "\n".join([*lines, *self.tree_lines()])
 
     def tree_lines(self) -> list[str]:
-        """Return the lines of the table of trees, its head first.
+        """Return the lines of a table of the trees, with its head first; none without trees.
 
         Examples
         --------
@@ -131,10 +131,10 @@ def scene_stats(scene: Any) -> SceneStats:
 
 
 def scene_bytes(scene: Any) -> tuple[int, int]:
-    """Return the bytes of the trees of a scene, each once, and of the level above them."""
+    """Return the bytes of the trees of a scene, each once, and of the view above them."""
     return sum(tree.nbytes for tree in scene._current_leaves().trees), scene._current().nbytes
 
 
 def _size(count: int) -> str:
-    """Return a number of bytes as text."""
+    """Return a number of bytes as text in MiB."""
     return f"{count / 2**20:.2f} MiB"

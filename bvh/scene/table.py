@@ -39,10 +39,8 @@ from bvh.tree.changes import changes
 
 Rows = NDArray[np.int64]
 
-# Ids are int32 in results.
-MAX_ID = 2**31 - 1
-# Rows that a log may list, in addition to twice the number of rows in its table.
-REMEMBERED = 4096
+MAX_ID = 2**31 - 1  # ids are int32 in results
+REMEMBERED = 4096  # rows that a log may list, beside twice the number of rows in its table
 # Rows by which a table over all ids may exceed the ids that are looked up (see `names_of`).
 SMALL_TABLE = 1024
 NO_ROWS = np.empty(0, np.int64)
@@ -108,12 +106,12 @@ def matrices_of(maps: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def format_name(name: str | None) -> str:
-    """Return a name, if any, as a part of a repr."""
+    """Return a space and a name as a part of a repr; nothing for None."""
     return "" if name is None else f" {name!r}"
 
 
 def format_placement(transform: NDArray[np.float64], mask: int, visible: bool) -> str:
-    """Return transform, visibility and mask, where not the default, as a part of a repr."""
+    """Return transform (4, 4), visibility and mask as a part of a repr; no text for defaults."""
     text = ""
     if not np.array_equal(transform[:3, :3], np.eye(3)):
         text += ", transformed"
@@ -135,18 +133,19 @@ class Instances:
     def __init__(self) -> None:
         self._columns = {name: np.empty((0, *s), kind) for name, (kind, s) in COLUMNS.items()}
         self._size, self._dead, self._is_compact = 0, 0, True
-        # Each child once, however many instances it has; its index, by its id().
+        # Each child once, however many instances it has; and its index here by ``id(child)``.
         self.children: list[TreeBase | InstanceHolder] = []
         self._numbers: dict[int, int] = {}
-        # Indices of children that may be over round shapes, until a transform of theirs is checked.
+        # Indices of children that may be over spheres or capsules, which not all maps suit.
         self.unchecked: set[int] = set()
-        # By id; only of the instances that have a name.
+        # Names of instances by id, without those that have none.
         self.names: dict[int, str] = {}
         # The number of changes, and its value after the last addition, removal or replacement.
         self.version = self.structure_version = 0
         # The last changes: True if of maps, False if of masks or visibility, and the rows.
         self._log: list[tuple[bool, Rows]] = []
-        self.next_id = self._logged = 0
+        self._logged = 0  # the number of changes and of rows in the log
+        self.next_id = 0
 
     def __len__(self) -> int:
         with self.without_compaction():
@@ -169,7 +168,7 @@ class Instances:
         names: Iterable[str | None], masks: NDArray[np.uint32] | int = ALL_BITS,
         visible: NDArray[np.bool_] | bool = True,
     ) -> NDArray[np.int64]:  # fmt: skip
-        """Add instances of the children with the given indices; return their ids."""
+        """Add n instances under `maps` (n, 3, 4) of one child or n, given by index; return ids."""
         first, count = self.next_id, len(maps)
         if count == 0 or first + count > MAX_ID:
             # A child that is new gets no instance, so `compact` must drop it.
@@ -195,7 +194,7 @@ class Instances:
         return ids
 
     def row_of(self, number: int) -> int:
-        """Return the row of the instance with an id; KeyError if there is none."""
+        """Return the row of the instance with the id `number`; KeyError if there is none."""
         ids, row = self._columns["ids"], number
         # Where nothing has been removed, an id is a row.
         if not (0 <= row < self._size and ids[row] == number):
@@ -205,14 +204,14 @@ class Instances:
         return row
 
     def rows_of(self, ids: NDArray[np.int64]) -> Rows:
-        """Return the rows of the instances with ids; KeyError for the first that has none."""
+        """Return the row of the instance with each id, (n,); KeyError for an id of no instance."""
         all_ids = self.column("ids")
         if len(all_ids) and all_ids[-1] - all_ids[0] == len(all_ids) - 1:
             # Ids without gaps need no search.
             rows: Rows = np.clip(ids - all_ids[0], 0, len(all_ids) - 1)
         else:
             rows = np.minimum(all_ids.searchsorted(ids), len(all_ids) - 1)
-        # Without any row, there is none to compare with.
+        # An empty table has no row to compare with.
         exists = np.zeros(len(ids), np.bool_)
         if len(all_ids):
             exists = (all_ids[rows] == ids) & (self.column("child")[rows] >= 0)
@@ -221,12 +220,12 @@ class Instances:
         return rows
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
-        """Return the names of ids as an object array; `missing` for -1 and for no name."""
+        """Return the name for each id as an object array; `missing` for -1 and without a name."""
         ids = ids.astype(np.int64, copy=False)
         size = int(ids.max(initial=-1)) + 2
         if ids.min(initial=-1) == -1 and size <= ids.size + SMALL_TABLE:
             # Dense ids: a table from -1 to the largest is twenty times as fast as sorting.
-            distinct, rows = np.full(size, -1), ids + 1
+            distinct, rows = np.full(size, -1), ids + 1  # -1 for ids that do not occur
             distinct[rows] = ids
         else:
             distinct, rows = np.unique(ids, return_inverse=True)
@@ -243,13 +242,13 @@ class Instances:
         return Instance(int(number), self.children[child], matrix, name, int(mask), bool(visible))
 
     def write(self, column: str, rows: Rows, values: NDArray[Any]) -> None:
-        """Change the maps, masks or visibility of rows."""
+        """Change the "maps", "masks" or "visible" `column` of some rows to `values`."""
         with table_guard.lock:
             self._columns[column][rows] = values
             self._note(column == "maps", rows)
 
     def rename(self, number: int, name: str | None) -> None:
-        """Change the name of the instance with an id."""
+        """Change the name of the instance with the id `number`; None removes the name."""
         with table_guard.lock:
             if name is None:
                 self.names.pop(number, None)
@@ -260,6 +259,7 @@ class Instances:
     def _note(self, moved: bool, rows: Rows) -> None:
         """Log a change of rows: of their maps if `moved`, else of their masks or visibility."""
         self._logged += 1 + len(rows)
+        # A log that gets too long begins anew: all rows may have changed before.
         if self._logged > REMEMBERED + 2 * self._size:
             self._log, self._logged = [], 1 + len(rows)
         self._log.append((moved, rows))
@@ -267,9 +267,9 @@ class Instances:
         changes.note_scene()
 
     def changed_since(self, version: int) -> tuple[Rows, Rows] | None:
-        """Return the rows whose maps, and whose masks or visibility, were written since a version.
+        """Return (rows with new maps, rows with new masks or visibility) since a version.
 
-        None if the log does not reach back to it: then all rows may have changed.
+        None if the log does not reach back to that version: then all rows may have changed.
         """
         count = self.version - version
         if count > len(self._log):
@@ -279,7 +279,7 @@ class Instances:
         return _union(moved), _union([rows for is_map, rows in entries if not is_map])
 
     def forget(self) -> None:
-        """Count a change of all rows, and empty the log."""
+        """Empty the log, and count a change after which all rows may be different."""
         self._log, self._logged = [], 0
         self.version += 1
 
@@ -343,7 +343,7 @@ class Instances:
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Instances:
-        """Return the table with a `state`, which is not copied."""
+        """Return a table of a state from `state`, whose arrays and dicts are not copied."""
         table = cls()
         table._adopt(state["columns"], state["children"])
         table.names, table.next_id = state["names"], state["next_id"]
@@ -361,7 +361,7 @@ class InstanceHolder:
     __slots__ = ("_attributes", "_instances", "_saved", "_up")
 
     _instances: Instances
-    # By Python's id of a tree, with the tree, so that no other object can have that id.
+    # (tree, attributes) by ``id(tree)``: while the tree is kept, no other object has its id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
     _up: Axis
     # The file that the scene was mapped from, until its axis is set.
@@ -369,17 +369,18 @@ class InstanceHolder:
 
 
 def nested_scenes(top: InstanceHolder, compact: bool = True) -> list[InstanceHolder]:
-    """Return a scene and all scenes nested in it, each once, inner ones first, itself last.
+    """Return the scene `top` and all scenes nested in it, each once, inner ones first, `top` last.
 
-    With `compact`, the tables of all are compacted.
+    With `compact`, gaps in their tables are closed first (see `Instances.compact`).
     """
 
     def children_of(part: InstanceHolder) -> Iterator[TreeBase | InstanceHolder]:
+        """Return an iterator over the children that have an instance in a scene."""
         table = part._instances
         if compact:
             table.compact()
             return iter(table.children)
-        # Some may have no instances any more. All at once: another thread may renumber them.
+        # The children with instances, listed at once: another thread may renumber children later.
         used = np.unique(table.column("child"))
         return iter([table.children[k] for k in used[used >= 0].tolist()])
 

@@ -56,7 +56,11 @@ def load(
     path: str | os.PathLike[str], *, mmap: bool = False, verify: bool = True, audit: bool = False,
     threads: int | None = None,
 ) -> BVH | Scene:  # fmt: skip
-    """Return the tree or scene of a file that was saved; see `bvh.load`."""
+    """Return the tree or scene of a file that was saved; see `bvh.load`.
+
+    With `mmap`, the file is mapped instead of read; `verify` checks its content against digests
+    and for soundness; `audit` also validates each tree.
+    """
     workers, name = thread_count(threads), os.fspath(path)
     with prefixed(name), opened(name) as file:
         size = os.fstat(file.fileno()).st_size
@@ -71,14 +75,14 @@ def load(
 
 
 def loaded_from(name: str, content: NDArray[np.uint8]) -> BVH | Scene:
-    """Return the tree or scene in a file, or in a part of one, that is mapped."""
+    """Return the tree or scene in `content`, the mapped file `name` or a part of that file."""
     with prefixed(name):
         header = _header_of(content[:HEADER_SIZE].tobytes(), len(content))
         return _loaded(name, header, content, thread_count(None), True, True)[0]
 
 
 def _header_of(start: bytes, size: int) -> AnyHeader:
-    """Return the checked header of a file of `size` bytes, of a scene or of a tree."""
+    """Return the checked header, at the `start` of a file of `size` bytes, of a scene or tree."""
     of_scene = start.startswith(file_formats.SCENE_MAGIC)
     return (file_formats.unpacked_scene if of_scene else file_formats.unpacked)(start, size)
 
@@ -86,12 +90,15 @@ def _header_of(start: bytes, size: int) -> AnyHeader:
 def _loaded(
     name: str, header: AnyHeader, content: NDArray[np.uint8], workers: int, mmap: bool, verify: bool
 ) -> tuple[BVH | Scene, list[BVH]]:
-    """Return the tree or scene in a file, whose header and bytes are given, and all its trees."""
+    """Return the tree or scene in a file, given its checked header and its bytes, and all trees.
+
+    Errors begin with `name`; `mmap` tells whether the bytes are mapped, `verify` whether to check.
+    """
     trees: list[BVH] = []
     headers = [content[:HEADER_SIZE].tobytes()]
 
     def tree_of(header: file_formats.TreeHeader, content: NDArray[np.uint8]) -> BVH:
-        """Return a tree in the file; add it and its header to the lists."""
+        """Return the tree in `content`, a part of the file; add it and its header to the lists."""
         trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
         headers.append(content[:HEADER_SIZE].tobytes())
         return trees[-1]
@@ -100,8 +107,8 @@ def _loaded(
         return tree_of(header, content), trees
     scene = scene_of(header, content, tree_of, Scene, workers)
     if mmap:
-        # Headers have the digests of all content. Only the whole scene is equal to the file, so
-        # nested ones get no checksum, and have no `source`.
+        # Headers have the digests of all content. Only the outermost scene equals the whole file:
+        # nested ones get no checksum, and so no `source`.
         checksum = blake2b(b"".join(headers), digest_size=DIGEST_SIZE).hexdigest()
         file = _mapped(content)
         for part in nested_scenes(scene):
@@ -207,7 +214,7 @@ def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
     """Return the bytes of a file; ValueError if its header is not `start`, which was checked."""
     content = aligned(size, np.uint8)
     file.seek(0)
-    # One read of the system may return less; a buffer continues.
+    # A system call may read only a part; the buffered reader continues to the end.
     with BufferedReader(file) as reader:
         done = reader.readinto(content.data)
     if done < size or content[:HEADER_SIZE].tobytes() != start:
@@ -217,19 +224,21 @@ def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
 
 def _is_cut_off(content: Any) -> bool:
     """Return whether a mapped file has become shorter than its map."""
+    # The base of all views is the map, whose `size` is that of the file now.
     while isinstance(content, np.ndarray):
         content = content.base
     return isinstance(content, mmap_module.mmap) and content.size() < len(content)
 
 
 def _mapped(content: Any) -> MappedFile | None:
-    """Return the file, and the place in it, of a part of a memory map; None for other arrays."""
+    """Return the file, and the place in it, of a saved tree or scene; None if it is not mapped."""
     part = content
     while isinstance(content.base, np.ndarray):
         content = content.base
     if not isinstance(content, np.memmap) or content.filename is None or content.offset:
         return None
     path = os.path.abspath(str(content.filename))
+    # A header ends with its digest.
     checksum = part[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE].tobytes().hex()
     return MappedFile(path, content, part.ctypes.data - content.ctypes.data, checksum)
 
@@ -238,15 +247,14 @@ def _mapped(content: Any) -> MappedFile | None:
 class _SavedTree:
     """A tree's file, or its part of a scene's file, with its checked header."""
 
-    name: str
+    name: str  # of the file, for messages
     header: file_formats.TreeHeader
     content: NDArray[np.uint8]
-    threads: int
-    # The error of a mapped tree that is not valid.
-    flaw: str = ""
+    threads: int  # the number that checks and builds may use
+    flaw: str = ""  # the error of a mapped tree that is not valid, once known
 
     def fill(self, tree: TreeBase, verify: bool) -> None:
-        """Set a tree's arrays from the file, checked if `verify`; for another WIDTH, build them."""
+        """Set a tree's arrays from the file, checked if `verify`; for another WIDTH, rebuild it."""
         header, kind = self.header, CLASSES[self.header.kind]
         entries = file_formats.entries_of(header)
         assert len(self.content) == end_of(entries)
@@ -259,9 +267,9 @@ class _SavedTree:
             points = [stored[name] for name in file_formats.PRIMITIVE_ARRAYS if name in stored]
             primitives = frozen_primitives(kind(*points))
             if header.width == WIDTH:
-                # Compact groups have numbers of int16, half the size of the others.
+                # Compact groups have int16 instead of float32: half as many numbers of 4 bytes.
                 groups, size = stored["groups"], GROUP_SIZE // 2 if header.compact else GROUP_SIZE
-                # Rows of ids: those of triangles are in their groups.
+                # The rows of leaves: ids of shapes, or the groups of triangles, which hold the ids.
                 of_groups = groups.view(np.int32).reshape(-1, size)
                 rows = of_groups if kind is Triangles else stored["ids"]
                 nodes = WideNodes(stored["blocks"], rows)
@@ -272,7 +280,7 @@ class _SavedTree:
             else:
                 with prefixed("is not valid"):
                     check_primitives(primitives, self.threads)
-                # Copies: the rest of the file is not needed any more.
+                # Copies, so that nothing refers to the file, which is not needed any more.
                 primitives = frozen_primitives(kind(*(array.copy() for array in points)))
                 face_ids = None if face_ids is None else face_ids.copy()
                 bits = None if bits is None else bits.copy()
@@ -283,11 +291,11 @@ class _SavedTree:
         tree._set_groups(None if bits is None else kernel_input(bits))
 
     def first_use(self, tree: TreeBase) -> None:
-        """Set the arrays of a mapped tree, unless another thread has; ValueError if not valid."""
+        """Check and set a mapped tree's arrays, unless they are set; ValueError if not valid."""
         with _guard.lock:
             if self.flaw:
                 raise ValueError(self.flaw)
-            # Another thread may have used the tree meanwhile.
+            # Another thread may have set them while this one waited for the lock.
             if not is_in_use(tree):
                 try:
                     if _is_cut_off(self.content):
@@ -300,7 +308,7 @@ class _SavedTree:
 
 
 def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
-    """Return the tree of a file; if it is mapped and to be verified, without arrays so far."""
+    """Return the tree of a file; if mapped and to be verified, it gets arrays at its first use."""
     tree: BVH = object.__new__(BVH)
     header = saved.header
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))

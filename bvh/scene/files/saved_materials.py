@@ -55,7 +55,7 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
     end = 0
 
     def taken(size: int) -> NDArray[np.uint8]:
-        """Return the next bytes of the data."""
+        """Return the next `size` bytes of the data; ValueError if there are fewer."""
         nonlocal end
         begin, end = end, end + size
         if end > len(data):
@@ -86,7 +86,7 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
 
 
 def _png(image: Any) -> bytes:
-    """Return an image as bytes of PNG; none, with a warning, if it cannot be decoded."""
+    """Return an image as bytes of PNG; b"", with a warning, if it cannot be decoded."""
     stream = io.BytesIO()
     try:
         image = image if image.mode in MODES else image.convert("RGB")

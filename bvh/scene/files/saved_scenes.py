@@ -41,20 +41,21 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
     files = [file_of(tree, threads) for tree in trees]
     attributes = [scene.attributes(tree) for tree in trees]
     normals, uv, materials = zip(*attributes, strict=True) if attributes else ((), (), ())
-    looks = [material for material in materials if material is not None]
+    given = [material for material in materials if material is not None]
     ups = [file_formats.UPS.index(part._up) for part in parts]
     tables_of = [part._instances for part in parts]
-    tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
+    # The columns of "scenes" and "trees" are described in `_check_counts`.
+    tables: dict[str, Any] = _instance_tables(parts, trees, given) | {
         "scenes": [(len(t), t.next_id, up) for t, up in zip(tables_of, ups, strict=True)],
         "trees": [
-            (size, *(a is not None for a in flags), flags.reversed)
-            for (size, _), flags in zip(files, attributes, strict=True)
+            (size, *(array is not None for array in of_tree), of_tree.reversed)
+            for (size, _), of_tree in zip(files, attributes, strict=True)
         ],
         "normals": _joined(normals, 3),
         "uv": _joined(uv, 2),
     }
     counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
-    # Where the tables end does not depend on the last two fields: the file's size, and digests.
+    # A header without its last two fields, size and digests, on which the end does not depend.
     blank = file_formats.SceneHeader._make((*counts, 0, ()))
     end = file_formats.tables_end(blank) + sum(size for size, _ in files)
     header = blank._replace(size=end)
@@ -68,8 +69,11 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
 def _instance_tables(
     parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material]
 ) -> dict[str, Any]:
-    """Return the tables of the instances of all scenes, one scene after another; and materials."""
-    # In a file a child is the number k of a tree, or ~k of a scene.
+    """Return the columns of the instances of all scenes, one scene after another, by name.
+
+    "text" has the names, and after these all `materials`. `parts` are the scenes.
+    """
+    # In a file, a child is k for tree k, or ~k for scene k, which is below 0.
     codes = {id(tree): k for k, tree in enumerate(trees)}
     codes |= {id(part): ~k for k, part in enumerate(parts)}
     tables = [part._instances for part in parts]
@@ -100,7 +104,7 @@ def scene_of(
     tree_of: Callable[[file_formats.TreeHeader, NDArray[np.uint8]], TreeBase],
     new_scene: Callable[[], AnyScene], threads: int,
 ) -> AnyScene:  # fmt: skip
-    """Return the scene of a file; `tree_of` creates its trees from their headers and bytes."""
+    """Return the scene of a file; `tree_of` makes a tree from header and bytes, after checks."""
     tables = read_arrays(content, file_formats.tables_of(header), header.digests, threads)
     _check_counts(tables, header)
     _check_instances(tables, header)
@@ -114,7 +118,7 @@ def scene_of(
 
 
 def _refuse(bad: Any, what: str) -> None:
-    """Raise a ValueError that says `what` if `bad` is true, or true anywhere in an array."""
+    """Raise a ValueError that says `what` if `bad` is True, or has a True if it is an array."""
     if np.any(bad):
         raise ValueError(f"is not valid: {what}")
 
@@ -122,8 +126,9 @@ def _refuse(bad: Any, what: str) -> None:
 def _check_counts(tables: Tables, header: file_formats.SceneHeader) -> None:
     """Raise a ValueError for wrong counts or sizes of scenes, trees, names or attributes.
 
-    A row of scenes has the number of instances, the next id and the number of the up axis; one of
-    trees the size in bytes, and flags: normals, texture coordinates, material, reversed faces.
+    A row of "scenes" has the number of instances, the next id, and the index of the up axis in UPS.
+    A row of "trees" has the size in bytes, and four flags: whether there are normals, texture
+    coordinates and a material, and whether faces are reversed.
     """
     scenes, trees, lengths = tables["scenes"], tables["trees"], tables["lengths"]
     _refuse(scenes < 0, "a scene counts less than nothing")
@@ -135,6 +140,7 @@ def _check_counts(tables: Tables, header: file_formats.SceneHeader) -> None:
         _refuse(tables[name] > 1, f"{name} is neither yes nor no")
     _refuse(lengths < 0, "a name is shorter than nothing")
     _refuse(lengths[tables["named"] == 0], "something without a name has letters")
+    # The text may be longer than all names: materials follow them.
     beyond = header.text - int(lengths.sum(dtype=np.int64))
     _refuse(beyond < 0, "its names do not share all letters")
     _refuse((trees[:, 1:] < 0) | (trees[:, 1:] > 1), "a tree has half an attribute")
@@ -154,11 +160,12 @@ def _check_instances(tables: Tables, header: file_formats.SceneHeader) -> None:
     _refuse(children >= header.trees, "an instance is of a tree that there is not")
     # A child below 0 is ~k for scene k.
     inner = ~children.astype(np.int64)
-    # This refuses cycles, and numbers that are out of range.
+    # A scene may only have instances of scenes before it, which excludes cycles, too.
     _refuse((children < 0) & (inner >= scene), "a scene holds one that does not come before it")
     uses = np.bincount(children[children >= 0], minlength=header.trees)
     _refuse(uses == 0, "a tree is not used")
     uses = np.bincount(inner[children < 0], minlength=header.scenes)
+    # All but the last scene, the outermost, must be nested in another.
     _refuse(uses[:-1] == 0, "a scene is not used")
     for begin in range(0, len(ids), CHUNK):
         part = tables["maps"][begin : begin + CHUNK].reshape(-1, 3, 4)
@@ -169,7 +176,7 @@ def _check_instances(tables: Tables, header: file_formats.SceneHeader) -> None:
 
 
 def _names(tables: Tables) -> list[str | None]:
-    """Return the name of each instance, None without one; ValueError if one is no UTF-8."""
+    """Return the name of each instance, or None; ValueError if a name is not UTF-8."""
     text, end = tables["text"][: tables["lengths"].sum(dtype=np.int64)].tobytes(), 0
     names: list[str | None] = []
     for named, length in zip(tables["named"].tolist(), tables["lengths"].tolist(), strict=True):
@@ -202,10 +209,10 @@ def _attributes(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[
 
 
 def _materials(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[Material | None]:
-    """Return the material of each tree, or None."""
+    """Return the material of each tree, or None; ValueError if it is not valid."""
     has = (tables["trees"][:, 3] == 1).tolist()
-    flat = any(h.kind != "triangles" and given for h, given in zip(headers, has, strict=True))
-    _refuse(flat, "something without vertices has a material")
+    misplaced = any(h.kind != "triangles" and given for h, given in zip(headers, has, strict=True))
+    _refuse(misplaced, "something without vertices has a material")
     counts = [(h.points, h.primitives) for h, given in zip(headers, has, strict=True) if given]
     # Materials are behind all names.
     begin = int(tables["lengths"].sum(dtype=np.int64))
@@ -217,15 +224,20 @@ def _assembled(
     tables: Tables, names: list[str | None], trees: list[TreeBase], attributes: list[Attributes],
     new_scene: Callable[[], AnyScene],
 ) -> AnyScene:  # fmt: skip
-    """Return the outermost scene, which is the last one in the file, after those nested in it."""
+    """Return the outermost scene, which is the last one in the file, after those nested in it.
+
+    `names` are those of instances, `attributes` those of trees; `new_scene` makes an empty scene.
+    """
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
+    # Whether a tree has any attributes, or reversed faces.
     has_any = [each.reversed or any(array is not None for array in each) for each in attributes]
     for count, next_id, up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)
         codes = tables["children"][rows].astype(np.int64)
-        # Children are scenes, then trees, both ascending: saving again writes the same file.
+        # Keys of children: k of scene k, total + k of tree k. Children are in the order of keys, so
+        # that saving again writes the same file.
         keys, numbers = np.unique(np.where(codes < 0, ~codes, codes + total), return_inverse=True)
         # Copied, as the tables are views of the file.
         columns = {

@@ -38,9 +38,9 @@ class NearbyLeaves(NamedTuple):
     """Pairs of leaves that may be near each other, sorted by their instances, then `nearest`."""
 
     job: instance_pairs.PairJob
-    owners: Rows  # (n, 2): the two instances of each pair of leaves
+    owners: Rows  # (n, 2): the ids of the two instances of each pair of leaves
     begins: Rows  # (g + 1,): the first pair of leaves of each pair of instances, then n
-    nearest: Reals  # (n,): a lower bound of each pair's distance
+    nearest: Reals  # (n,): a lower bound of the distance of each pair of leaves
 
     @property
     def instances(self) -> Rows:
@@ -52,10 +52,10 @@ class NearbyLeaves(NamedTuple):
 def candidates(
     view: SceneView, content: SceneView, ignored: Rows, reach: float, threads: int
 ) -> NearbyLeaves:
-    """Return the pairs of leaves of different instances whose boxes are within `reach`.
+    """Return the pairs of leaves of different instances whose boxes are at most `reach` apart.
 
-    The second leaf is one of `content`, which is `view` itself for pairs within a scene. `ignored`
-    are the keys of pairs of instances to leave out (see `ignored_keys`).
+    The first leaf is one of `view`, the second one of `content`, which is `view` for pairs within a
+    scene. `ignored` has ``lower id << 32 | higher id`` for pairs of instances to leave out.
     """
     first = instance_pairs.side_of(view)
     second = first if content is view else instance_pairs.side_of(content)
@@ -75,31 +75,40 @@ def candidates(
     order = np.flatnonzero(selected)
     order = order[np.lexsort((nearest[order], owner2[order], owner[order]))]
     owners = np.stack([owner, owner2], axis=1)[order]
-    # A pair of instances begins where the ids change. The appended row gives the end.
+    # A pair of instances begins where the ids change. The row appended to the ids gives the end.
     begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
     motions = instance_pairs.motions_of(first, second)
     job = instance_pairs.PairJob(first, second, False, rows[order], rows2[order], motions)
     return NearbyLeaves(job, owners, begins, nearest[order])
 
 
-def _rounds_of(view: SceneView, content: SceneView, job: instance_pairs.PairJob) -> Any:
-    """Return which pairs of leaves have spheres or capsules, (n,), and their `RoundInstances`.
+class _RoundPairs(NamedTuple):
+    """Pairs of leaves of which at least one is over spheres or capsules."""
 
-    None if no pair has any.
-    """
+    flags: NDArray[np.bool_]  # (n,): which pairs of leaves of a `PairJob` are such pairs
+    instances: Any  # the `RoundInstances` that measures them
+
+
+def _round_pairs(
+    view: SceneView, content: SceneView, job: instance_pairs.PairJob
+) -> _RoundPairs | None:
+    """Return the pairs of leaves with spheres or capsules; None if there are none."""
     if view.plain and content.plain:
         return None
-    rounds = view.round_trees[job.first.tree_of[job.rows]]
-    rounds = rounds | content.round_trees[job.second.tree_of[job.rows2]]
-    if not rounds.any():
+    flags = view.round_trees[job.first.tree_of[job.rows]]
+    flags = flags | content.round_trees[job.second.tree_of[job.rows2]]
+    if not flags.any():
         return None
     from bvh.scene.solids.round_instances import RoundInstances
 
-    return rounds, RoundInstances(view, content)
+    return _RoundPairs(flags, RoundInstances(view, content))
 
 
 def _without(nearby: NearbyLeaves, left_out: NDArray[np.bool_]) -> NearbyLeaves:
-    """Return the pairs of leaves that are not in `left_out`; pairs of instances may have none."""
+    """Return `nearby` without the pairs of leaves that are True in `left_out`, (n,).
+
+    All pairs of instances stay, even if no pair of leaves is left of one.
+    """
     rows = np.flatnonzero(~left_out)
     sizes = np.bincount(nearby.instances[rows], minlength=len(nearby.begins) - 1)
     job = nearby.job._replace(rows=nearby.job.rows[rows], rows2=nearby.job.rows2[rows])
@@ -114,8 +123,8 @@ def _by_subtrees(
     """Return a function for `share_long` that searches for contacts; a task is a pair of subtrees.
 
     Task i is the pair `entries[i]` of subtrees of the pair `which[i]` of leaves. The function sets
-    `touching`, a flag for each pair of instances; it stops once ``enough[0]`` is not 0, and a
-    contact sets that to ``enough[1]``.
+    `touching`, a flag for each pair of instances. A contact copies ``enough[1]`` to ``enough[0]``;
+    the search stops once ``enough[0]`` or ``cancel[0]`` is not 0.
     """
     # The pair of instances of each pair of leaves, and the most tasks of one pair of leaves.
     job, group_of, most = nearby.job, nearby.instances, int(np.bincount(which).max())
@@ -124,7 +133,7 @@ def _by_subtrees(
     def work(begin: int, end: int) -> None:
         """Search the tasks begin..end - 1, those of one pair of leaves together."""
         with shelf.scratch() as search:
-            for k in instance_pairs.begun(which, entries, begin, end, search):
+            for k in instance_pairs.begin_searches(which, entries, begin, end, search):
                 pair, group, done = instance_pairs.pair_of(job, k), group_of[k], False
                 while not (done or touching[group] or enough[0] or cancel[0]):
                     done = meeting_pairs.meet(*pair, search, meeting_pairs.STEPS)
@@ -141,7 +150,7 @@ def _by_leaves(nearby: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, c
     trees, trees2 = job.first.tree_of[job.rows], job.second.tree_of[job.rows2]
     # `job` keeps the trees at these addresses alive.
     sides = _row_addresses(job.first.trees, trees), _row_addresses(job.second.trees, trees2)
-    # A kernel's call works on many tasks: two trees, the pair of instances, and two leaves.
+    # Rows for the kernel: the indices of two trees, of the pair of instances, and of two leaves.
     tasks = np.stack([trees, trees2, nearby.instances, job.rows, job.rows2], axis=1)
     tasks = tasks.astype(np.int64)
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(1))
@@ -150,7 +159,7 @@ def _by_leaves(nearby: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, c
         """Search the tasks begin..end - 1 by calls of one kernel, until cancelled."""
         done = False
         with shelf.scratch() as search:
-            # The first task, which has not begun.
+            # Begin with task 0; a height below 0 says that its search has not begun.
             search.state[meeting_pairs.FIRST], search.state[meeting_pairs.HEIGHT] = 0, -1
             given = tasks[begin:end], job.motions, search, touching, enough
             while not (done or cancel[0]):
@@ -171,21 +180,22 @@ def find_touching(
     view: SceneView, content: SceneView, ignored: Rows, threads: int,
     progress: Progress | None = None, only_one: bool = False,
 ) -> Ids:  # fmt: skip
-    """Return the ids of pairs of instances that touch, (m, 2), ascending; any one if `only_one`.
+    """Return the ids of pairs of instances that touch, (m, 2), ascending.
 
-    The other arguments are those of `candidates`.
+    If `only_one`, the search stops at the first contact that is found, so that not all pairs are
+    returned. Arguments are as in `candidates`.
     """
     nearby = candidates(view, content, ignored, 0.0, threads)
     pairs = nearby.owners[nearby.begins[:-1]].astype(np.int32)
     touching = np.zeros(len(pairs), np.bool_)
     # Searches stop once enough[0] is not 0; a contact sets it to enough[1].
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
-    rounds = _rounds_of(view, content, nearby.job)
+    rounds = _round_pairs(view, content, nearby.job)
     if rounds is not None:
-        _touch_rounds(nearby, rounds[0], rounds[1], touching, only_one)
+        _touch_rounds(nearby, rounds, touching, only_one)
         if only_one and touching.any():
             return pairs[touching]
-        nearby = _without(nearby, rounds[0])
+        nearby = _without(nearby, rounds.flags)
     which, entries = instance_pairs.tasks_of(nearby.job, threads)
     # Whether pairs of leaves were split into pairs of subtrees, or ruled out by these.
     if len(which) and not np.array_equal(which, np.arange(len(nearby.job.rows))):
@@ -198,17 +208,16 @@ def find_touching(
 
 
 def _touch_rounds(
-    nearby: NearbyLeaves, rounds: NDArray[np.bool_], instances: Any,
-    touching: NDArray[np.bool_], only_one: bool,
-) -> None:  # fmt: skip
+    nearby: NearbyLeaves, rounds: _RoundPairs, touching: NDArray[np.bool_], only_one: bool
+) -> None:
     """Flag in `touching` the pairs of instances that touch with a sphere or capsule.
 
-    `rounds` and `instances` are those of `_rounds_of`. If `only_one`, stop at the first.
+    `touching` has a flag for each pair of instances. If `only_one`, stop at the first contact.
     """
     job, group_of = nearby.job, nearby.instances
-    for k in np.flatnonzero(rounds).tolist():
+    for k in np.flatnonzero(rounds.flags).tolist():
         leaves = int(job.rows[k]), int(job.rows2[k])
-        if not touching[group_of[k]] and instances.nearest(*leaves, 0.0):
+        if not touching[group_of[k]] and rounds.instances.nearest(*leaves, 0.0):
             touching[group_of[k]] = True
             if only_one:
                 return
@@ -220,25 +229,24 @@ class _NearestFaces(NamedTuple):
     distance: float
     # Leaf and face of the first instance, then of the second: ties go to the lowest.
     faces: tuple[int, int, int, int]
-    position: Reals
+    position: Reals  # (2, 3): the closest points, of the first instance and of the second
 
 
 def _measure(
     nearby: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float,
-    cancel: Ids | None, rounds: Any,
+    cancel: Ids | None, rounds: _RoundPairs | None,
 ) -> _NearestFaces | None:  # fmt: skip
-    """Return the nearer of `nearest` and the nearest faces of pair `k` of leaves within `limit`.
+    """Return the nearest faces of pair `k` of leaves if nearer than `nearest`, else `nearest`.
 
-    `nearest` itself if there are none nearer, or once the search is cancelled. `rounds` is as from
-    `_rounds_of`.
+    Only distances up to `limit` are found, and none once ``cancel[0]`` is not 0.
     """
     # Imported here, as collisions do not need its many kernels.
     from bvh.queries.batches.distance_batches import find_closest_pair
 
     job = nearby.job
     leaf, leaf2 = int(job.rows[k]), int(job.rows2[k])
-    if rounds is not None and rounds[0][k]:
-        parts = rounds[1].nearest(leaf, leaf2, limit)
+    if rounds is not None and rounds.flags[k]:
+        parts = rounds.instances.nearest(leaf, leaf2, limit)
         if parts is None:
             return nearest
         distance, (prim, prim2), position = parts
@@ -258,17 +266,18 @@ def find_clearances(
 ) -> Clearances:  # fmt: skip
     """Return the clearances between the instances of two scenes, or within one scene.
 
-    Arguments are those of `candidates`; pairs farther apart than `max_distance` are left out.
+    Arguments are as in `candidates`; pairs farther apart than `max_distance` are left out.
     """
     nearby = candidates(view, content, ignored, max_distance, threads)
     count = len(nearby.begins) - 1
     results: list[_NearestFaces | None] = [None] * count
-    cancel, rounds = np.zeros(1, np.int32), _rounds_of(view, content, nearby.job)
+    cancel, rounds = np.zeros(1, np.int32), _round_pairs(view, content, nearby.job)
 
     def work(begin: int, end: int) -> None:
         """Measure the pairs begin..end - 1 of instances."""
         for group in range(begin, end):
             nearest, limit = None, max_distance
+            # By increasing bounds: once one is above the least distance so far, all others are.
             for k in range(int(nearby.begins[group]), int(nearby.begins[group + 1])):
                 if nearby.nearest[k] > limit or cancel[0]:
                     break
@@ -284,20 +293,20 @@ def find_clearances(
 
 
 def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
-    """Return the clearance of the two nearest instances, or none; arguments as of `candidates`.
+    """Return the clearance of the two nearest instances, or none; arguments are as in `candidates`.
 
-    Only pairs within a reach are measured. It grows until one is found, so that they are few.
+    Only pairs of leaves within a reach are measured, which grows until a pair of faces is found.
     """
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
     with np.errstate(over="ignore"):
         size = float(np.ptp(bounds, axis=0).max())
-    # About half the spacing of leaves that are evenly spread; above 0, so that the reach grows.
+    # The first reach above 0: about half the spacing of leaves that are evenly spread.
     spacing = max(size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content)))), SMALLEST)
     reach = 0.0
     while True:
         nearby = candidates(view, content, ignored, reach, threads)
         nearest: _NearestFaces | None = None
-        limit, owners, rounds = np.inf, nearby.owners[:0], _rounds_of(view, content, nearby.job)
+        limit, owners, rounds = np.inf, nearby.owners[:0], _round_pairs(view, content, nearby.job)
         for k in np.argsort(nearby.nearest, kind="stable").tolist():
             if nearby.nearest[k] > limit:
                 break
@@ -313,12 +322,12 @@ def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: in
         elif reach < size:
             reach = max(4.0 * reach, spacing)
         else:
-            # Empty scenes, whose size is NaN, come here, too.
+            # Nothing is within the size of both scenes, or a scene is empty, so that size is NaN.
             reach = np.inf
 
 
 def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> Clearances:
-    """Return the clearances of pairs of instances `owners`, (n, 2), from their nearest faces."""
+    """Return the clearances of pairs of instances, given by ids (n, 2) and their nearest faces."""
     faces = np.array([each.faces for each in nearest], np.int32).reshape(-1, 2, 2)
     leaf, prim = (np.ascontiguousarray(faces[:, :, k]) for k in range(2))
     distance = np.array([each.distance for each in nearest], np.float64)

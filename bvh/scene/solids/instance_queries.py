@@ -132,8 +132,8 @@ class InstanceQueries(SceneContent):
     ) -> results.ScenePairs:  # fmt: skip
         """Return the relations of solid instances: touching, overlapping, inside another, equal.
 
-        As `BVH.relation` for the mesh of each instance as `flattened` returns it, or for its sphere
-        or capsule, if it is one.
+        They are those of `BVH.relation` for the meshes of the instances as `flattened` returns
+        them; an instance may also be one sphere or capsule.
 
         Parameters
         ----------
@@ -152,8 +152,8 @@ class InstanceQueries(SceneContent):
         Raises
         ------
         ValueError
-            If an instance whose box meets another's, within the margin, has open edges, or several
-            spheres or capsules.
+            If the boxes of two instances meet, within the margin, and one of them has open edges,
+            or several spheres or capsules.
 
         Examples
         --------
@@ -179,10 +179,10 @@ class InstanceQueries(SceneContent):
     ) -> Interferences:  # fmt: skip
         """Find all pairs of instances that touch or overlap: volume, depth, where they meet.
 
-        `BVH.relation`, `overlap_volume`, `penetration` and `distance_to` of the meshes of each pair
-        as `flattened` returns them; of spheres and capsules, one an instance, the relation and
-        distance. Instances that are no solids have rows that say so. ``bvh check scene.glb`` prints
-        the table.
+        Pairs are measured by `BVH.relation`, `overlap_volume`, `penetration` and `distance_to` for
+        the meshes that `flattened` returns; only relation and distance are measured if an instance
+        is one sphere or capsule. Rows of instances that are no solids say so. ``bvh check
+        scene.glb`` prints the table.
 
         Parameters
         ----------
@@ -196,9 +196,10 @@ class InstanceQueries(SceneContent):
         Returns
         -------
         Interferences
-            One row a pair that is not disjoint, without instances that are not visible. Of a pair
-            with open edges, if the surfaces are within the margin; with an instance that is neither
-            over triangles nor one sphere or capsule, if the boxes are.
+            One row for each pair that is not disjoint, without instances that are not visible. A
+            pair with open edges has a row if its surfaces are within the margin. A pair with an
+            instance that is neither over triangles nor one sphere or capsule has a row if its boxes
+            are within the margin.
 
         Examples
         --------
@@ -223,7 +224,8 @@ class InstanceQueries(SceneContent):
     def _over_triangles(self, query: str) -> SceneView:
         """Return the current view; TypeError if `query` does not take what a visible leaf is over.
 
-        All take triangles, and those of OF_SHAPES also spheres and capsules.
+        `query` is the name of a method. All methods take triangles, and those in OF_SHAPES also
+        spheres and capsules.
         """
         view = self._current()
         if (other := view.first_other(-1, query in OF_SHAPES)) is not None:

@@ -25,11 +25,13 @@ NOWHERE = np.full((2, 3), nan)
 
 
 class InstanceSolids:
-    """A scene's instances as solids in world coordinates; `owner` is the id of an instance."""
+    """A scene's instances as solids in world coordinates; the argument `owner` is an instance's id.
+
+    `tree(owner)` returns a tree over the mesh of an instance, which is built by the first call.
+    """
 
     def __init__(self, view: SceneView) -> None:
         self.view = view
-        # Trees are built when first needed.
         self.tree = cache(self._tree)
 
     def leaves(self, owner: int) -> list[int]:
@@ -46,7 +48,7 @@ class InstanceSolids:
     def solid(self, query: str, owner: int) -> Solid:
         """Return an instance as a tree, or as a ball or capsule; ValueError if it is no solid.
 
-        The message names the `query`.
+        `query` is the method that the message names.
         """
         name, leaves = f"instance {owner}", self.leaves(owner)
         trees = self.view.tree_of[leaves]
@@ -60,7 +62,7 @@ class InstanceSolids:
         )
 
     def relation(self, first: Solid, second: Solid, margin: float, threads: int) -> str:
-        """Return the result of `BVH.relation` for two solids."""
+        """Return `BVH.relation` of two solids; those at most `margin` apart are "touching"."""
         if isinstance(first, BVH) and isinstance(second, BVH):
             return str(first.relation(second, margin=margin, threads=threads))
         found = relation_of(first, second)
@@ -71,7 +73,7 @@ class InstanceSolids:
 def near_instances(view: SceneView, ignored: Rows, reach: float, threads: int) -> Rows:
     """Return the ids (n, 2) of instances whose boxes are within `reach` of each other, ascending.
 
-    `ignored` are the keys of pairs to leave out (see `instance_pairs.ignored_keys`).
+    `ignored` has ``lower id << 32 | higher id`` for pairs of instances to leave out.
     """
     nearby = candidates(view, view, ignored, reach, threads)
     pairs, side = nearby.owners[nearby.begins[:-1]], nearby.job.first
@@ -79,8 +81,8 @@ def near_instances(view: SceneView, ignored: Rows, reach: float, threads: int) -
     ids, row, counts = np.unique(view.owners[visible], return_inverse=True, return_counts=True)
     if (counts < 2).all():
         return pairs
-    # An instance may be inside another of several leaves, and far from the boxes of all of them.
-    # So instances of several leaves are compared by the box around all.
+    # An instance inside another one may be far from the boxes of all leaves of the latter. So
+    # instances of several leaves are compared by the box around all of these.
     low, high = np.full((len(ids), 3), np.inf), np.full((len(ids), 3), -np.inf)
     np.minimum.at(low, row, side.boxes[visible, :3])
     np.maximum.at(high, row, side.boxes[visible, 3:])
@@ -98,7 +100,7 @@ def near_instances(view: SceneView, ignored: Rows, reach: float, threads: int) -
 def find_relations(
     view: SceneView, ignored: Rows, margin: float, threads: int, progress: Progress | None = None
 ) -> ScenePairs:
-    """Return the pairs of a scene's instances that are not disjoint, with their relations."""
+    """Return the pairs of instances that are not disjoint, with relations; see `near_instances`."""
     pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
     answers = []
     for k, (a, b) in enumerate(pairs.tolist()):
@@ -115,8 +117,8 @@ class _State(NamedTuple):
     """Whether an instance is a solid."""
 
     open_edges: int  # -1 for instances that are not over triangles, nor one sphere or capsule
-    oriented: bool
-    flaw: str | None  # why it is no solid; None if it is one
+    oriented: bool  # whether the winding of all faces agrees
+    flaw: str | None  # why the instance is no solid; None if it is one
 
 
 class _Row(NamedTuple):
@@ -126,7 +128,7 @@ class _Row(NamedTuple):
     volume: float
     depth: float
     distance: float
-    position: Reals  # (2, 3)
+    position: Reals  # (2, 3): where they are nearest or deepest, on the first and on the second
     note: str = ""
 
 
@@ -136,13 +138,14 @@ def find_interferences(
 ) -> Interferences:  # fmt: skip
     """Return the interferences of all pairs of a scene's instances that are not disjoint.
 
-    `names` are those of instances by id, and `ignored` as in `near_instances`; pairs within
+    `names` has the names of instances by id, and `ignored` is as in `near_instances`; pairs within
     `margin` touch.
     """
     pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
 
     @cache
     def state(owner: int) -> _State:
+        """Return whether an instance is a solid, from a cache after the first call."""
         return _state_of(solids, owner)
 
     related, rows = [], []
@@ -194,14 +197,17 @@ def _row_of(
     solids: InstanceSolids, pair: tuple[int, int], states: tuple[_State, _State], margin: float,
     threads: int,
 ) -> _Row | None:  # fmt: skip
-    """Return the row of two instances; None if they are disjoint, by more than the margin."""
+    """Return the row of two instances; None if they are farther apart than `margin`.
+
+    `pair` has the ids of the instances, and `states` which of them are solids.
+    """
     flaws = "; ".join(state.flaw for state in states if state.flaw)
     if min(state.open_edges for state in states) < 0:
-        # No query measures both.
+        # No query measures an instance that is neither over triangles nor one sphere or capsule.
         boxes = "boxes are within the margin" if margin else "boxes meet"
         return _Row(UNKNOWN, nan, nan, nan, NOWHERE, f"{boxes}; {flaws}")
-    rounds = [solids.view.round_trees[solids.view.tree_of[solids.leaves(k)]].any() for k in pair]
-    if any(rounds):
+    view = solids.view
+    if any(view.round_trees[view.tree_of[solids.leaves(k)]].any() for k in pair):
         return _round_row(solids, pair, flaws, margin, threads)
     first, second = map(solids.tree, pair)
     if flaws:
@@ -233,7 +239,10 @@ def _row_of(
 def _round_row(
     solids: InstanceSolids, pair: tuple[int, int], flaws: str, margin: float, threads: int
 ) -> _Row | None:
-    """Return the row of two instances of which one is a sphere or capsule; None if disjoint."""
+    """Return the row of two instances, one or both a sphere or capsule; None if disjoint.
+
+    Volume and depth are not measured. `flaws` says why an instance is no solid, if one is none.
+    """
     try:
         first, second = (solids.solid("interferences", owner) for owner in pair)
         relation = solids.relation(first, second, margin, threads)

@@ -42,15 +42,15 @@ SLACK = 2.0**-45
 
 
 class Parts(NamedTuple):
-    """Parts of a leaf in the world: shapes, with their axes as triangles, or faces."""
+    """Parts of a leaf in the world: spheres and capsules, given by their axes, or faces."""
 
-    ids: Ids  # (n,): prim_id of each
-    corners: Reals  # (n, 3, 3); of an axis the start, the end, and the end again
-    radii: Reals  # (n,); 0 of faces
-    boxes: Reals  # (n, 6) around shapes; not set for faces
+    ids: Ids  # (n,): the prim_id of each part
+    corners: Reals  # (n, 3, 3) of faces; start, end and again the end of axes
+    radii: Reals  # (n,); 0 for faces
+    boxes: Reals  # (n, 6) around spheres and capsules; arbitrary for faces
 
     def chosen(self, rows: Any) -> Parts:
-        """Return the parts in some rows."""
+        """Return the parts in some rows: an index array, or flags."""
         return Parts(*(column[rows] for column in self))
 
 
@@ -68,10 +68,11 @@ class PartPairs(NamedTuple):
         return self.first.ids[self.rows], self.second.ids[self.rows2]
 
     def gaps(self, begin: int = 0, end: int | None = None) -> Reals:
-        """Return a row of SIZE numbers for each pair of a range: bounds of the gap, nearest points.
+        """Return SIZE numbers for each of the pairs begin..end - 1: by default, for all pairs.
 
-        They are, in order: lower and upper bound; the points of the axes, or of axis and face, that
-        are nearest to each other; and the direction from the second to the first.
+        The numbers are a lower and an upper bound of the gap between the surfaces; the two points
+        of the axes, or of axis and face, that are nearest to each other (3 numbers each); and the
+        direction (3 numbers) from the second to the first.
         """
         sides: list[Any] = []
         for parts, rows in ((self.first, self.rows), (self.second, self.rows2)):
@@ -81,7 +82,7 @@ class PartPairs(NamedTuple):
         return gaps
 
     def exact_gap(self, k: int) -> float:
-        """Return the gap of pair k by rational arithmetic, rounded."""
+        """Return the gap between the surfaces of pair k, rounded to the nearest double."""
         i, j = self.rows[k], self.rows2[k]
         corners, corners2 = self.first.corners[i].tolist(), self.second.corners[j].tolist()
         return round_gap(corners, float(self.first.radii[i]), corners2, float(self.second.radii[j]))
@@ -90,29 +91,29 @@ class PartPairs(NamedTuple):
 class Nearest(NamedTuple):
     """The nearest two parts of two instances."""
 
-    distance: float
-    prims: tuple[int, int]  # their ids
-    position: Reals  # (2, 3): the nearest points of their surfaces
+    distance: float  # between their surfaces; 0 if they touch
+    prims: tuple[int, int]  # the prim_id of both parts
+    position: Reals  # (2, 3): the nearest points of both surfaces
 
 
 class RoundInstances:
-    """Distances and contacts of leaves, of which at least one is over spheres or capsules.
+    """Distances and contacts of pairs of leaves, of which at least one is over spheres or capsules.
 
-    The leaves of a pair are of two scenes, or of one: `side` 0 is the first scene, 1 the second.
+    The first leaf, `side` 0, is one of `view`, and the second, `side` 1, one of `other`.
     """
 
     def __init__(self, view: SceneView, other: SceneView) -> None:
         self._views = view, other
-        # Caches by (side, leaf): of the shapes, and of the search among the boxes around them.
+        # By (side, leaf), once computed: the shapes, and the search among the boxes around them.
         self._shapes: dict[tuple[int, int], Parts] = {}
         self._boxes: dict[tuple[int, int], RegionSearch] = {}
 
     def nearest(self, leaf: int, leaf2: int, limit: float) -> Nearest | None:
         """Return the nearest parts of two leaves; None if their distance is above a limit."""
         leaves = leaf, leaf2
-        rounds = [self.is_round(side, leaves[side]) for side in (0, 1)]
-        radii = [self._parts(k, leaves[k]).radii if rounds[k] else np.zeros(1) for k in (0, 1)]
-        # A bound of the sum of the radii of two parts.
+        is_round = [self.is_round(side, leaves[side]) for side in (0, 1)]
+        radii = [self._parts(k, leaves[k]).radii if is_round[k] else np.zeros(1) for k in (0, 1)]
+        # The largest sum of the radii of two parts.
         most = sum(float(each.max(initial=0.0)) for each in radii)
         trees = [self._axes_or_faces(side, leaves[side]) for side in (0, 1)]
         maps = [view.maps[k] for view, k in zip(self._views, leaves, strict=True)]
@@ -123,17 +124,17 @@ class RoundInstances:
         pair = self.pairs_of(leaf, leaf2, near.prim_id[None].astype(np.int64))
         gaps = pair.gaps()
         same_radii = all((each == each[0]).all() for each in radii)
-        # The pair of the nearest axes may not have the least gap.
+        # Then the pair of the nearest axes may not have the least gap: compare all near pairs.
         if not same_radii or not near.distance * (1.0 - SLACK) > most:
             within = min(limit, float(gaps[0, 1])) * (1.0 + SLACK)
-            pair = self._within(leaves, 0 if rounds[0] else 1, within)
+            pair = self._within(leaves, 0 if is_round[0] else 1, within)
             gaps = pair.gaps()
         return least_gap(pair, gaps, limit)
 
     def touching(self, leaf: int, leaf2: int, itself: bool = False) -> NDArray[np.int32]:
         """Return the ids of the pairs of parts of two leaves that touch, (m, 2), ascending.
 
-        If `itself`, these are the same leaf, and each pair counts once, the lower part first.
+        If `itself`, both are the same leaf, and each pair counts once, the lower part first.
         """
         side = 0 if self.is_round(0, leaf) else 1
         near = self._within((leaf, leaf2), side, 0.0)
@@ -144,7 +145,7 @@ class RoundInstances:
         for begin in range(0, len(touch), AT_ONCE):
             low, high = near.gaps(begin, begin + AT_ONCE)[:, :2].T
             touch[begin : begin + AT_ONCE] = high == 0.0
-            # Where the bounds do not decide.
+            # Where 0 is between the bounds, the exact gap decides.
             for k in np.flatnonzero((low == 0.0) & (high > 0.0)).tolist():
                 touch[begin + k] = near.exact_gap(begin + k) == 0.0
         first, second = (ids[touch] for ids in near.ids)
@@ -152,7 +153,7 @@ class RoundInstances:
         return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
     def pairs_of(self, leaf: int, leaf2: int, prims: Ids) -> PartPairs:
-        """Return the pairs of parts of two leaves that have given ids, (m, 2)."""
+        """Return m pairs of parts of two leaves; `prims`, (m, 2), has the ids of both parts."""
         rows = np.arange(len(prims))
         first, second = self._some(0, leaf, prims[:, 0]), self._some(1, leaf2, prims[:, 1])
         return PartPairs(first, rows, second, rows)
@@ -169,11 +170,12 @@ class RoundInstances:
         return _tree_over_axes(view.trees[k]) if view.round_trees[k] else view.shown_trees()[k]
 
     def _parts(self, side: int, leaf: int) -> Parts:
-        """Return the valid shapes of a leaf that is over round ones."""
+        """Return the valid shapes of a leaf that is over spheres or capsules."""
         key, view = (side, leaf), self._views[side]
         if key not in self._shapes:
             primitives = view.trees[view.tree_of[leaf]].primitives
             shape = shape_of(primitives)
+            # `bounds` returns lower corners, upper corners, and which shapes are valid.
             ids = np.flatnonzero(shape.bounds(primitives.points)[2])
             points = shape.instances(primitives.points[ids], view.maps[leaf])
             boxes = np.hstack(shape.bounds(points)[:2])
@@ -206,7 +208,8 @@ class RoundInstances:
     def _within(self, leaves: tuple[int, int], side: int, reach: float) -> PartPairs:
         """Return all pairs of parts of two leaves whose boxes are within `reach`.
 
-        The boxes of the shapes on `side`, which has round ones, are searched for on the other side.
+        The leaf on `side` is over spheres or capsules: their boxes, grown by `reach`, are the
+        regions in which parts of the leaf on the other side are searched for.
         """
         shapes = self._parts(side, leaves[side])
         with np.errstate(over="ignore"):
@@ -220,7 +223,7 @@ class RoundInstances:
         offsets, codes = find_regions(search, regions, len(low), 1, None)
         prims, shape_rows = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
         if self.is_round(other, leaf):
-            # Boxes were made of `_parts`, so their numbers are rows of these.
+            # The search is among the boxes of `_parts`, so the ids are rows of these parts.
             others, rows = self._parts(other, leaf), prims
         else:
             shown = ~np.isin(prims, _hidden(view.trees[view.tree_of[leaf]]))
@@ -232,17 +235,17 @@ class RoundInstances:
 
 
 def axes_of(points: Reals) -> Reals:
-    """Return the axes of spheres or capsules, from their rows, as triangles without area.
+    """Return the axes of spheres or capsules as triangles (n, 3, 3) without area: start, end, end.
 
-    The result is (n, 3, 3). A row has the box (6 numbers), the centre or both ends of the axis, and
-    the radius.
+    A row of `points` has the box (6 numbers), the centre of a sphere or both ends of a capsule's
+    axis (3 numbers each), and the radius.
     """
     start, end = points[:, 6:9], points[:, -4:-1]
     return np.stack([start, end, end], axis=1)
 
 
 def _tree_over_axes(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree over the axes of a tree's shapes, NaN for those not valid; it is cached."""
+    """Return a tree over the axes of a tree's shapes, NaN for shapes not valid; it is cached."""
     cached: TreeArrays | None = vars(arrays).get("_axes")
     if cached is None:
         shapes: Any = arrays.primitives
@@ -255,7 +258,7 @@ def _tree_over_axes(arrays: TreeArrays) -> TreeArrays:
 
 
 def _hidden(arrays: TreeArrays) -> Ids:
-    """Return the ids of the faces without group bits, which queries ignore."""
+    """Return the ids of the faces whose group bits are all 0, which queries ignore."""
     if not len(arrays.face_bits):
         return np.empty(0, np.int64)
     ids = arrays.nodes.ids
@@ -265,13 +268,13 @@ def _hidden(arrays: TreeArrays) -> Ids:
 def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
     """Return the pair with the least gap, and of equal gaps the lowest ids; None above the limit.
 
-    `gaps` are as from `PartPairs.gaps`.
+    `gaps` is the result of `PartPairs.gaps` for all pairs.
     """
     low, high, (first, second) = gaps[:, 0], gaps[:, 1], pairs.ids
     rows = np.flatnonzero(low <= min(float(high.min(initial=np.inf)), limit))
     best: tuple[float, int, int] = (np.inf, -1, -1)
     best_pair = -1
-    # Those that surely touch come first, as they need no exact gap and rule out most others.
+    # Pairs that surely touch come first, as they need no exact gap and rule out most others.
     for k in rows[np.lexsort((second[rows], first[rows], high[rows] > 0.0))].tolist():
         ids = int(first[k]), int(second[k])
         if low[k] > best[0] or (low[k] == best[0] == 0.0 and ids > best[1:]):
@@ -289,13 +292,14 @@ def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
 def _positions(first: Parts, second: Parts, gap: Reals) -> Reals:
     """Return the points (2, 3) on the surfaces of two parts that are nearest to each other.
 
-    Each side has one part, and `gap` is the row of `PartPairs.gaps` for both. Where their surfaces
-    cross, the points are between the nearest points of their axes.
+    `first` and `second` have one part each, and `gap` is the row of `PartPairs.gaps` for both.
+    Where the surfaces cross, the points are between the nearest points of the axes.
     """
     x, y, direction = gap[2:5], gap[5:8], gap[8:11]
     r, s = float(first.radii[0]), float(second.radii[0])
     for side, (outer, inner) in enumerate(((first, second), (second, first))):
-        # The inner part is inside the outer one if its corner farthest from the outer axis is.
+        # The inner part is inside the outer one if its corner farthest from the outer axis is. Then
+        # the surfaces are nearest in the direction from the axis to that corner.
         feet = np.array([_foot(outer.corners[0], corner) for corner in inner.corners[0]])
         off = np.linalg.norm(inner.corners[0] - feet, axis=1)
         k = int(off.argmax())
@@ -308,7 +312,7 @@ def _positions(first: Parts, second: Parts, gap: Reals) -> Reals:
 
 
 def _foot(axis: Reals, point: Reals) -> Reals:
-    """Return the point of a segment, rows of ends, that is nearest to a point."""
+    """Return the point of the segment from axis[0] to axis[1] that is nearest to a point."""
     v = axis[1] - axis[0]
     square = float(v @ v)
     share = min(max(float((point - axis[0]) @ v) / square, 0.0), 1.0) if square else 0.0
@@ -316,10 +320,14 @@ def _foot(axis: Reals, point: Reals) -> Reals:
 
 
 def unit_along(vector: Reals, axis: Reals) -> Reals:
-    """Return the unit vector along a vector; for 0 one across an axis, given by its ends."""
+    """Return the unit vector along `vector`; if that is 0, one at a right angle to an axis.
+
+    `axis` has the ends of the axis in its first two rows; any direction will do if they are equal.
+    """
     if not vector.any():
         v = axis[1] - axis[0]
         vector = np.cross(v, np.eye(3)[np.abs(v).argmin()]) if v.any() else np.eye(3)[0]
+    # Scaled first, so that squares neither overflow nor underflow.
     vector = vector / np.abs(vector).max()
     return np.asarray(vector / np.linalg.norm(vector))
 

@@ -29,14 +29,14 @@ Reals = NDArray[np.float64]
 
 # Larger than rounding errors of distances from axes, as a share of these and of coordinates.
 SLACK = 2.0**-40
-# Of a relation, that of the second solid to the first.
+# The relation of the second solid to the first, where it is another than that of first to second.
 BACK = {"inside": "contains", "contains": "inside"}
 
 
 class Round(NamedTuple):
     """A ball or a capsule."""
 
-    axis: Reals  # (3, 3): as a triangle without area
+    axis: Reals  # (3, 3): start, end and again the end, a triangle without area
     radius: float
 
 
@@ -47,9 +47,9 @@ def relations(
     tree: BVH, other: BVH, transform: ArrayLike | None, threads: int | None,
     progress: ProgressLike | None,
 ) -> list[str]:  # fmt: skip
-    """Return the results of `BVH.relation` of two trees, at least one over round shapes.
+    """Return the relation of two trees for each transform (..., 4, 4) of `other`.
 
-    One thread decides; `threads` is only checked.
+    At least one tree is over spheres or capsules. One thread decides; `threads` is only checked.
     """
     thread_count(threads)
     first, found = _solid_of("this tree", tree, IDENTITY), []
@@ -63,7 +63,7 @@ def relations(
 
 
 def _solid_of(name: str, tree: Any, transform: Reals) -> Solid:
-    """Return a tree, moved, as a solid; raise a ValueError that names it if it is none."""
+    """Return a tree moved by a map (3, 4) as a solid; ValueError, with `name`, if it is none."""
     shapes = tree._arrays.primitives
     if isinstance(shapes, HOLLOW):
         return round_of("relation", name, shapes, transform)
@@ -75,7 +75,11 @@ def _solid_of(name: str, tree: Any, transform: Reals) -> Solid:
 
 
 def round_of(query: str, name: str, shapes: Any, transform: Reals) -> Round:
-    """Return the only one of round shapes, moved; raise a ValueError that names it otherwise."""
+    """Return the only one of spheres or capsules `shapes`, moved by `transform` (3, 4).
+
+    ValueError if there are none, several, or one of radius 0: the message says that the method
+    `query` needs one, and calls the shapes `name`.
+    """
     shape = shape_of(shapes)
     points = shape.instances(shapes.points[shape.bounds(shapes.points)[2]], transform)
     if len(points) != 1 or points[0, -1] == 0.0:
@@ -86,7 +90,7 @@ def round_of(query: str, name: str, shapes: Any, transform: Reals) -> Round:
 
 
 def relation_of(first: Solid, second: Solid) -> str:
-    """Return how the first solid is related to the second; at least one is round."""
+    """Return how the first solid is related to the second, of which at least one is a `Round`."""
     if isinstance(second, BVH):
         assert isinstance(first, Round)
         return _relation_to_mesh(first, second)
@@ -97,19 +101,23 @@ def relation_of(first: Solid, second: Solid) -> str:
 
 
 def nearest_parts(first: Solid, second: Solid, limit: float) -> Nearest | None:
-    """Return the nearest places of the surfaces of two solids, if they are within a limit."""
+    """Return the nearest parts of two solids, one a `Round`; None if none are within `limit`."""
     pairs = _all_pairs(_parts_of(first), _parts_of(second))
     return least_gap(pairs, pairs.gaps(), limit)
 
 
 def _all_pairs(first: Parts, second: Parts) -> PartPairs:
     """Return all pairs of parts of two solids, of which one has a single part."""
+    # The single part has index 0, the remainder for all pairs.
     each = np.arange(max(len(first.ids), len(second.ids)))
     return PartPairs(first, each % len(first.ids), second, each % len(second.ids))
 
 
 def _parts_of(solid: Solid) -> Parts:
-    """Return the axis of a round solid, or the faces of a mesh that bound it."""
+    """Return the axis of a ball or capsule as its only part, or the faces that bound a mesh.
+
+    ValueError if the mesh crosses itself.
+    """
     if isinstance(solid, Round):
         radius, boxes = np.array([solid.radius]), np.empty((1, 6))
         return Parts(np.zeros(1, np.int64), solid.axis[None], radius, boxes)
@@ -125,12 +133,13 @@ def _parts_of(solid: Solid) -> Parts:
 
 
 def _relation_of_rounds(first: Round, second: Round) -> str:
-    """Return the relation of two round solids."""
+    """Return the exact relation of two balls or capsules."""
+    # Integers: the axes p, q and the radii r, s, all times one power of two.
     rows, _ = scaled([*first.axis, *second.axis, [first.radius], [second.radius]])
     p, q, (r,), (s,) = rows[:3], rows[3:6], *rows[6:]
-    # The squared distance of the axes is n / d. A round solid is in another if its axis is within
-    # the difference of the radii of the other axis. Distances from a segment are convex: the
-    # farthest point of an axis is one of its ends.
+    # The squared distance of the axes is n / d. One solid is in the other if both ends of its axis
+    # are within the difference of the radii from the other axis: distances from a segment are
+    # convex, so that no other point of the axis is farther away.
     n, d = square_between(p, q)
     inside, around = (
         more >= 0 and all(m <= more**2 * e for m, e in (square_to_edge(x, *b[:2]) for x in a[:2]))
@@ -146,10 +155,10 @@ def _relation_of_rounds(first: Round, second: Round) -> str:
 
 
 def _relation_to_mesh(solid: Round, mesh: BVH) -> str:
-    """Return the relation of a round solid to a mesh.
+    """Return the relation of a ball or capsule to a mesh.
 
-    The surface of the mesh is cut by the interior of the solid if a face is nearer to the axis than
-    the radius. Then the solid contains the mesh if it holds all corners.
+    The interior of the solid meets the surface of the mesh if a face is nearer to the axis than the
+    radius. Then the solid contains the mesh if it holds all corners; else they overlap.
     """
     # Bounds of the distances of faces from the axis.
     axis, faces = _parts_of(solid._replace(radius=0.0)), _parts_of(mesh)
@@ -158,7 +167,7 @@ def _relation_to_mesh(solid: Round, mesh: BVH) -> str:
     if not (high < solid.radius).any():
         sides = {_side_of(solid, faces.corners[k]) for k in unsure.tolist()}
         if -1 not in sides:
-            # All of it is on one side of the surface, which it may touch.
+            # All of the solid is on one side of the mesh's surface, which it may touch.
             if mesh.contains(solid.axis[0]):
                 return "inside"
             return "touching" if 0 in sides else "disjoint"
@@ -166,7 +175,7 @@ def _relation_to_mesh(solid: Round, mesh: BVH) -> str:
 
 
 def _side_of(solid: Round, corners: Reals) -> int:
-    """Return the sign of the distance of a face from the axis less the radius."""
+    """Return the sign, -1, 0 or 1, of a face's distance from the axis less the radius."""
     rows, _ = scaled([*solid.axis, *corners, [solid.radius]])
     axis, face, (r,) = rows[:3], rows[3:6], rows[6]
     n, d = (0, 1) if pierces(axis, face) else square_between(axis, face)
@@ -174,15 +183,17 @@ def _side_of(solid: Round, corners: Reals) -> int:
 
 
 def _holds(solid: Round, points: Reals) -> bool:
-    """Return whether all points are in a round solid."""
+    """Return whether all points (n, 3) are in a ball or capsule, or on its surface."""
     start, end = solid.axis[:2]
     v, w = end - start, points - start
     with np.errstate(all="ignore"):
+        # A ball has v = 0 and the quotient NaN, which becomes 0.
         share = np.clip(np.nan_to_num(w @ v / (v @ v)), 0.0, 1.0)
         away = np.linalg.norm(w - share[:, None] * v, axis=1)
         slack = SLACK * (np.abs(points).max(initial=0.0) + np.abs(solid.axis).max() + solid.radius)
         if (away > solid.radius + slack).any():
             return False
+        # Not >=, so that NaN is unsure, too.
         unsure = np.unique(points[~(away < solid.radius - slack)], axis=0)
     # Points that rounding errors may put on either side are decided in rational numbers.
     for point in unsure:

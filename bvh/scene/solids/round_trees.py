@@ -35,7 +35,7 @@ def distances(
     tree: TreeBase, other: TreeBase, transform: ArrayLike | None, max_distance: ArrayLike,
     hint: Any, threads: int | None, progress: ProgressLike | None,
 ) -> Clearances:  # fmt: skip
-    """Return the result of `BVH.distance_to`; the hint is checked, and has no other effect."""
+    """Return the result of `BVH.distance_to` for its arguments; the hint is only checked."""
     maps, limits = maps_of(other, transform), lengths("max_distance", max_distance)
     hints = hint_pairs(hint, tree._arrays, other._arrays)
     shape = common_shape(transform=maps.shape[:-2], max_distance=limits.shape, hint=hints.shape)
@@ -47,12 +47,16 @@ def distances(
 
 
 def contacts(tree: TreeBase, other: TreeBase) -> Any:
-    """Return a function that finds the pairs of faces or shapes that meet (see `find_pairs`)."""
+    """Return a function that finds the pairs of faces or shapes of two trees that meet."""
 
     def run(
         transform: Reals | None, itself: bool, threads: int, progress: Progress | None
     ) -> NDArray[np.int32]:
-        """Return the ids (m, 2), ascending; if `itself`, both trees are one."""
+        """Return the ids (m, 2) of pairs that meet, ascending; `transform` moves `other`.
+
+        If `itself`, both trees are one, and each pair counts once. One thread searches: `threads`
+        is unused, as the signature is shared with `overlap_batches.find_pairs`.
+        """
         view = _view_of(tree, other, maps_of(other, transform))
         pairs = RoundInstances(view, view).touching(0, 0 if itself else 1, itself)
         if progress is not None:
@@ -68,10 +72,10 @@ def leaf_contacts(
 ) -> tuple[NDArray[np.bool_], list[NDArray[np.int64]]]:  # fmt: skip
     """Search the pairs of leaves that have spheres or capsules for pairs of parts that meet.
 
-    Pair k is the leaf rows[k] of `view` and rows2[k] of `content`, a scene, or a tree that
-    `transform` moves. If `itself`, it is the same scene, and pairs of parts of one leaf count once.
-    Return which pairs of leaves were not searched, (n,), and for each of the others the codes (see
-    `instanced`) of the parts that meet, (m, 2).
+    Pair k is the leaf rows[k] of `view` and rows2[k] of `content`: a scene, or a tree that
+    `transform` moves. If `itself`, both are one scene, and pairs of parts of one leaf count once.
+    Return flags (n,) of the pairs of leaves that were not searched, having none, and for each of
+    the others the codes ``leaf << 32 | id`` of the parts that meet, (m, 2).
     """
     if isinstance(content, TreeBase):
         first, maps = np.zeros(1, np.int32), maps_of(content, transform)[None]
@@ -87,7 +91,10 @@ def leaf_contacts(
 
 
 def maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
-    """Return the maps (..., 3, 4) of transforms of `other`, checked, which must suit its shapes."""
+    """Return the first three rows of transforms (..., 4, 4) of the tree `other`, checked.
+
+    ValueError unless all are affine maps, and EVEN for spheres and capsules.
+    """
     if transform is None:
         return IDENTITY
     maps = affine_maps("transform", transform)
@@ -107,9 +114,9 @@ def _find_nearest(
     tree: TreeBase, other: TreeBase, maps: Reals, limits: Reals, threads: int,
     progress: Progress | None,
 ) -> tuple[Reals, Reals, NDArray[np.int32]]:  # fmt: skip
-    """Return distances (n,), positions (n, 2, 3) and parts (n, 2) for `maps` of the second tree.
+    """Return distances (n,), positions (n, 2, 3) and parts (n, 2) for n `maps` of the second tree.
 
-    Where the distance is above the limit: infinite, NaN and -1.
+    Where the distance is above its limit, or that is below 0, they are infinite, NaN and -1.
     """
     count = len(maps)
     distance, position = np.full(count, math.inf), np.full((count, 2, 3), np.nan)
