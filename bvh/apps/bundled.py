@@ -10,13 +10,13 @@ import bvh
 
 
 def bundled(name: str) -> ModuleType:
-    """Return a module such as "meshes.organic": inside the package, or next to it in a clone."""
+    """Import a module such as "meshes.organic" from the package, or from next to it in a clone."""
     top = name.partition(".")[0]
     if find_spec(f"bvh.{top}") is not None:
         return import_module(f"bvh.{name}")
     folder = Path(bvh.__file__).resolve().parents[1] / top
     found = find_spec(top)
-    # Another installed package may have this name.
+    # Another installed package may have this name; it is not ours.
     if found is None or not found.origin or Path(found.origin).resolve().parent != folder:
         raise ImportError(f"the {top} are not installed; there is no importable {folder}")
     return import_module(name)

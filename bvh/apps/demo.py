@@ -21,38 +21,39 @@ LASSO = (0.5, 0.5, 0.09)
 
 
 def demo_scene() -> tuple[Scene, NDArray[np.int64]]:
-    """Return the scene of the demo, and the ids of its moons, which are at their first positions.
+    """Return the scene of the demo, and the ids of its moons, placed as at 0 seconds.
 
     A sculpture, columns behind it and a machine part stand on the plane z = 0; moons orbit above.
     """
     part, scene = bundled("meshes.cad_part").cad_part, Scene()
     vertices, faces = bundled("meshes.sculpture").sculpture(40)
     scene.add((vertices, faces), _placed([0, 0, -vertices[:, 2].min()], 1.0), name="sculpture")
+    # 8 columns on an arc around the sculpture.
     column = bundled("meshes.masonry").column(3.0, 0.3, 2, flutes=12)
-    turns = np.radians(BACK + np.linspace(-105.0, 105.0, 8))
-    places = np.stack([_placed([3.1 * np.cos(a), 3.1 * np.sin(a), 0], 1.0) for a in turns])
+    angles = np.radians(BACK + np.linspace(-105.0, 105.0, 8))
+    places = np.stack([_placed([3.1 * np.cos(a), 3.1 * np.sin(a), 0], 1.0) for a in angles])
     scene.add_many(column, places, [f"column {k + 1}" for k in range(8)])
     moon = bundled("meshes.organic").organic(8)
     ids = scene.add_many(moon, moon_places(0.0), [f"moon {k + 1}" for k in range(MOONS)])
     vertices, faces = part()
     vertices = vertices - 0.5 * (vertices.min(axis=0) + vertices.max(axis=0))
-    size, a = 1.3 / np.ptp(vertices, axis=0).max(), np.radians(FRONT)
-    place = [2.5 * np.cos(a), 2.5 * np.sin(a), -size * vertices[:, 2].min()]
+    size, angle = 1.3 / np.ptp(vertices, axis=0).max(), np.radians(FRONT)
+    place = [2.5 * np.cos(angle), 2.5 * np.sin(angle), -size * vertices[:, 2].min()]
     scene.add((vertices, faces), _placed(place, size), name="machine part")
     return scene, ids
 
 
 def moon_places(seconds: float) -> NDArray[np.float64]:
-    """Return the transforms of the moons at a time, shape (n, 4, 4)."""
-    k = np.arange(MOONS)
-    a = 2.0 * np.pi * (seconds / PERIOD + k / MOONS)
-    high = 1.5 + 0.45 * np.sin(2.0 * a + k)
-    at = np.stack([1.9 * np.cos(a), 1.9 * np.sin(a), high], axis=1)
-    return np.stack([_placed(place, 0.12 + 0.03 * (j % 3)) for j, place in enumerate(at)])
+    """Return the transforms (MOONS, 4, 4) of the moons on their orbit after a time; three sizes."""
+    moon = np.arange(MOONS)
+    angle = 2.0 * np.pi * (seconds / PERIOD + moon / MOONS)
+    height = 1.5 + 0.45 * np.sin(2.0 * angle + moon)
+    places = np.stack([1.9 * np.cos(angle), 1.9 * np.sin(angle), height], axis=1)
+    return np.stack([_placed(place, 0.12 + 0.03 * (k % 3)) for k, place in enumerate(places)])
 
 
 class Motion:
-    """Buttons on the pages of the demo, and the thread that moves its moons.
+    """Buttons on the pages of the demo, and the thread that moves its moons, whose `ids` are given.
 
     The moons move while the check box is ticked. A page begins with a picture of clay.
     """
@@ -70,18 +71,18 @@ class Motion:
         threading.Thread(target=self._run, name="demo", daemon=True).start()
 
     def _prepare(self, session: Session) -> None:
-        """Show clay, and in the mesh the shadows of what does not move."""
+        """Show a picture of clay, and below the meshes the shadow of all that does not move."""
         session.views.ground(without=self._ids.tolist())
         session.shade("clay")
 
     def _try(self, client_id: int, trial: Any) -> None:
-        """Call a function of TRIALS with the session of a client, if it is still open."""
+        """Call `trial`, a function in TRIALS, with the page of a client, if it is still open."""
         session = self._viewer._sessions.get(client_id)
         if session is not None:
             trial(session)
 
     def _move(self) -> None:
-        """Draw meshes once the moons move: a picture would be cast again at each step."""
+        """Show meshes once the moons move, because a picture would be cast again at each step."""
         if self._moves.value:
             for session in list(self._viewer._sessions.values()):
                 session.shade(MESH)
@@ -99,12 +100,13 @@ class Motion:
 
 
 def _lasso(session: Session) -> None:
-    """Select the faces in a circle around the middle."""
-    x, y, size = LASSO
+    """Select the faces of the mesh in a circle in the middle of the picture."""
+    x, y, radius = LASSO
     a = np.linspace(0.0, 2.0 * np.pi, 40, endpoint=False)
     session.shade(MESH)
-    # Shares of the height are larger, as pictures are wider than high.
-    session.selecting.select(np.stack([x + size * np.cos(a), y + 1.4 * size * np.sin(a)], axis=1))
+    # x and y are shares of the width and the height; pictures are some 1.4 times as wide as high.
+    points = np.stack([x + radius * np.cos(a), y + 1.4 * radius * np.sin(a)], axis=1)
+    session.selecting.select(points)
 
 
 # Buttons: the text of each, and the function that a click calls with the session of a page.
@@ -119,7 +121,7 @@ TRIALS: dict[str, Any] = {
 
 
 def _placed(place: Any, size: float) -> NDArray[np.float64]:
-    """Return the matrix that scales by a size and moves to a place."""
+    """Return the matrix (4, 4) that scales by `size` and then moves the origin to `place`."""
     matrix = np.diag([size, size, size, 1.0])
     matrix[:3, 3] = place
     return matrix

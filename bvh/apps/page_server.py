@@ -53,7 +53,8 @@ _starting = threading.Lock()
 class Page:
     """A page in the browser, until it is closed; a notebook displays it in a frame.
 
-    `label` is viser's name of the page; the other arguments are those of `view`.
+    `label` is the page's name for viser. `host` and `port` are the address to listen on, `origins`
+    lists other sites whose pages may connect, and browsers find the page at `url`, as in `view`.
     """
 
     # Height of the frame in a notebook.
@@ -66,7 +67,7 @@ class Page:
         allowed = allowed_origins(origins)
         public, name = public_url(url)
         if public.startswith("http"):
-            # Pages from the public address are the server's own.
+            # Pages from the public address are the server's own: allow its "https://host".
             allowed = (*allowed, _origin(name, "/".join(public.split("/")[:3])))
         if not isinstance(host, str) or not host:
             raise ValueError(f"host must be an address such as {HOST!r}, got {host!r}")
@@ -75,7 +76,7 @@ class Page:
             raise ValueError(f"port must be at most 65535, got {port}")
         self._ended = threading.Event()
         self._server = new_server(host, number, label, allowed)
-        # No page may request a public address.
+        # Pages must not be able to make viser serve them to the internet.
         self._server.request_share_url = lambda *_, **__: None
         self.port = int(self._server.get_port())
         shown = "localhost" if host in ("0.0.0.0", "::") else host
@@ -151,7 +152,10 @@ def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) ->
 def set_up(
     server: Any, up: ArrayLike, light: float, eye: ArrayLike, target: ArrayLike, fov: float
 ) -> None:
-    """Set the lights of a server's pages and their first camera; `fov` is in radians."""
+    """Set the lights and the first camera of a server's pages.
+
+    `light` is the strength of light from all sides, `fov` the vertical field of view in radians.
+    """
     scene, start = server.scene, server.initial_camera
     scene.set_up_direction(up)
     # Shadows and reflections would take most of the frame time, and wash out colours.
@@ -163,7 +167,7 @@ def set_up(
 
 
 def _free_port(host: str, first: int) -> int:
-    """Return the first free port from `first` on, or 0 for any; viser would search endlessly."""
+    """Return the first free port from `first` on, of at most TRIED; 0, for any, if that is 0."""
     try:
         families = {found[0] for found in socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as error:
@@ -183,7 +187,7 @@ def _free_port(host: str, first: int) -> int:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Suppress the output of viser: on standard output, and by rich in notebooks."""
+    """Suppress what viser prints in the block, on standard output and by rich in notebooks."""
     import rich
 
     console = rich.get_console()
@@ -205,7 +209,7 @@ def allowed_origins(origins: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _origin(name: str, text: object) -> str:
-    """Return an origin, checked and in lower case; ValueErrors name `name` as its source."""
+    """Return an origin, checked and in lower case; a ValueError names `name`, where it is from."""
     origin = text.rstrip("/").lower() if isinstance(text, str) else ""
     if not ORIGIN.fullmatch(origin):
         example = "https://hub.example.org"
@@ -214,9 +218,9 @@ def _origin(name: str, text: object) -> str:
 
 
 def public_url(url: str | None) -> tuple[str, str]:
-    """Return the public address or path of pages, ending in a slash, or ""; and where it is from.
+    """Return the public address or path of pages, ending in a slash, or "" if there is none.
 
-    The latter is the name of the argument or of the environment variable, for errors.
+    The second result is the argument or the environment variable that it is from, for errors.
     """
     name = "url"
     if url is None:
@@ -236,7 +240,7 @@ def public_url(url: str | None) -> tuple[str, str]:
 
 @contextmanager
 def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
-    """Make a server that is started in the block refuse connections from pages of other sites."""
+    """Make a server on `host`, started in the block, refuse other sites' pages, but `allowed`."""
     # Browsers let pages of any site connect to any server within reach, and send the origin of the
     # page, which viser does not check. A server for other machines, which may use any name for it,
     # accepts all pages, unless origins are listed.
@@ -258,7 +262,7 @@ def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
 
 
 def running(script: str) -> str:
-    """Return HTML that runs a script when it is shown."""
+    """Return HTML that runs a script when it is shown: the handler of an image of one pixel."""
     return f'<img alt="" src="{PIXEL}" onload="{html.escape(script)}" style="display:none">'
 
 
@@ -275,12 +279,12 @@ def tab_title(title: str) -> str:
 
 
 def block(inner: str) -> str:
-    """Return HTML in the size and with the margins of all texts in panels."""
+    """Return HTML in a block with the size and margins of all texts in panels."""
     return f'<div style="font-size:0.8em;line-height:1.5;padding:0.15em 0.75em">{inner}</div>'
 
 
 def help_html(rows: Sequence[tuple[str, str]]) -> str:
-    """Return a table of what mouse and keys do."""
+    """Return an HTML table of what mouse and keys do, from rows (key, what it does)."""
     cells = "".join(
         f'<tr><td style="padding:0.1em 1em 0.1em 0"><kbd style="{_KEY}">{html.escape(key)}</kbd>'
         f"</td><td>{html.escape(what)}</td></tr>"

@@ -20,9 +20,9 @@ WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2
 class FollowedMesh:
     """A tree that is built on first use, refitted where only vertices moved, else built again.
 
-    All arguments are functions of a mesh. `stamps` returns two values: one that changes with its
-    vertices, and one that changes with its faces. `build` returns its tree, `vertices` those to
-    refit a tree to; without it, every change builds a tree.
+    All arguments are functions of a mesh. `stamps` returns two values: the first changes with the
+    vertices, the second with the faces. `build` returns a new tree; `vertices` returns the vertices
+    to refit a tree to. Without `vertices` every change builds a new tree.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class FollowedMesh:
         """Return the tree over a mesh as it is now."""
         stamps, state = self._stamps(mesh), self._state
         if state is None or state[0] != stamps:
-            # Two threads may both build the same tree.
+            # Two threads may both build the same tree. A tree over the same faces may be refitted.
             tree = state[1] if state and state[0][1] == stamps[1] else None
             if tree is None or not self._refitted(tree, mesh):
                 tree = self._build(mesh)
@@ -44,7 +44,7 @@ class FollowedMesh:
         return state[1]
 
     def _refitted(self, tree: BVH, mesh: Any) -> bool:
-        """Refit the tree to a mesh; return whether that is possible."""
+        """Refit the tree to the vertices of a mesh, if possible; return whether it was."""
         if self._vertices is None:
             return False
         points = self._vertices(mesh)
@@ -63,7 +63,7 @@ def wrapped(data: Any) -> Any:
 
 
 def followed_data_set() -> FollowedMesh:
-    """Return a FollowedMesh for a data set of VTK or PyVista, over its surface."""
+    """Return a FollowedMesh for data sets of VTK or PyVista, with trees over their surfaces."""
     return FollowedMesh(
         lambda data: _sums_of(wrapped(data)), lambda data: BVH.from_mesh(wrapped(data)),
         lambda data: np.asarray(wrapped(data).points, np.float64),
@@ -71,9 +71,9 @@ def followed_data_set() -> FollowedMesh:
 
 
 def crossings(tree: BVH, start: Any, end: Any) -> tuple[AllHits, NDArray[np.int64]]:
-    """Return the hits of the segment from start to end, sorted by t, and the cell of each.
+    """Return the hits of the segment from start to end, sorted by t, and the cell (n,) of each.
 
-    A crossing at an edge or vertex that faces share is one hit; t is a share of the segment.
+    A crossing at an edge or vertex that faces share is one hit; t is 0 at the start, 1 at the end.
     """
     begin = np.asarray(start, np.float64)
     hits = tree.all_hits(begin, np.asarray(end, np.float64) - begin, t_max=1.0, edges="once")
@@ -81,18 +81,18 @@ def crossings(tree: BVH, start: Any, end: Any) -> tuple[AllHits, NDArray[np.int6
 
 
 def checksum(array: NDArray[Any]) -> tuple[Any, ...]:
-    """Return a checksum of an array's content, shape and type: 0.6 ms for a million float64."""
+    """Return a hashable checksum of content, shape and type: 0.6 ms for a million float64."""
     octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     words = octets[: octets.size // 8 * 8].view(np.uint64)
     full = words.size // len(WEIGHTS) * len(WEIGHTS)
-    # Weighted sums of rows modulo 2**64, which depend on the order of items. What fills no row of
-    # weights is returned as it is.
+    # Weighted sums, modulo 2**64, of rows of len(WEIGHTS) words; weights make them depend on the
+    # order. The last words, which fill no row, and the last octets are returned themselves.
     sums = np.einsum("ij,j->i", words[:full].reshape(-1, len(WEIGHTS)), WEIGHTS)
     return array.shape, array.dtype.str, sums.tobytes(), octets[8 * full :].tobytes()
 
 
 def _sums_of(data: Any) -> tuple[Any, Any]:
-    """Return checksums of the points of a data set, and of its cells: stamps of a FollowedMesh."""
+    """Return two stamps of a data set: the first changes with its points, the second with cells."""
     import pyvista as pv
 
     if isinstance(data, pv.MultiBlock):
@@ -118,7 +118,7 @@ def _sums_of(data: Any) -> tuple[Any, Any]:
 
 
 def _sum_of(array: Any) -> Any:
-    """Return an array's checksum; its modification time if not contiguous; None if empty."""
+    """Return a VTK array's checksum; its modification time if not contiguous; None if empty."""
     from vtkmodules.util.numpy_support import vtk_to_numpy
 
     if array is None or array.GetNumberOfValues() == 0:

@@ -20,6 +20,7 @@ __dir__ = __all__.copy
 
 Reals = NDArray[np.float64]
 CLASH_TYPES = ("protrusion", "pierce", "collision", "clearance")
+PROTRUSION, PIERCE, COLLISION, CLEARANCE = range(4)
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,11 @@ class Clash:
     clash_type : int
         The index of its name in `CLASH_TYPES`: 0 protrusion, 1 pierce, 2 collision, 3 clearance.
     a, b : entity_instance
-        The elements; of a protrusion or piercing `a` is the one that is in the other.
+        The elements; `a` of a protrusion or piercing is the element that is in the other.
     distance : float
         Depth of a protrusion, length of a pierced part, clearance, or 0 for a collision.
     p1, p2 : tuple of float
-        A point of each.
+        A point of each: nearest points, or `a`'s deepest point in `b` and the nearest surface.
     """
 
     clash_type: int
@@ -50,8 +51,8 @@ class Clash:
 class RayHit:
     """A face of an element that a ray hits, with its position and normal.
 
-    Both distances are the same, `style_index` is -1, and `dot_product` that of the normal with the
-    ray's unit direction.
+    `distance` and `ray_distance` are both the length along the ray, `instance` is the element,
+    `style_index` is -1, and `dot_product` is that of the unit normal and the ray's unit direction.
     """
 
     distance: float
@@ -71,7 +72,7 @@ class tree:
     file, settings
         A file to add, and the settings of its geometry.
     backend : str, optional
-        Ignored.
+        Ignored: there is only this one.
     """
 
     def __init__(self, file: Any = None, settings: Any = None, backend: str | None = None) -> None:
@@ -91,22 +92,22 @@ class tree:
         return self._scene
 
     def add_file(self, file: Any, settings: Any = None) -> None:
-        """Add all elements of a file."""
+        """Add all elements of a file, with the settings of their geometry, None for the default."""
         import ifcopenshell.geom as geom
 
         library: Any = geom
-        # By one thread.
-        self.add_iterator(library.iterator(settings or library.settings(), file, 1))
+        threads = 1
+        self.add_iterator(library.iterator(settings or library.settings(), file, threads))
 
     def add_iterator(self, iterator: Any) -> None:
-        """Add the elements of an iterator that has not begun."""
+        """Add the elements of an `ifcopenshell.geom.iterator` that has not been initialized."""
         if iterator.initialize():
             self.add_element(iterator.get())
             while iterator.next():
                 self.add_element(iterator.get())
 
     def add_element(self, element: Any) -> None:
-        """Add a triangulated element."""
+        """Add a triangulated element, as an iterator returns it, in world coordinates."""
         points = np.array(element.geometry.verts, np.float64).reshape(-1, 3)
         faces = np.array(element.geometry.faces, np.int64).reshape(-1, 3)
         # The matrix is stored column by column.
@@ -122,9 +123,9 @@ class tree:
         self, set_a: Iterable[Any], set_b: Iterable[Any], tolerance: float = 0.002,
         check_all: bool = True,
     ) -> tuple[Clash, ...]:  # fmt: skip
-        """Return the pairs of solids that are in each other by more than a tolerance.
+        """Return a clash for each two solids that are in each other by more than a tolerance.
 
-        They are protrusions or piercings. `check_all` has no effect: each pair is checked.
+        Clashes are protrusions or piercings. `check_all` has no effect: each pair is checked.
         """
         result = []
         for a, b in self._pairs(set_a, set_b, 0.0):
@@ -134,15 +135,19 @@ class tree:
             ends: Any = deep.point, deep.point + deep.depth * np.asarray(deep.direction)
             depth = float(deep.length if deep.pierces else deep.depth)
             if depth > tolerance:
-                # First the one that is in the other; the type is 0, or 1 for a piercing.
+                # The element that is in the other comes first; it is a if the point is a's own.
                 pair = (a, b) if deep.own else (b, a)
-                result.append(self._clash(int(deep.pierces), *pair, depth, *ends))
+                kind = PIERCE if deep.pierces else PROTRUSION
+                result.append(self._clash(kind, *pair, depth, *ends))
         return tuple(result)
 
     def clash_collision_many(
         self, set_a: Iterable[Any], set_b: Iterable[Any], allow_touching: bool = False
     ) -> tuple[Clash, ...]:
-        """Return the pairs whose interiors meet or, with `allow_touching`, whose surfaces touch."""
+        """Return a clash for each two elements whose interiors meet.
+
+        With `allow_touching` those whose surfaces touch clash, too.
+        """
         result = []
         for a, b in self._pairs(set_a, set_b, 0.0):
             near = self._solids[a].distance_to(self._solids[b])
@@ -151,14 +156,14 @@ class tree:
             if (self._closed[a] and self._closed[b] and not allow_touching) or not meets:
                 meets = self._relation(a, b) not in ("disjoint", "touching")
             if meets:
-                result.append(self._clash(2, a, b, 0.0, *near.position))
+                result.append(self._clash(COLLISION, a, b, 0.0, *near.position))
         return tuple(result)
 
     def clash_clearance_many(
         self, set_a: Iterable[Any], set_b: Iterable[Any], clearance: float = 0.05,
         check_all: bool = False,
     ) -> tuple[Clash, ...]:  # fmt: skip
-        """Return the pairs of elements whose surfaces are nearer than a clearance, or touch.
+        """Return a clash for each two elements with surfaces nearer than a clearance, or touching.
 
         `check_all` has no effect: each pair is checked.
         """
@@ -166,13 +171,16 @@ class tree:
         for a, b in self._pairs(set_a, set_b, clearance):
             near = self._solids[a].distance_to(self._solids[b])
             if near.distance < clearance or near.distance == 0.0:
-                result.append(self._clash(3, a, b, float(near.distance), *near.position))
+                result.append(self._clash(CLEARANCE, a, b, float(near.distance), *near.position))
         return tuple(result)
 
     def select(self, value: Any, **options: Any) -> list[Any]:
-        """Return the elements at a point, or those that meet an element, within `extend` of it."""
+        """Return the elements at a point, or those that meet an element, or are near.
+
+        Elements within the option `extend` of `value`, the point or element, are near.
+        """
         extend = max(float(options.get("extend", 0.0)), 0.0)
-        if not hasattr(value, "is_a"):
+        if not hasattr(value, "is_a"):  # A point: elements have `is_a`.
             point = np.asarray(value, np.float64)
             near = [
                 k for k in range(len(self._products))
@@ -180,11 +188,11 @@ class tree:
                 or self._solids[k].distance(point) <= extend
             ]  # fmt: skip
         else:
-            one = self._number(value)
+            a = self._number(value)
             near = [
-                b for _, b in self._pairs([value], self._products, extend, itself=True)
-                if b == one or self._relation(one, b) != "disjoint"
-                or self._solids[one].distance_to(self._solids[b]).distance <= extend
+                b for _, b in self._pairs([value], self._products, extend, with_itself=True)
+                if b == a or self._relation(a, b) != "disjoint"
+                or self._solids[a].distance_to(self._solids[b]).distance <= extend
             ]  # fmt: skip
         return [self._products[k] for k in near]
 
@@ -194,7 +202,7 @@ class tree:
     ) -> list[Any]:  # fmt: skip
         """Return the elements whose boxes meet the box (lower, upper), grown by `extend`.
 
-        With `completely_within`, those whose boxes are within it.
+        With `completely_within` it is the elements whose boxes are within the grown box.
         """
         low, high = np.asarray(value, np.float64)
         low, high = low - max(extend, 0.0), high + max(extend, 0.0)
@@ -208,7 +216,7 @@ class tree:
     def select_ray(
         self, origin: Sequence[float], direction: Sequence[float], length: float = 1000.0
     ) -> list[RayHit]:
-        """Return all faces that a ray hits within a length, in order."""
+        """Return all faces that a ray hits within a length, ordered by distance."""
         unit = np.asarray(direction, np.float64)
         unit = unit / np.linalg.norm(unit)
         hits = self._scene.all_hits(np.asarray(origin, np.float64), unit, t_max=length)
@@ -221,7 +229,7 @@ class tree:
 
     @staticmethod
     def get_clash_type(clash_type_i: int) -> str:
-        """Return the name of a type of clashes."""
+        """Return the name of a `Clash.clash_type`."""
         return CLASH_TYPES[clash_type_i]
 
     def _boxes(self) -> Reals:
@@ -229,7 +237,7 @@ class tree:
         return np.array([solid.bounds for solid in self._solids]).reshape(-1, 2, 3)
 
     def _number(self, element: Any) -> int:
-        """Return the number of an element, by its GUID: its first attribute."""
+        """Return the number of an element, k in the lists, by its GUID: its first attribute."""
         guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
         return self._numbers[guid]
 
@@ -239,13 +247,13 @@ class tree:
         return self._solids[a].relation(self._solids[b]) if both else "disjoint"
 
     def _pairs(
-        self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, itself: bool = False
+        self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, with_itself: bool = False
     ) -> Iterable[tuple[int, int]]:
-        """Yield the numbers of pairs whose boxes are within `reach`, each pair once.
+        """Yield the numbers (a, b) of elements of both sets whose boxes are within `reach`.
 
-        An element is paired with itself only if `itself`.
+        Each pair is yielded once, and an element is paired with itself only if `with_itself`.
         """
-        first, second = ([self._number(e) for e in side] for side in (set_a, set_b))
+        first, second = ([self._number(e) for e in elements] for elements in (set_a, set_b))
         boxes = self._boxes()
         others, seen = boxes[second], set[tuple[int, int]]()
         for a in first:
@@ -253,11 +261,11 @@ class tree:
             near = ((others[:, 0] <= high) & (others[:, 1] >= low)).all(axis=1)
             for b in np.array(second)[near].tolist():
                 key = (min(a, b), max(a, b))
-                if key not in seen and (a != b or itself):
+                if key not in seen and (a != b or with_itself):
                     seen.add(key)
                     yield a, b
 
     def _clash(self, kind: int, a: int, b: int, distance: float, p: Reals, q: Reals) -> Clash:
-        """Return a clash of the elements a and b with points p and q."""
+        """Return a clash, of the type `kind`, of elements number a and b, with points p and q."""
         ends = tuple(np.asarray(p).tolist()), tuple(np.asarray(q).tolist())
         return Clash(kind, self._products[a], self._products[b], distance, *ends)

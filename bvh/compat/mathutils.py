@@ -21,7 +21,7 @@ NOTHING: Found = (None, None, None, None)
 
 
 def _vector(v: Any) -> Any:
-    """Return a vector of mathutils, or a tuple without that."""
+    """Return a `mathutils.Vector`, or a tuple where mathutils is not installed."""
     try:
         return import_module("mathutils").Vector(v)
     except ImportError:
@@ -51,7 +51,10 @@ class BVHTree:
         cls, vertices: Iterable[Any], polygons: Sequence[Sequence[int]],
         all_triangles: bool = False, epsilon: float = 0.0,
     ) -> Self:  # fmt: skip
-        """Build a tree over polygons; `epsilon` and `all_triangles` have no effect."""
+        """Build a tree over polygons, the indices of their vertices.
+
+        `all_triangles` and `epsilon` have no effect: hits of any polygons are exact.
+        """
         faces = [list(polygon) for polygon in polygons]
         points = np.array([tuple(v) for v in vertices], np.float64).reshape(-1, 3)
         return cls(
@@ -65,7 +68,8 @@ class BVHTree:
     ) -> Self:  # fmt: skip
         """Build a tree over a mesh object of ``bpy``, in object coordinates.
 
-        With `deform` after its modifiers; `render`, `cage` and `epsilon` have no effect.
+        With `deform` the mesh is that after its modifiers, evaluated by `depsgraph`. The options
+        `render`, `cage` and `epsilon` have no effect.
         """
         source = object.evaluated_get(depsgraph) if deform else object
         mesh = source.to_mesh()
@@ -83,7 +87,7 @@ class BVHTree:
         """
         along = np.array(tuple(direction), np.float64)
         length = float(np.linalg.norm(along))
-        if not length > 0.0:
+        if not length > 0.0:  # Not <=, so that NaN is a miss, too.
             return NOTHING
         hit = self.tree.closest_hit(tuple(origin), along, t_max=distance / length)
         if not hit:
@@ -91,14 +95,17 @@ class BVHTree:
         return self._found(hit.position, hit.prim_id, float(hit.t) * length)
 
     def find_nearest(self, origin: Any, distance: float = 1.84467e19) -> Found:
-        """Return (location, normal, index, distance) of the nearest point, or four None."""
+        """Return (location, normal, index, distance) of the nearest point of a polygon.
+
+        If none is within `distance`, all four are None.
+        """
         near = self.tree.closest_point(np.array(tuple(origin), np.float64), max_distance=distance)
         if near.prim_id < 0:
             return NOTHING
         return self._found(near.position, near.prim_id, near.distance)
 
     def find_nearest_range(self, origin: Any, distance: float = 1.84467e19) -> list[Found]:
-        """Return results of `find_nearest` for all polygons within a distance."""
+        """Return results of `find_nearest` for all polygons within a distance, by ascending id."""
         # The radius of a sphere must be finite, unlike a distance.
         at, tree = np.array(tuple(origin), np.float64), self.tree
         ids = np.asarray(tree.overlap_sphere(at, min(distance, 1e300)).prim_id)
@@ -106,13 +113,14 @@ class BVHTree:
             return []
         near = BVH.from_triangles(tree.vertices, tree.faces[ids]).closest_point(at, k=len(ids))
         result: dict[int, Found] = {}
+        # The nearest triangles come first: a polygon keeps the result of its nearest one.
         for k, d, p in zip(near.prim_id, near.distance, near.position, strict=True):
             prim = int(ids[k])
             result.setdefault(int(tree.face_of(prim)), self._found(p, prim, d))
         return [result[face] for face in sorted(result)]
 
     def overlap(self, other_tree: Self) -> list[tuple[int, int]]:
-        """Return the pairs of polygons that meet, touching included, each once, ascending."""
+        """Return the pairs (polygon, other polygon) that meet or touch, each once, ascending."""
         pairs = self.tree.overlap_tree(other_tree.tree)
         sides = zip((self.tree, other_tree.tree), pairs.T, strict=True)
         faces = (np.asarray(tree.face_of(prims)).tolist() for tree, prims in sides)

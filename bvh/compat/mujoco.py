@@ -67,9 +67,10 @@ class ModelScene:
 
     def __init__(self, model: Any) -> None:
         self.scene, geoms = Scene(), []
+        # Positions (n, 3) and rotations (n, 3, 3) of all geoms, as `follow` reads them.
         self._frames: tuple[Reals, Reals] | None = None
         self._model, self._planes = model, []
-        # The group of each geom, whether it is static, and its opacity.
+        # The group of each geom, whether it is static (part of the world, body 0), and its opacity.
         self._group = np.clip(model.geom_group, 0, GROUPS - 1)
         self._fixed = model.body_weldid[model.geom_bodyid] == 0
         opacity = model.geom_rgba[:, 3].copy()
@@ -92,7 +93,7 @@ class ModelScene:
         self.geom_id = np.array(geoms, np.int32)
 
     def follow(self, data: Any) -> Self:
-        """Move the geoms to where a state of the model has them."""
+        """Move the geoms to where `data`, an ``MjData`` of the model, has them; return self."""
         maps = np.tile(np.eye(4), (len(self.geom_id), 1, 1))
         maps[:, :3, 3] = data.geom_xpos[self.geom_id]
         maps[:, :3, :3] = data.geom_xmat[self.geom_id].reshape(-1, 3, 3)
@@ -141,13 +142,14 @@ class ModelScene:
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
         """Return t (n,), geoms (n,) and normals (n, 3) of the closest hits of rays (n, 3).
 
-        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms whose group is
-        not 0 in `groups`, and no static ones unless `static`, up to the length `cutoff`, or up to
-        `cutoff` as t unless `lengths`. The body `exclude` is left out.
+        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms whose group is not 0
+        in `groups` (None for all), but for static ones unless `static`, and those of the body with
+        id `exclude`. `cutoff` is the largest distance if `lengths`, else the largest t.
         """
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
         chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
+        # Whether each geom counts.
         counts = chosen[self._group] & (self._model.geom_bodyid != exclude)
         counts &= bool(static) | ~self._fixed
         limit = np.full(len(directions), cutoff, float)
@@ -178,10 +180,10 @@ class ModelScene:
         self, number: int, place: tuple[Reals, Reals], origins: Reals, directions: Reals,
         limit: Reals, t: Reals, geom: NDArray[np.int32], normal: Reals,
     ) -> None:  # fmt: skip
-        """Write the hits of the plane `number` that are nearer than those so far.
+        """Write the hits of the plane `number` to `t`, `geom` and `normal` where they are nearer.
 
-        Rays from behind miss it. Results so far are `t`, `geom` and `normal`, changed in place.
-        `place` is its position and rotation, `limit` the largest t of each ray.
+        Rays from behind miss it. `place` is the plane's position and rotation, whose third column
+        is the normal; `limit` is the largest t of each ray.
         """
         center, turn = place
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -205,7 +207,10 @@ def mj_ray(
     world: ModelScene, pnt: ArrayLike, vec: ArrayLike, geomgroup: ArrayLike | None = None,
     flg_static: Any = 1, bodyexclude: int = -1, geomid: Any = None, normal: Any = None,
 ) -> float:  # fmt: skip
-    """Return the distance of a ray's hit, as ``mujoco.mj_ray``: in units of vec; -1 for a miss."""
+    """Return the distance of a ray's hit, as ``mujoco.mj_ray``: in units of vec; -1 for a miss.
+
+    Arrays `geomid` and `normal` get the geom and the normal, unless they are None.
+    """
     t = np.empty(1)
     mj_multiRay(
         world, pnt, vec, geomgroup, flg_static, bodyexclude, geomid, t, normal, cutoff=np.inf
@@ -216,7 +221,7 @@ def mj_ray(
 def _options(
     normal: Any = None, nray: int | None = None, cutoff: float = 1e10
 ) -> tuple[Any, int | None, float]:
-    """Return the last arguments of `mj_multiRay`, given by position or by name."""
+    """Return the last arguments of `mj_multiRay`, which are given by position or by name."""
     return normal, nray, cutoff
 
 
@@ -224,10 +229,11 @@ def mj_multiRay(
     world: ModelScene, pnt: ArrayLike, vec: ArrayLike, geomgroup: ArrayLike | None,
     flg_static: Any, bodyexclude: int, geomid: Any, dist: Any, *more: Any, **named: Any,
 ) -> None:  # fmt: skip
-    """Cast rays from one point, as ``mujoco.mj_multiRay``, into `geomid`, `dist` and `normal`.
+    """Cast rays from one point `pnt` along `vec`, as ``mujoco.mj_multiRay``.
 
-    The other arguments are `normal`, `nray` and `cutoff`, in this order or by name; by default
-    None, all rays and 1e10.
+    Distances are written to the array `dist`, and geoms and normals to `geomid` and `normal`, if
+    these are not None. More arguments are `normal`, `nray` and `cutoff`, the largest distance, in
+    this order or by name; by default None, all rays and 1e10.
     """
     normal, nray, cutoff = _options(*more, **named)
     directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
@@ -243,7 +249,7 @@ def mj_multiRay(
 
 
 def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
-    """Return the tree of geom `number`, of a kind and with MuJoCo's `size`, in its frame."""
+    """Return the tree of geom `number` in its own frame; `size` has its half extents or radii."""
     if kind == BOX:
         return BVH.from_mesh(trimesh.creation.box(2.0 * size))
     if kind == MESH:
@@ -272,6 +278,7 @@ def _heights(model: Any, field: int) -> BVH:
     rows, columns, begin = (
         int(a[field]) for a in (model.hfield_nrow, model.hfield_ncol, model.hfield_adr)
     )
+    # Half extents along x and y, the height of data 1, and the depth of the base below 0.
     wide, long, high, base = model.hfield_size[field]
     z = high * model.hfield_data[begin : begin + rows * columns].reshape(rows, columns)
     x, y = np.linspace(-wide, wide, columns), np.linspace(-long, long, rows)
@@ -286,7 +293,7 @@ def _heights(model: Any, field: int) -> BVH:
     sides = np.concatenate(
         [np.stack([edge, low, next_low], 1), np.stack([edge, next_low, next_edge], 1)]
     )
-    # The four corners of the bottom, as places in `edge`.
+    # The four corners of the bottom, counterclockwise from above; two triangles face downward.
     ends = low[[0, columns - 1, columns + rows - 2, 2 * columns + rows - 3]]
     floor = ends[[[0, 2, 1], [0, 3, 2]]]
     return BVH.from_triangles(

@@ -129,7 +129,7 @@ class RaycastingScene:
     def tree(self) -> BVH:
         """The tree over all triangles, for other queries.
 
-        Its prim_id counts the triangles of all geometries in their order.
+        Its prim_id counts the triangles of all geometries, in order of their ids.
         """
         return self._surface().tree
 
@@ -165,7 +165,7 @@ class RaycastingScene:
     def list_intersections(self, rays: Given, nthreads: int = 0) -> Arrays:
         """List the crossings of `count_intersections`, as in Open3D, but sorted by (ray, t, id).
 
-        Those of ray i, of n flattened ones, are ``ray_splits[i] : ray_splits[i + 1]``.
+        Crossings ``ray_splits[i] : ray_splits[i + 1]`` are those of ray i of the flattened rays.
         """
         given, surface, hits = self._cast(BVH.all_hits, rays, nthreads, edges="once")
         result = surface.details(hits, given, normals=False)
@@ -186,7 +186,10 @@ class RaycastingScene:
         return {"points": given.shaped(points)} | _details(surface, near, given)
 
     def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
-        """Return the distance of each point, as in Open3D; inf without a closest point."""
+        """Return the distance of each point, as in Open3D.
+
+        It is inf if the scene is empty or the point is not finite.
+        """
         return self._measure(BVH.distance, query_points, nthreads)
 
     def compute_signed_distance(
@@ -194,15 +197,15 @@ class RaycastingScene:
     ) -> Any:
         """Return the distance of points from closed meshes, negative inside, as in Open3D.
 
-        It is 0 on the surface, inf without a closest point. `nsamples`, an odd number, changes
-        nothing, because the sign is exact.
+        It is 0 on the surface, inf for an empty scene or points that are not finite. `nsamples`, an
+        odd number, changes nothing, because the sign is exact.
         """
         return self._measure(BVH.signed_distance, query_points, nthreads, nsamples)
 
     def compute_occupancy(self, query_points: Given, nthreads: int = 0, nsamples: int = 1) -> Any:
         """Return 1 for points inside closed meshes or on their surface, else 0, as in Open3D.
 
-        `nsamples` is as in `compute_signed_distance`.
+        `nsamples`, an odd number, changes nothing, because containment is exact.
         """
         return self._measure(BVH.contains, query_points, nthreads, nsamples)
 
@@ -242,6 +245,7 @@ class RaycastingScene:
     def _surface(self) -> CastSurface:
         """Return all triangles and their tree, built anew after a mesh was added."""
         geometries, built = self._geometries, self._built
+        # `add_triangles` replaces the list.
         if built is None or built[0] is not geometries:
             # Two threads may both build the same tree.
             built = self._built = geometries, CastSurface(geometries, self._threads)
@@ -262,7 +266,7 @@ class RaycastingScene:
     def _measure(
         self, query: Callable[..., ArrayLike], points: Given, nthreads: int, nsamples: int = 1
     ) -> Any:
-        """Return the number that a method of BVH gives for each point; checks `nsamples`."""
+        """Return the number that a method of BVH gives for each point; `nsamples` must be odd."""
         count = one_index("nsamples", nsamples)
         if count < 1 or count % 2 == 0:
             raise ValueError(f"nsamples must be odd and at least 1, got {count}")
@@ -278,7 +282,10 @@ def _details(surface: CastSurface, result: Hits | ClosestPoints, given: InputRow
 def _rays_of_matrices(
     intrinsic_matrix: Given, extrinsic_matrix: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return the rays (height_px, width_px, 6) of a camera of these two matrices."""
+    """Return the rays (height_px, width_px, 6) of the camera that two matrices describe.
+
+    The matrices map from the camera to pixels (3, 3), and from the world to the camera (4, 4).
+    """
     intrinsic = _array("intrinsic_matrix", intrinsic_matrix, (3, 3))
     extrinsic = _array("extrinsic_matrix", extrinsic_matrix, (4, 4))
     try:
@@ -300,7 +307,10 @@ def _rays_of_matrices(
 def _rays_of_view(
     fov_deg: float, center: Given, eye: Given, up: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return the rays (height_px, width_px, 6) of a camera at `eye` that looks at `center`."""
+    """Return the rays (height_px, width_px, 6) of a camera at `eye` that looks at `center`.
+
+    `fov_deg` is the angle across the width; `up` is any direction that is up in the view.
+    """
     target, position = _array("center", center, (3,)), _array("eye", eye, (3,))
     upward = _array("up", up, (3,))
     angle = reals("fov_deg", fov_deg)
@@ -326,7 +336,7 @@ def _rays_of_view(
 
 
 def _array(name: str, value: Given, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return the argument `name` as float64, checked to have a shape."""
+    """Return an argument as float64, checked to have a shape; errors call it `name`."""
     array = reals(name, plain(value))
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")

@@ -28,8 +28,8 @@ CHUNK = 1 << 13
 class NumpyTensor(np.ndarray[Any, Any]):
     """A numpy array with some methods of Open3D's Tensor.
 
-    So code for Tensors, such as ``ans["t_hit"].numpy()``, also runs on numpy arrays. Functions of
-    Open3D 0.18 that take plain arrays for Tensors need that ``.numpy()``, too.
+    Code for Tensors, such as ``ans["t_hit"].numpy()``, also runs on these arrays. Functions of
+    Open3D 0.18 that take plain arrays in place of Tensors need ``.numpy()``, too.
     """
 
     def numpy(self) -> NDArray[Any]:
@@ -49,10 +49,10 @@ Answer = NumpyTensor | Any
 
 
 class InputRows:
-    """The rays or points of an argument as rows of `width` numbers, float32 or else float64.
+    """Rays or points, the argument `name`, as rows of `width` numbers, float32 or else float64.
 
-    `flat` (n, width) are the checked rows, `shape` the leading shape of the argument. Results get
-    this shape and, for a Tensor, are Tensors.
+    `flat` (n, width) are the checked rows, `shape` is the leading shape of the argument, `threads`
+    the number to use. Results get this shape, and are Tensors if the argument is one.
     """
 
     def __init__(self, name: str, value: Given, width: int, nthreads: int) -> None:
@@ -71,7 +71,7 @@ class InputRows:
         self.threads = thread_limit(nthreads)
 
     def origins_and_directions(self) -> NDArray[np.float64]:
-        """Return rays (..., 6) as contiguous (2, ..., 3); a single one is a batch of one."""
+        """Return the rays as origins and directions (2, ..., 3); a single ray is a batch of one."""
         parts = np.empty((2, len(self.flat), 3))
 
         def split(begin: int, end: int) -> None:
@@ -96,7 +96,7 @@ class InputRows:
 
 
 def thread_limit(nthreads: int) -> int:
-    """Return the threads to use; Open3D takes 0 and negative numbers for all CPUs."""
+    """Return the number of threads to use; 0 and negative ones, as in Open3D, mean all CPUs."""
     number = one_index("nthreads", nthreads)
     return thread_count(number if number > 0 else None)
 
@@ -121,13 +121,13 @@ def given_like(array: NDArray[Any], *values: Any) -> Answer:
 
 
 def narrowed(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
-    """Return a copy of another type; overflow gives infinity."""
+    """Return a copy of an array with type `dtype`; numbers that overflow become infinite."""
     with np.errstate(over="ignore", under="ignore"):
         return array.astype(dtype)
 
 
 class CastSurface:
-    """The tree over all geometries, and tables of its triangles, whose last row is for misses."""
+    """The tree over all geometries, and tables of its triangles, with a last row for misses."""
 
     def __init__(self, geometries: list[Geometry], threads: int) -> None:
         # The tree shares the arrays of a single geometry.
@@ -148,9 +148,9 @@ class CastSurface:
     def details(
         self, result: Hits | AllHits | ClosestPoints, given: InputRows, *, normals: bool = True
     ) -> Columns:
-        """Return ids, weights and, if `normals`, unit normals of hits or closest points by name.
+        """Return ids, weights u and v and, if `normals`, unit normals of hits or closest points.
 
-        All are flat; misses have `INVALID_ID` and zeros.
+        The arrays have Open3D's names, and a row for each hit; misses have `INVALID_ID` and zeros.
         """
         prim, *weights = (np.reshape(column, -1) for column in (result.prim_id, result.u, result.v))
         n, table = len(prim), None
@@ -169,7 +169,8 @@ class CastSurface:
             # With mode="wrap", -1 is the last row.
             rows = prim[part].astype(np.intp)
             if self._ids is None:
-                # With one geometry the ids are 0 and -1, which has the bits of INVALID_ID.
+                # Of one geometry: a shift by 31 makes 0 of ids and -1 of -1, whose bits are those
+                # of INVALID_ID.
                 np.right_shift(prim[part], 31, out=geometry[part].view(np.int32))
                 primitive[part] = prim[part].view(np.uint32)
             else:

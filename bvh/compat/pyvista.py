@@ -17,8 +17,8 @@ from bvh.queries.hierarchy import BVH
 __all__ = ["Accessor"]
 __dir__ = __all__.copy
 
-# Methods of `BVH` that are not queries of its surface.
-OTHERS = {"refit", "save", "stats", "to", "validate"}
+# Methods of `BVH` that are not queries of its surface, which accessors do not have.
+UNSUPPORTED = {"refit", "save", "stats", "to", "validate"}
 QUERIES = {name for name in dir(BVH) if not name.startswith("_") and isfunction(getattr(BVH, name))}
 
 
@@ -47,38 +47,52 @@ class Accessor:
         return self._followed.tree_of(self._mesh)
 
     def __getattr__(self, name: str) -> Any:
-        if name in QUERIES - OTHERS:
+        # Python calls this for names that the class lacks: queries of the tree.
+        if name in QUERIES - UNSUPPORTED:
             return getattr(self.tree, name)
         raise AttributeError(f"the accessor bvh has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *QUERIES} - OTHERS)
+        return sorted({*super().__dir__(), *QUERIES} - UNSUPPORTED)
 
     def signed_distance(self, points: Any, **options: Any) -> Any:
-        """As `BVH.signed_distance`; also written to the points of a data set that is given."""
+        """As `BVH.signed_distance`, for points or for the points of a data set.
+
+        A data set is returned, with the distances as its point data "signed_distance".
+        """
         return self._written(points, "signed_distance", self.tree.signed_distance, options)
 
     def contains(self, points: Any, **options: Any) -> Any:
-        """As `BVH.contains`; also written to the points of a data set that is given."""
+        """As `BVH.contains`, for points or for the points of a data set.
+
+        A data set is returned, with the answers as its point data "contains".
+        """
         return self._written(points, "contains", self.tree.contains, options)
 
     def deviation_from(self, other: Any) -> NDArray[np.float64]:
-        """Return the signed distance of each point from another mesh, also as "deviation"."""
+        """Return the signed distance of each point from another mesh, negative inside.
+
+        It is also stored, as the data set's point data "deviation".
+        """
         result = np.asarray(_tree_of(other).signed_distance(np.asarray(self._mesh.points, float)))
         self._mesh.point_data["deviation"] = result
         return result
 
     def thickness(self, method: Literal["ray", "sphere"] = "ray") -> NDArray[np.float64]:
-        """Return the least thickness of each cell, as of `BVH.thickness`, also as "thickness"."""
+        """Return the least `BVH.thickness` in each cell, NaN for none; store it as "thickness"."""
         tree = self.tree
         each, result = tree.thickness(method=method), np.full(self._mesh.n_cells, np.nan)
+        # fmin ignores NaN.
         np.fmin.at(result, tree.face_of(np.arange(len(tree))), each)
         self._mesh.cell_data["thickness"] = result
         return result
 
     @staticmethod
     def _written(points: Any, name: str, query: Any, options: dict[str, Any]) -> Any:
-        """Return a query's answer for points; or a data set, with that for its points as `name`."""
+        """Return a query's answer for points, or a data set in which the answer is stored.
+
+        The answer for its points becomes its point data `name`; `options` are the query's.
+        """
         if not isinstance(points, pv.DataSet):
             return query(points, **options)
         points.point_data[name] = query(np.asarray(points.points, np.float64), **options)
@@ -88,7 +102,10 @@ class Accessor:
         self, origin: ArrayLike, end_point: ArrayLike, first_point: bool = False,
         plot: bool = False, off_screen: bool | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:  # fmt: skip
-        """As `pyvista.PolyData.ray_trace`: points and cells of a segment; no plot is made."""
+        """As `pyvista.PolyData.ray_trace`: points (n, 3) and cells (n,) that a segment crosses.
+
+        With `first_point`, the first point (3,) and all cells. `plot` and `off_screen` are ignored.
+        """
         hits, cells = crossings(self.tree, origin, end_point)
         points = np.asarray(hits.position)
         return points[0] if first_point and len(cells) else points, cells
@@ -99,7 +116,7 @@ class Accessor:
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
         """As `pyvista.PolyData.multi_ray_trace`: points, rays and cells, ordered by ray and t.
 
-        `retry` has no effect.
+        With `first_point` only the first hit of each ray. `retry` has no effect.
         """
         tree = self.tree
         if first_point:
@@ -115,7 +132,7 @@ class Accessor:
         self, pointa: ArrayLike, pointb: ArrayLike, *, tolerance: float | None = None,
         deduplicate_points: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:  # fmt: skip
-        """As `pyvista.DataSet.intersect_with_line`; both options have no effect."""
+        """As `pyvista.DataSet.intersect_with_line`; options have no effect: answers are exact."""
         return self.ray_trace(pointa, pointb)
 
     def select_interior_points(
@@ -124,8 +141,9 @@ class Accessor:
     ) -> Any:  # fmt: skip
         """As `pyvista.DataSet.select_interior_points`: a copy with "selected_points".
 
-        Points on the surface are inside. Exact parity decides. A surface that is not closed is a
-        RuntimeError, unless `check_surface` is False.
+        It says which points are inside `surface` or on it, or outside with `inside_out`. Exact
+        parity decides, so `method` and `locator_tolerance` have no effect. A surface that is not
+        closed is a RuntimeError, unless `check_surface` is False.
         """
         if not isinstance(surface, pv.PolyData):
             raise TypeError(f"surface must be PolyData, got {type(surface).__name__}")
@@ -142,7 +160,10 @@ class Accessor:
         self, surface: Any, tolerance: float = 0.001, inside_out: bool = False,
         check_surface: bool = True, progress_bar: bool = False,
     ) -> Any:  # fmt: skip
-        """As `pyvista.DataSet.select_enclosed_points`: a copy with "SelectedPoints", 0 or 1."""
+        """As `pyvista.DataSet.select_enclosed_points`: a copy with "SelectedPoints", 0 or 1.
+
+        `tolerance` and `progress_bar` have no effect: exact parity decides.
+        """
         result = self.select_interior_points(
             surface, inside_out=inside_out, check_surface=check_surface
         )
@@ -151,7 +172,10 @@ class Accessor:
         return result
 
     def compute_implicit_distance(self, surface: Any, inplace: bool = False) -> Any:
-        """As `pyvista.DataSet.compute_implicit_distance`: negative inside of the surface."""
+        """As `pyvista.DataSet.compute_implicit_distance`: a copy, or itself if `inplace`.
+
+        Its point data "implicit_distance" is the distance from `surface`, negative inside.
+        """
         result = self._mesh if inplace else self._mesh.copy()
         distance = _tree_of(surface).signed_distance(np.asarray(self._mesh.points, np.float64))
         result.point_data["implicit_distance"] = distance

@@ -114,7 +114,7 @@ def install(contains: OpenRule | None = None) -> contextlib.ExitStack:
 
 
 def uninstall() -> None:
-    """Undo `install`, also for meshes created since.
+    """Undo `install`, also for meshes that were created since.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def uninstall() -> None:
 
 
 def _replace_all() -> None:
-    """Replace everything that `install` replaces."""
+    """Replace all attributes of trimesh that `install` replaces, and list them in `_patches`."""
     casters: Any = trimesh.ray
     # The classes themselves stay, because pickles of meshes refer to them by name.
     _replacements[casters.ray_triangle.RayMeshIntersector] = InsteadOfRtree
@@ -149,17 +149,17 @@ def _replace_all() -> None:
 
 
 def _replace(owner: object, name: str, new: object) -> None:
-    """Replace an attribute, and store its old value."""
+    """Replace the attribute `name` of a class or module, and store its old value in `_patches`."""
     _patches.append((owner, name, vars(owner).get(name)))
     setattr(owner, name, new)
 
 
 def _forwarding(name: str, original: Method) -> Method:
-    """Return a method for trimesh's class that forwards to the replacement of the object."""
+    """Return a method of trimesh's class that calls method `name` of the caster's replacement."""
 
     @functools.wraps(original)
     def method(caster: object, *args: object, **kwargs: object) -> object:
-        """Call the method of the replacement, if the caster has one."""
+        """Call the method of the caster's replacement, or `original` if the caster has none."""
         replacement = _replacement(caster)
         if replacement is caster:
             return original(caster, *args, **kwargs)
@@ -173,6 +173,7 @@ def _contains_points(original: Method) -> Method:
 
     @functools.wraps(original)
     def contains_points(intersector: object, *args: Any, **kwargs: Any) -> object:
+        """Call the method of a replacement with `points`, the first argument, or `original`."""
         if not isinstance(intersector, RayMeshIntersector):
             return original(intersector, *args, **kwargs)
         return intersector.contains_points(kwargs["points"] if "points" in kwargs else args[0])
@@ -181,14 +182,14 @@ def _contains_points(original: Method) -> Method:
 
 
 def _ray(mesh: trimesh.Trimesh) -> object:
-    """Return the replacement of a mesh's caster, or any other value that was set."""
+    """Get `mesh.ray`: the replacement of the mesh's caster, or any other value that was set."""
     if "ray" not in mesh.__dict__:
         raise AttributeError(f"{type(mesh).__name__!r} object has no attribute 'ray'")
     return _replacement(mesh.__dict__["ray"])
 
 
 def _replacement(caster: Any) -> object:
-    """Return the replacement of a caster of trimesh, the same one while it is referenced."""
+    """Return the replacement of a caster of trimesh, the same object while it is referenced."""
     # Any other value is returned unchanged: also subclasses, whose methods would not be called,
     # and casters of trimesh after `uninstall`, whose replaced methods may still be referenced.
     kind = _replacements.get(type(caster))
@@ -202,9 +203,9 @@ def _replacement(caster: Any) -> object:
 
 
 def _set_ray(mesh: trimesh.Trimesh, value: object) -> None:
-    """Store a mesh's caster; instead of a replacement, a caster of the class that it replaces."""
-    # So meshes contain no objects of this package, neither in pickles nor after `uninstall`; `_ray`
-    # finds the replacement again.
+    """Set `mesh.ray`; a replacement is stored as a caster of the trimesh class that it replaces."""
+    # Meshes thus contain no objects of this package, neither in pickles nor after `uninstall`;
+    # `_ray` finds the replacement again.
     for original, kind in tuple(_replacements.items()):
         if isinstance(value, RayMeshIntersector) and type(value) is kind:
             options = (value._scale_to_box,) if kind is InsteadOfEmbree else ()

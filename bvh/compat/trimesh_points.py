@@ -51,7 +51,7 @@ _followed: dict[int, tuple[weakref.ref[trimesh.Trimesh], FollowedMesh]] = {}
 
 
 def tree_of(mesh: trimesh.Trimesh) -> BVH:
-    """Return the tree over the current faces of a mesh."""
+    """Return the tree over the current faces of a mesh, built anew if its hash has changed."""
     key = id(mesh)
     entry = _followed.get(key)
     if entry is None or entry[0]() is not mesh:
@@ -64,13 +64,13 @@ def tree_of(mesh: trimesh.Trimesh) -> BVH:
 
 
 def _stamps(mesh: trimesh.Trimesh) -> tuple[None, int]:
-    """Return the stamps of a mesh for its FollowedMesh: the second changes with all of it."""
+    """Return two stamps of a mesh for its FollowedMesh; any change builds a new tree."""
     # Trimesh caches the hash of its arrays until one may have changed: this takes a microsecond.
     return None, hash(mesh)
 
 
 def _built(mesh: trimesh.Trimesh) -> BVH:
-    """Return a tree over a mesh."""
+    """Return a new tree over a mesh."""
     # Slices and copies of tracked arrays would discard their cached hash, views do not.
     vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
     return BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
@@ -79,9 +79,9 @@ def _built(mesh: trimesh.Trimesh) -> BVH:
 def closest_point(mesh: trimesh.Trimesh, points: ArrayLike) -> tuple[Floats, Floats, Ids]:
     """Find the nearest point of a mesh for each point: (closest, distance, triangle_id).
 
-    As in trimesh, of faces at equal distance, to 1e-8 of it, it is the one that faces the point
-    most; of equal ones, the lowest. `BVH.closest_point` has no such tolerance. Points that are not
-    finite have NaN and -1; a mesh without faces has NaN, +inf and -1.
+    As in trimesh, of faces whose distances are equal to 1e-8 of them, the result is the face that
+    faces the point most; of equal ones, the lowest. `BVH.closest_point` has no such tolerance. The
+    results are NaN and -1 for points that are not finite, NaN, +inf and -1 without faces.
 
     Arguments of the wrong shape or type raise a ValueError or TypeError that names them.
 
@@ -99,6 +99,7 @@ def closest_point(mesh: trimesh.Trimesh, points: ArrayLike) -> tuple[Floats, Flo
     face = near.prim_id[:, 0].astype(np.int64)
     with np.errstate(invalid="ignore"):
         equal = near.distance[:, 1] - distance <= MERGE * distance
+    # At distance 0 there is no direction to the point.
     tied = np.flatnonzero(equal & (distance > 0.0))
     for begin in range(0, len(tied), CHUNK):
         some = tied[begin : begin + CHUNK]
@@ -110,11 +111,11 @@ def closest_point(mesh: trimesh.Trimesh, points: ArrayLike) -> tuple[Floats, Flo
 def signed_distance(mesh: trimesh.Trimesh, points: ArrayLike) -> Floats:
     """Return the distance of each point from the surface, positive inside, as in trimesh.
 
-    In a watertight mesh the sign is that of `contains`, whatever its winding. In an open one it is,
-    as in trimesh for all meshes, the side of the nearest face if the point projects into it;
-    elsewhere that of `contains`, with its `BVHWarning`, as it is everywhere after
-    ``install(contains="winding")``. It is positive within 1e-8 of the surface, NaN for points that
-    are not finite, and -inf where the mesh has no faces. Errors are those of `closest_point`.
+    In a watertight mesh the sign is that of `contains`, whatever its winding. In an open mesh the
+    side of the nearest face decides, as in trimesh for all meshes, if the point projects into that
+    face; elsewhere, and everywhere after ``install(contains="winding")``, `contains` does, with its
+    `BVHWarning`. The distance is positive within 1e-8 of the surface, NaN for points that are not
+    finite, and -inf where the mesh has no faces. Errors are those of `closest_point`.
 
     Examples
     --------
@@ -169,15 +170,16 @@ def contains(
     if rule == "winding":
         # The normals of an open mesh may point either way.
         return np.asarray(np.abs(tree.winding_number(points, ACCURACY)) > 0.5)
-    # Without a mask (None).
-    warn_if_open(tree, None, "contains", GUESS)
+    warn_if_open(tree, mask=None, query="contains", consequence=GUESS)
     result = np.zeros(len(points), np.bool_)
     lower, upper = tree.bounds
-    rows_inside = np.flatnonzero(((lower <= points) & (points <= upper)).all(axis=1))
-    some = points[rows_inside]
+    in_box = np.flatnonzero(((lower <= points) & (points <= upper)).all(axis=1))
+    some = points[in_box]
+    # Inside: two opposite rays both cross odd numbers of faces. Unclear: one odd, one even but not
+    # 0.
     ahead, behind = (np.asarray(tree.count_hits(some, d)) for d in (DIRECTION, -DIRECTION))
-    result[rows_inside] = (ahead & behind & 1) == 1
-    unclear = rows_inside[((ahead ^ behind) & 1 == 1) & (ahead > 0) & (behind > 0)]
+    result[in_box] = (ahead & behind & 1) == 1
+    unclear = in_box[((ahead ^ behind) & 1 == 1) & (ahead > 0) & (behind > 0)]
     result[unclear] = np.abs(tree.winding_number(points[unclear], ACCURACY)) > 0.5
     return result
 
@@ -204,26 +206,26 @@ class ProximityQuery:
         return f"ProximityQuery({self._mesh!r})"
 
     def on_surface(self, points: ArrayLike) -> tuple[Floats, Floats, Ids]:
-        """Find the nearest point of the mesh for each point; as in `closest_point`."""
+        """Find each point's nearest point of the mesh: (closest, distance, triangle_id)."""
         return closest_point(self._mesh, points)
 
     def vertex(self, points: ArrayLike) -> tuple[Floats, Ids]:
-        """Find the nearest vertex for each point, by trimesh's own k-d tree: as in trimesh."""
+        """Find the nearest vertex for each point by trimesh's own k-d tree: (distance, vertex)."""
         results: tuple[Floats, Ids] = self._mesh.kdtree.query(points)
         return results
 
     def signed_distance(self, points: ArrayLike) -> Floats:
-        """Return the distance of each point, positive inside; as in `signed_distance`."""
+        """Return the distance of each point from the surface, positive inside."""
         return signed_distance(self._mesh, points)
 
 
 def _nearest_facing(
     tree: BVH, points: Floats, count: int = FEW
 ) -> tuple[Floats, Floats, NDArray[np.int32]]:
-    """Return position, distance and id, for each point, of the nearest face that faces it most.
+    """Return position, distance and id of the nearest face of each point that faces it most.
 
-    Of faces at equal distance it is the one whose normal is nearest to the direction to the point;
-    at first `count` faces are compared.
+    Of faces at equal distance, it is the face whose normal is nearest to the direction to the
+    point. The `count` nearest faces are compared; more, up to MANY, if all of them are as near.
     """
     near = tree.closest_point(points, k=count)
     nearest = near.distance[:, :1]
@@ -232,9 +234,9 @@ def _nearest_facing(
         away = (points[:, None] - near.position) / near.distance[..., None]
         normals = normals_of(tree.vertices[tree.faces[near.prim_id]])
         cosine = np.einsum("nki,nki->nk", normals, away)
-    # Below all cosines, so that no other face is chosen.
+    # -2, below all cosines, so that no farther face, and none without a normal, is chosen.
     cosine = np.where(equal & np.isfinite(cosine), cosine, -2.0)
-    # Coplanar faces differ by rounding only; the first of them is the lowest.
+    # The cosines of coplanar faces differ by rounding, less than 1e-12; take the lowest face.
     best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
     chosen = np.arange(len(points)), best
     results = near.position[chosen], near.distance[chosen], near.prim_id[chosen]
@@ -247,7 +249,10 @@ def _nearest_facing(
 
 
 def _signed_by_faces(mesh: trimesh.Trimesh, tree: BVH, points: Floats) -> Floats:
-    """Return distances, positive inside: by the side of the nearest face, or else `contains`."""
+    """Return distances, positive inside: by the side of the nearest face, or else `contains`.
+
+    The side decides where a point is straight above or below the nearest face.
+    """
     closest, distance, face = closest_point(mesh, points)
     if len(tree.faces) == 0:
         return -distance

@@ -118,7 +118,7 @@ class RayMeshIntersector:
     def intersects_any(
         self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: object
     ) -> NDArray[np.bool_]:
-        """Return which rays hit the mesh, as in trimesh: those with a first face."""
+        """Return which rays hit the mesh, as in trimesh."""
         tree, origins, directions = self._cast(ray_origins, ray_directions)
         # A single ray is faster than a batch of one.
         index: Any = 0 if len(origins) == 1 else slice(None)
@@ -140,14 +140,14 @@ class RayMeshIntersector:
     def _hits(
         self, origins: ArrayLike, directions: ArrayLike, locate: Flag, multiple: Flag, limit: Flag
     ) -> Found:
-        """Return (faces, rays), and with `locate` also locations.
+        """Return the faces (h,) and rays (h,) of hits, and with `locate` also locations (h, 3).
 
-        The last three are `return_locations`, `multiple_hits` and `max_hits`.
+        `multiple` asks for all hits of a ray, else the nearest; `limit` is the most for each ray.
         """
         tree, o, d = self._cast(origins, directions)
         if limit is not None:
             limit = whole_number("max_hits", limit)
-        keep: Any = slice(None)
+        keep: Any = slice(None)  # All hits, or a mask of those that are returned.
         if not multiple:
             nearest = tree.closest_hit(o, d)
             ray = np.flatnonzero(nearest.mask)
@@ -185,11 +185,12 @@ def is_flag(value: object) -> bool:
 
 
 def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
-    """Return the mask of the first `limit` hits of each ray among those in the mask `keep`.
+    """Return a mask of the first `limit` hits of each ray, of the hits in the mask `keep`.
 
     `ray` has the ray of each hit, in ascending order.
     """
     chosen = np.flatnonzero(keep)
+    # The place, in `chosen`, of the first hit of the same ray.
     first = np.searchsorted(ray[chosen], ray[chosen])
     result = np.zeros(len(ray), np.bool_)
     result[chosen[np.arange(len(chosen)) - first < limit]] = True

@@ -39,14 +39,14 @@ class CellLocator:
         return self._data
 
     def BuildLocator(self) -> None:
-        """Build the tree, if the data set has changed."""
+        """Build the tree, if there is none or the data set has changed."""
         _ = self.tree
 
     Update = BuildLocator
 
     @property
     def tree(self) -> BVH:
-        """The tree over the surface; `BVH.face_of` gives cells."""
+        """The tree over the surface as it is now; its `face_of` returns the cells of triangles."""
         if self._data is None:
             raise ValueError("SetDataSet must be called first")
         return self._followed.tree_of(self._data)
@@ -73,7 +73,10 @@ class CellLocator:
         return int(bool(hit))
 
     def FindClosestPoint(self, x: Any, closest: Any, *out: Any) -> None:
-        """Find the nearest point: ``(x, closestPoint, [cell,] cellId, subId, dist2)``."""
+        """Find the nearest point: ``(x, closestPoint, [cell,] cellId, subId, dist2)``.
+
+        The list is filled, and the references set: subId to 0, dist2 to the squared distance.
+        """
         tree = self.tree
         near = tree.closest_point(np.asarray(x, np.float64))
         closest[:] = np.asarray(near.position).tolist()
@@ -98,8 +101,9 @@ class OBBTree(CellLocator):
     def IntersectWithLine(self, a0: Any, a1: Any, *out: Any) -> int:
         """Find all crossings of a segment, as ``(a0, a1, vtkPoints, vtkIdList)``.
 
-        Either list may be None; other signatures are those of `CellLocator`. Returns 0 if there is
-        none, 1 if a0 is outside, -1 if it is inside, as in VTK by the side of the first face.
+        Either list may be None; other signatures are those of `CellLocator`. Returns 0 without a
+        crossing, 1 if a0 is outside and -1 if it is inside, as in VTK by the side of the first
+        face that is crossed.
         """
         if len(out) != 2:
             return super().IntersectWithLine(a0, a1, *out)

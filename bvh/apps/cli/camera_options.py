@@ -34,9 +34,11 @@ def camera_of(
     up: str | None = None, fov: float | None = None, ortho: float | None = None,
     size: str | None = None,
 ) -> Camera:  # fmt: skip
-    """Return the camera of the options, by default one that sees all.
+    """Return the camera that the options of a command describe.
 
-    `axis` is up unless `up` says otherwise.
+    Options are as typed, or None. Without `eye` the camera sees all of `source`, and without `up`
+    the direction `axis`, such as "z", is up. `fov` is in degrees, `ortho` the height of a view with
+    parallel rays, in world units.
     """
     if ortho is not None and fov is not None:
         raise ValueError("--ortho has no --fov: its rays are parallel")
@@ -52,28 +54,28 @@ def camera_of(
         framing = Camera.framing(source, fov_y=fov, **shared)
         if ortho is None:
             return framing
-        ends = framing.eye, framing.eye + framing.forward
+        eye_and_target = framing.eye, framing.eye + framing.forward
     else:
-        centre = source.bounds.mean(axis=0)
-        ends = triple("--eye", eye), centre if target is None else triple("--target", target)
+        position, centre = triple("--eye", eye), source.bounds.mean(axis=0)
+        eye_and_target = position, centre if target is None else triple("--target", target)
     if ortho is not None:
-        return Camera.orthographic(*ends, view_height=ortho, **shared)
-    return Camera.look_at(*ends, fov_y=fov, **shared)
+        return Camera.orthographic(*eye_and_target, view_height=ortho, **shared)
+    return Camera.look_at(*eye_and_target, fov_y=fov, **shared)
 
 
 def triple(name: str, text: str) -> NDArray[np.float64]:
-    """Return the point or direction of an option."""
+    """Return the point or direction (3,) in the text of an option, which errors call `name`."""
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
-        numbers = []
+        numbers = []  # Rejected below.
     if len(numbers) != 3:
         raise ValueError(f"{name} must be three numbers such as 1,2,3, got {text!r}")
     return np.array(numbers)
 
 
 def axis_or_direction(text: str) -> str | NDArray[np.float64]:
-    """Return the value of --up: the name of an axis, or a direction, shape (3,)."""
+    """Return what the text of --up means: the name of an axis, or a direction, shape (3,)."""
     name = text.lower().removeprefix("+")
     if name in AXES:
         return name
@@ -84,7 +86,7 @@ def axis_or_direction(text: str) -> str | NDArray[np.float64]:
 
 
 def _pixels(size: str) -> tuple[int, int]:
-    """Return width and height of the value of --size."""
+    """Return the width and height in a value of --size; cameras reject those below 1."""
     try:
         width, height = (int(part) for part in size.lower().split("x"))
     except ValueError:

@@ -27,14 +27,14 @@ def check_command(
     overlap, or may because one is not a closed mesh, and 3 if the scene cannot be checked.
     """
     pairs = [_pair_of(text) for text in ignore or ()]
-    if not max_volume >= 0.0:
+    if not max_volume >= 0.0:  # Not <, so that NaN is rejected, too.
         raise ValueError(f"--max-volume must be at least 0, got {max_volume}")
     opened = files.opened_scene(scene, threads)
     with console.bar("checking") as progress:
         found = opened.interferences(
             ignore=pairs, margin=margin, threads=threads, progress=progress
         )
-    # Unknown relations and volumes (NaN) count as overlaps.
+    # Unknown relations, and volumes that are not known (NaN, which is not <=), count as overlaps.
     touching = found.relation == "touching"
     if max_volume > 0.0:
         touching |= found.volume <= max_volume
@@ -57,7 +57,7 @@ def check_command(
 
 
 def _pair_of(text: str) -> tuple[int | str, int | str]:
-    """Return the two ids or names in a value of --ignore."""
+    """Return the two instances in a value of --ignore, such as "3,wheel": ids or names."""
     ends = [end.strip() for end in text.split(",")]
     if len(ends) != 2:
         raise ValueError(f"--ignore takes two ids or names with a comma between, got {text!r}")

@@ -52,7 +52,7 @@ NAMES = {bool: " ", int: "N", float: "X", Path: "FILE", str: "TEXT"}
 
 
 def run() -> None:
-    """Run the command; an error is printed in one line, with exit code 2, or 3 of `bvh check`."""
+    """Run the command line; an error is one printed line and exit code 2, or 3 of `bvh check`."""
     # Names may contain characters that the terminal cannot encode.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -78,6 +78,7 @@ def info(
 ) -> None:  # fmt: skip
     """Print size, cost and memory: of a mesh and its tree, of a scene, or of parts."""
     source, read, _ = files.opened_parts(scene, threads, flatten)
+    # `figures` are printed and in JSON, `more` only in JSON, and `text` is only printed.
     if isinstance(source, Parts):
         figures, more, text = _parts_figures(source, details)
     elif isinstance(source, Scene):
@@ -104,7 +105,7 @@ def build(
     """Build the tree of a mesh, or the trees of a scene, and save them for the other commands."""
     files.check_folder(output)
     source, read, _ = files.opened(scene, threads, quality, flatten)
-    if read is None and not flatten:
+    if read is None and not flatten:  # A saved tree or scene was loaded.
         raise ValueError(f"{scene} has been built and saved before")
     source.save(output, threads=threads)
     size = console.mebibytes(output.stat().st_size)
@@ -165,6 +166,7 @@ def cast(
         origins, directions = (array.reshape(-1, 3) for array in camera.rays())
         limits: tuple[ArrayLike, ...] = (camera.t_min, camera.t_max)
     else:
+        # The limits are t_min and t_max, if there are 8 columns.
         origins, directions, limits = columns[:, :3], columns[:, 3:6], tuple(columns[:, 6:].T)
     with console.bar("casting") as progress:
         began = notice.clock()
@@ -196,7 +198,7 @@ def bench(context: Context) -> None:
 
 
 def _explain() -> None:
-    """Add examples to the help of commands, and short names of types to their options."""
+    """Add EXAMPLES to the help of all commands, and NAMES of types to their options."""
     for command in app.registered_commands:
         assert command.callback is not None
         name = command.name or command.callback.__name__
@@ -208,6 +210,7 @@ def _explain() -> None:
             for option in getattr(parameter.annotation, "__metadata__", ()):
                 kind = get_args(parameter.annotation)[0]
                 if option.metavar is None:
+                    # The type, and the members of a union such as int | None.
                     kinds = {kind, *get_args(kind)}
                     option.metavar = next((NAMES[k] for k in NAMES if k in kinds), "NAME")
 
@@ -216,9 +219,9 @@ app.command(name="warmup")(warmup_command)
 _explain()
 
 
-# Its docstring would be the help of `bvh`.
 @app.callback(invoke_without_command=True)
 def _main(version: Annotated[bool, Option("--version", help="Print the version.")] = False) -> None:
+    # Typer calls this before any command. A docstring would be the help of `bvh`.
     if version:
         console.out.print(f"raybvh {bvh.__version__}")
         raise Exit
@@ -229,13 +232,16 @@ Figures = tuple[dict[str, Any], dict[str, Any], str]
 
 
 def _mesh_figures(tree: BVH, read: object) -> Figures:
-    """Return the figures of a tree and of the mesh it was read as, None for a saved tree."""
+    """Return what `info` shows of a tree: printed figures, figures for JSON alone, and a text.
+
+    `read` is the mesh that the tree was built from, None for a saved tree.
+    """
     figures: dict[str, Any] = {}
     surface: dict[str, Any] = {}
-    if hasattr(tree, "vertices"):
+    if hasattr(tree, "vertices"):  # Not over shapes such as boxes.
         figures["vertices"] = len(tree.vertices)
         surface = _surface_figures([tree] if tree.kind == "triangles" else [])
-    figures |= {tree.kind: len(tree), **_corners(tree.bounds)}
+    figures |= {tree.kind: len(tree), **_bounds_figures(tree.bounds)}
     if hasattr(read, "is_watertight"):
         figures["watertight"] = bool(read.is_watertight)
     figures |= surface
@@ -245,14 +251,18 @@ def _mesh_figures(tree: BVH, read: object) -> Figures:
 
 
 def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
-    """Return the figures of a scene and its instances; with details, also of each tree."""
+    """Return what `info` shows of a scene: printed figures, figures for JSON alone, and a text.
+
+    `read` is the trimesh scene that was read, None for a saved one. `details` adds each tree.
+    """
     stats = scene.stats()
-    figures = {"triangles": stats.primitives, **_corners(scene.bounds)}
+    figures = {"triangles": stats.primitives, **_bounds_figures(scene.bounds)}
     if read is not None:
         meshes = read.geometry.values()
         figures["watertight"] = all(getattr(mesh, "is_watertight", True) for mesh in meshes)
     leaves = scene.leaves
     figures |= _surface_figures([tree for tree in leaves.trees if tree.kind == "triangles"])
+    # The primitives of each leaf, and their sums over the leaves of an instance, by its id.
     counts = np.array([tree.primitives for tree in stats.trees])[leaves.tree_of]
     sums = np.bincount(leaves.instance_id, counts, minlength=int(scene.ids.max(initial=-1)) + 1)
     more = {
@@ -267,12 +277,13 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
         pairs = zip(stats.placed, stats.trees, strict=True)
         more["tree_stats"] = [{"placed": placed, **asdict(tree)} for placed, tree in pairs]
     else:
+        # The lines about trees come last.
         lines = lines[: len(lines) - len(stats.tree_lines())]
     return figures, more, "\n".join(lines)
 
 
 def _surface_figures(trees: list[BVH]) -> dict[str, Any]:
-    """Return the figures closed, open_edges and oriented of all trees; none without trees."""
+    """Return whether all trees are closed and oriented, and their open edges; {} for no trees."""
     if not trees:
         return {}
     count = sum(0 if tree.is_closed else len(tree.open_edges()) for tree in trees)
@@ -281,10 +292,10 @@ def _surface_figures(trees: list[BVH]) -> dict[str, Any]:
 
 
 def _parts_figures(parts: Parts, details: bool) -> Figures:
-    """Return the figures of parts; with details, also of each of them."""
+    """Return printed figures, figures for JSON alone, and a text; `details` adds each part."""
     sizes = [part.triangles for part in parts.records]
     figures = {
-        "triangles": len(parts), "parts": len(sizes), **_corners(parts.bounds),
+        "triangles": len(parts), "parts": len(sizes), **_bounds_figures(parts.bounds),
         "smallest_part": min(sizes, default=0), "largest_part": max(sizes, default=0),
     }  # fmt: skip
     more: dict[str, Any] = {
@@ -296,9 +307,9 @@ def _parts_figures(parts: Parts, details: bool) -> Figures:
 
 
 def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
-    """Print a table of instances or sources, at most LISTED.
+    """Print a table of records of instances or sources, at most LISTED of them.
 
-    `title` heads the first column, and `number` is the key of its values.
+    `title` heads the first column, which has the values of the key `number`.
     """
     if not listed:
         return
@@ -307,20 +318,20 @@ def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
     for each in listed[:LISTED]:
         size = grouped(each["triangles"])
         rows.append((str(each[number]), size, console.one_line(each["name"])))
-    first, second, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
-    for one, size, name in rows:
-        console.out.print(f"{one:>{first}}  {size:>{second}}  {name}".rstrip())
+    width, width2, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for first, size, name in rows:
+        console.out.print(f"{first:>{width}}  {size:>{width2}}  {name}".rstrip())
     if len(listed) > LISTED:
         console.out.print(f"and {len(listed) - LISTED} more")
 
 
-def _corners(bounds: NDArray[np.float64]) -> dict[str, object]:
-    """Return the figures of bounds (2, 3)."""
+def _bounds_figures(bounds: NDArray[np.float64]) -> dict[str, object]:
+    """Return the figures "lower" and "upper", the corners of bounds (2, 3)."""
     return {"lower": bounds[0].tolist(), "upper": bounds[1].tolist()}
 
 
 def _text(value: object) -> str:
-    """Return a figure as text."""
+    """Return a figure as text for people: lists with commas, yes or no, digits in groups."""
     if isinstance(value, list):
         return ", ".join(f"{number:.9g}" for number in value)
     if isinstance(value, bool):

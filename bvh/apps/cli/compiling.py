@@ -31,7 +31,7 @@ def warmup_command(
         "Parts to compile, with commas between; all by default. A wrong name lists them.")] = None,
 ) -> None:  # fmt: skip
     """Compile all kernels now, so that the first query does not have to."""
-    processes = whole_number("processes", processes or os.cpu_count() or 1)
+    processes = whole_number("processes", processes or os.cpu_count() or 1)  # None: one a CPU.
     recipes = list(all_recipes())
     chosen = _listed(parts) or recipes
     for name in chosen:
@@ -39,7 +39,7 @@ def warmup_command(
             raise ValueError(f"--parts must be some of {', '.join(recipes)}; got {name!r}")
     levels = _listed(cpu) or [chosen_target().level]
     for level in levels:
-        target_of(level, "--cpu")
+        target_of(level, "--cpu")  # Raises for a level that this CPU cannot run.
     folder = cache_directory()
     where = "memory only" if folder is None else folder.parent
     for level in levels:
@@ -60,9 +60,13 @@ def _listed(text: str | None) -> list[str]:
 
 
 def _fill_for(level: str, processes: int, parts: Sequence[str]) -> None:
-    """Compile for a level in a process of its own, as a process has one level."""
-    # Both can import this package.
+    """Compile `parts` in a new process, as a process compiles for one level of CPUs alone.
+
+    That process may start as many as `processes`.
+    """
+    # The new process can import this package, even where it is not installed.
     folders = filter(None, (str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH")))
+    # Linked kernels are off: where they are used, nothing would be compiled.
     settings = {"BVH_CPU": level, "BVH_KERNELS": "off", "PYTHONPATH": os.pathsep.join(folders)}
     command = [sys.executable, "-P", "-c", FILL.format(processes, list(parts))]
     status = subprocess.run(command, env=os.environ | settings, check=False).returncode
@@ -71,8 +75,9 @@ def _fill_for(level: str, processes: int, parts: Sequence[str]) -> None:
 
 
 def fill(processes: int, parts: Sequence[str]) -> None:
-    """Compile parts of the package, for the level of this process."""
+    """Compile the parts of the package with these names, for the level of CPUs of this process."""
     with bar(f"compiling for {chosen_target().level}") as progress:
+        # Processes share kernels only through a folder.
         if processes == 1 or cache_directory() is None:
             for done, name in enumerate(parts):
                 progress(done, len(parts))
@@ -83,6 +88,6 @@ def fill(processes: int, parts: Sequence[str]) -> None:
 
 
 def compile_one(name: str) -> None:
-    """Compile a part of the package in this process."""
-    notice.silence()
+    """Compile the part of the package with a name, in this process."""
+    notice.silence()  # The caller has a progress bar.
     all_recipes()[name]()

@@ -33,7 +33,10 @@ def warnings_in_a_line() -> Iterator[None]:
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
-        """Print a warning of the package, and pass on others."""
+        """Print a warning of the package in a line, and pass others on to Python.
+
+        The arguments are those of `warnings.showwarning`; `where` begins with file and line.
+        """
         if issubclass(category, BVHWarning):
             err.print(f"bvh: {one_line(str(message))}")
         else:
@@ -61,12 +64,12 @@ def mebibytes(count: int) -> str:
 
 
 def rays_in(rays: int, seconds: float) -> str:
-    """Return a number of rays and the time that they took as text."""
+    """Return text such as "640 rays in 0.010 s"."""
     return f"{number_of(rays, 'rays', ',')} in {seconds:.3f} s"
 
 
 def _without_nan(value: object) -> object:
-    """Return a value for JSON, which has no NaN: None in place of each."""
+    """Return a nested value with None in place of NaN and infinities, which JSON does not have."""
     if isinstance(value, dict):
         return {name: _without_nan(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -53,9 +53,10 @@ Memory = Annotated[str | None, Option(
 def opened(
     path: Path, threads: int | None, quality: Quality = "medium", flatten: bool = False
 ) -> tuple[BVH | Scene, object, str]:
-    """Return the tree or scene of a file, what it was read as, and its up axis.
+    """Return the tree or scene of a file, what it was built from, and its up axis, such as "z".
 
-    The second is an object of trimesh or a `Surface`; None for a saved tree or scene.
+    It was built from an object of trimesh or a `Surface`; None stands for a saved tree or scene.
+    With `flatten` a scene becomes one tree in world coordinates.
     """
     read = _read(path)
     source = _made(path, read, threads, quality)
@@ -72,7 +73,10 @@ def opened(
 def opened_parts(
     place: str, threads: int | None, flatten: bool = False, memory: str | None = None
 ) -> tuple[BVH | Scene | Parts, object, str]:
-    """Return the result of `opened`, or the parts of a folder or URL, None and "z"."""
+    """Return what `opened` returns for a file, or (parts, None, "z") for a folder or URL of parts.
+
+    `memory` limits the parts in memory at a time; only parts take it.
+    """
     path = Path(place)
     if not (is_url(place) or path.is_dir()):
         if memory is not None:
@@ -100,7 +104,10 @@ def opened_scene(path: Path, threads: int | None) -> Scene:
 
 
 def _read(path: Path) -> object:
-    """Return what a file, or the name of a generated mesh, is read as; None if it was saved."""
+    """Return the mesh, cloud or scene in a file, or the generated mesh that `path` names.
+
+    The result is None for a saved tree or scene, which the caller loads.
+    """
     if (path / INDEX).is_file():
         raise ValueError(f"{path} holds parts, which only info, cast and render take")
     # `Path` has removed one of the two slashes of a URL.
@@ -118,6 +125,7 @@ def _read(path: Path) -> object:
 
 def _generated(name: str) -> object:
     """Return a generated mesh by its name in `bvh bench`; None for other names."""
+    # A name is a kind, perhaps "-" and a size, perhaps "@" and a number of faces.
     kind, dash, size = name.partition("@")[0].partition("-")
     if kind not in GENERATED or (dash and not size.replace(".", "", 1).isdigit()):
         return None
@@ -128,7 +136,7 @@ def _generated(name: str) -> object:
 
 
 def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BVH | Scene:
-    """Return the tree or scene of what `_read` returned for a path; it is loaded for None."""
+    """Return the tree or scene built from `read`, the result of `_read`; loaded if that is None."""
     if read is None:
         return load(path, mmap=True, threads=threads)
     make: Any = Scene.from_trimesh if is_graph(read) else BVH.from_mesh
@@ -143,7 +151,7 @@ def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BV
 
 
 def check_folder(output: Path) -> None:
-    """Raise if the folder of a file does not exist."""
+    """Raise if the folder that a file is to be written to does not exist."""
     if not output.parent.is_dir():
         raise FileNotFoundError(f"no such folder: {output.parent}")
 
@@ -166,7 +174,7 @@ def content_of(source: BVH | Scene | Parts) -> str:
 
 
 def read_rays(path: Path) -> NDArray[np.float64]:
-    """Read the 6 or 8 columns of a .npy file or of text; "-" is standard input."""
+    """Return rays, shape (n, 6) or (n, 8), from a .npy file or text; "-" is standard input."""
     name = "standard input" if is_pipe(path) else str(path)
     if not is_pipe(path):
         data = path.read_bytes()
@@ -191,12 +199,15 @@ def read_rays(path: Path) -> NDArray[np.float64]:
 
 
 def is_pipe(path: Path | None) -> bool:
-    """Return whether a path stands for standard input or output."""
+    """Return whether a path is "-", which stands for standard input or output."""
     return path is not None and str(path) == "-"
 
 
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
-    """Write the columns of hits, of polygons also `face_id`, to .npz, .csv or standard output."""
+    """Write the hits of rays on `source` to a .npz or .csv file, or as CSV to standard output, "-".
+
+    There is a column for each field, and `face_id` where the source has polygons.
+    """
     arrays = {field.name: getattr(hits, field.name) for field in fields(hits)}
     arrays["face_id"] = _face_ids(source, hits)
     arrays = {name: array for name, array in arrays.items() if array is not None}
@@ -204,6 +215,7 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     if path.suffix == ".npz":
         np.savez_compressed(stream, **arrays)
     else:
+        # 17 digits give the same double when they are read.
         formats = ["%.17g" if array.dtype.kind == "f" else "%d" for array in arrays.values()]
         rows = np.column_stack(list(arrays.values()))
         np.savetxt(stream, rows, formats, ",", header=",".join(arrays), comments="")
@@ -218,7 +230,7 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
 
 
 def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | None:
-    """Return the faces, in the source, of hits; None where these are `prim_id`."""
+    """Return the polygon, in the source's mesh, of each hit; None if that has triangles alone."""
     if isinstance(source, Scene):
         if any(tree.face_ids is not None for tree in source.leaves.trees):
             return source.face_of(hits.leaf, hits.prim_id)
@@ -228,7 +240,7 @@ def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | 
 
 
 def _read_text(data: bytes) -> NDArray[np.float64]:
-    """Read numbers with commas or spaces between them, below a line of names if there is one."""
+    """Return numbers (n, k), separated by commas or spaces; a first line of names is skipped."""
     lines = data.decode("utf-8-sig").splitlines()
     separator = "," if any("," in line for line in lines[:2]) else None
     has_names = bool(lines) and not any(map(_is_number, lines[0].split(separator)))

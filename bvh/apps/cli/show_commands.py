@@ -139,7 +139,7 @@ def demo_command(
     """
     scene, moons = demo_scene()
     viewer = view(scene, title="demo", host=host, port=port, origins=origins, url=url)
-    Motion(viewer, moons)
+    Motion(viewer, moons)  # Adds buttons to its pages, and a thread that moves the moons.
     _wait("demo", viewer, no_open)
 
 
@@ -157,7 +157,7 @@ def lab_command(
 
 
 def _wait(name: str, page: Page, no_open: bool) -> None:
-    """Print the address of a page, open it in a browser, and serve it until Ctrl-C."""
+    """Print the address of a page, open it unless `no_open`, and serve it until Ctrl-C."""
     out.print(f"{one_line(name)}: {page.url}  (Ctrl-C ends)")
     if not no_open:
         webbrowser.open(page.url)

@@ -19,7 +19,7 @@ STYLE = f"<style>{files(__package__).joinpath('answers.css').read_text('utf-8')}
 
 
 def exact_reason(state: LabState) -> str:
-    """Return why the ray hits the closest box, or misses the first one."""
+    """Return in words why the ray hits the closest box, or misses the first one."""
     if not state.is_ray:
         if state.t_range[0] > state.t_range[1]:
             return "no ray: t_min > t_max"
@@ -28,6 +28,7 @@ def exact_reason(state: LabState) -> str:
     if index is None:
         return _miss(state)
     span, ranges = interval(state, index), slabs(state, index)
+    # The planes that bound the range of t; there are none at an end that is t_min or t_max.
     enters = [_plane(state, index, slab.axis, True) for slab in ranges if slab.near == span.near]
     leaves = [_plane(state, index, slab.axis, False) for slab in ranges if slab.far == span.far]
     if span.near == span.far and enters and leaves:
@@ -42,8 +43,8 @@ def exact_answer(state: LabState) -> str:
     index = nearest(state)
     word, rows = "miss", []
     if index is not None:
-        word = "hit"
-        for name, t in zip(("near", "far"), interval(state, index)[1:], strict=True):
+        word, span = "hit", interval(state, index)
+        for name, t in (("near", span.near), ("far", span.far)):
             rows.append((f"t_{name}", f"t_{name}", number(t)))
             rows.append(("point", f"point_{name}", text_of(at(state, t))))
     return (
@@ -61,7 +62,7 @@ def short_answer(state: LabState) -> str:
 
 
 def chart(state: LabState) -> str:
-    """Return bars, as HTML, of t in the slabs and in all of the box that is hit, or the first."""
+    """Return bars, as HTML, of t in each slab and in all of the box that is hit, or the first."""
     index = nearest(state) or 0
     span, scale = interval(state, index), scale_of(state, index)
     rows = []
@@ -76,9 +77,10 @@ def chart(state: LabState) -> str:
 
 
 def scale_of(state: LabState, index: int) -> tuple[float, float]:
-    """Return the range (low, high) of t to show, around a box's latest entry and earliest exit.
+    """Return the range (low, high) of t that the chart of a box shows.
 
-    It includes t = 0 if that is not far away.
+    It is around the latest entry into a slab and the earliest exit, and includes t = 0 if that is
+    not far away.
     """
     crossed = [slab for slab in slabs(state, index) if slab.kind == "crossed"]
     if not crossed:
@@ -91,7 +93,7 @@ def scale_of(state: LabState, index: int) -> tuple[float, float]:
 
 
 def percent(t: float, scale: tuple[float, float]) -> float:
-    """Return where a t is on the chart, clamped to 0 and 100."""
+    """Return the place of a t on a chart of range `scale`, in percent, clamped to 0 and 100."""
     # Halves, because the difference of two doubles may overflow.
     return float(np.interp(t / 2, (scale[0] / 2, scale[1] / 2), (0.0, 100.0)))
 
@@ -143,7 +145,7 @@ def _miss(state: LabState) -> str:
 
 
 def _plane(state: LabState, index: int, axis: int, entering: bool) -> str:
-    """Return the equation of the plane where the ray enters or leaves a slab."""
+    """Return the plane, as "x = 0.5", where the ray enters or leaves a box's slab of an axis."""
     lower, upper = state.boxes[index]
     level = lower[axis] if (state.direction[axis] > 0.0) == entering else upper[axis]
     return f"{AXES[axis]} = {number(level)}"
@@ -155,6 +157,7 @@ def _bar(name: str, near: float, far: float, scale: tuple[float, float], text: s
     `scale` is the range of t of the chart; `text`, if not empty, replaces the numbers.
     """
     left, right, start = (percent(t, scale) for t in (near, far, 0.0))
+    # Widths are in percent: short ranges stay visible, and empty ones have no bar.
     width = max(right - left, 0.5) if near <= far else 0.0
     mark = 0.25 if scale[0] <= 0.0 <= scale[1] else 0.0
     return (

@@ -34,12 +34,12 @@ DRAGGED = 1e-4
 
 @np.errstate(all="ignore")
 def framed(state: LabState) -> PageFrame:
-    """Return the frame around all boxes, and the ray's ends and crossings that are not far away."""
+    """Return a frame of the page around all boxes, and those ends and crossings that are near."""
     points = np.concatenate(state.boxes)
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
         points = np.array([[-1.0] * 3, [1.0] * 3])
-    middle = points.min(axis=0) / 2 + points.max(axis=0) / 2
+    middle = points.min(axis=0) / 2 + points.max(axis=0) / 2  # The sum might overflow.
     size = np.abs(points - middle).max() or 1.0
     others = [(np.array(end), ENDS_WITHIN) for end in (state.origin, state.tip)]
     others += [(at(state, crossing.t), CROSSINGS_WITHIN) for crossing in crossings(state)]
@@ -50,15 +50,15 @@ def framed(state: LabState) -> PageFrame:
 
 @np.errstate(all="ignore")
 def drawn(frame: PageFrame, points: Any) -> Array:
-    """Return page coordinates of points in the world, clamped to REACH along each axis."""
+    """Return page coordinates of world points, clamped to -REACH and REACH; NaN becomes 0."""
     return np.clip(np.nan_to_num(frame.to_page(points)), -REACH, REACH)
 
 
 def dragged(state: LabState, frame: PageFrame, name: str, place: Array) -> LabState:
-    """Return the state after a point, a corner or "origin" or "tip", was dragged on the page.
+    """Return the state after a point was dragged to `place`, shape (3,), on the page.
 
-    Coordinates that did not move stay exact, the others become round numbers. An end of the ray is
-    dragged without the other one.
+    `name` is "origin", "tip", or the field of a corner. Coordinates that did not move stay exact,
+    the others become round numbers. When one end of the ray is dragged, the other stays.
     """
     old: Vector = getattr(state, name)
     still = np.abs(place - drawn(frame, old)) < DRAGGED
@@ -77,13 +77,13 @@ def dragged(state: LabState, frame: PageFrame, name: str, place: Array) -> LabSt
 
 
 def _tidy(x: float, frame: PageFrame) -> float:
-    """Round x to a step that is small compared with the drawing."""
+    """Round x to a power of ten of about STEP on the page; infinities and NaN are unchanged."""
     # Adding 0 turns -0.0 into 0.
     return round(x, -round(math.log10(STEP / frame.scale))) + 0.0 if math.isfinite(x) else x
 
 
 class LabDrawing:
-    """Drawing of the ray and the boxes on the page."""
+    """Drawing of the ray and the boxes on the page, whose `scene` is viser's."""
 
     def __init__(self, scene: Any) -> None:
         self._marks = Marks(scene)
@@ -93,7 +93,7 @@ class LabDrawing:
         )  # fmt: skip
 
     def update(self, state: LabState, frame: PageFrame, planes: bool) -> None:
-        """Draw a state instead of the one before, with the planes of a box if `planes`."""
+        """Draw a state in place of the last; `planes` adds those of the box hit, or of box 1."""
         closest = nearest(state)
         with self._marks.redrawn(), np.errstate(all="ignore"):
             for index, box in enumerate(state.boxes):
@@ -109,9 +109,12 @@ class LabDrawing:
             self._draw_crossings(state, frame, closest or 0, planes)
 
     def _draw_ray(self, state: LabState, frame: PageFrame, closest: int | None) -> None:
-        """Draw the parts of the ray, that in the closest box in gold, and its points."""
+        """Draw the line before, in and after the box `closest`, its origin, tip, entry and exit.
+
+        The part in the box is gold; `closest` is None for a miss.
+        """
         t_min, t_max = state.t_range
-        # For a miss all of the ray is "ahead".
+        # For a miss all of the ray is "ahead", and the later parts are empty.
         near = far = t_max
         if closest is not None:
             _, near, far = interval(state, closest)
@@ -137,17 +140,18 @@ class LabDrawing:
                 continue
             if name == "origin":
                 self._marks.ball(name, point, INK, 0.07)
-            elif name != "tip":
+            elif name != "tip":  # The tip has the arrow's head.
                 # Translucent, around the balls of crossings.
                 self._marks.ball(name, point, GOLD, 0.15, opacity=0.5)
             self._label(text, point, ANCHORS[name])
 
     def _draw_crossings(self, state: LabState, frame: PageFrame, index: int, planes: bool) -> None:
-        """Mark the crossings with a box's planes; if `planes`, draw these as rectangles.
+        """Mark the ray's crossings with the planes of box `index`; draw these if `planes`.
 
-        The rectangles of an axis contain the sides of the box and the crossings.
+        The planes are rectangles that contain the sides of the box and the crossings.
         """
         box = drawn(frame, state.boxes[index])
+        # For each axis, the points that its rectangles contain.
         reached: list[list[Array]] = [[*box], [*box], [*box]]
         for axis, entering, t in crossings(state, index):
             point = _in_view(state, frame, t)
@@ -168,11 +172,12 @@ class LabDrawing:
 
     def _label(self, text: str, point: Array, anchor: str) -> None:
         """Write a text at a point, its corner `anchor` there."""
+        # The start of the text makes the name unique, and does not change with numbers.
         self._marks.label(f"label {anchor} {text[:5]}", text, point, anchor)
 
 
 def _part(state: LabState, frame: PageFrame, t0: float, t1: float) -> Array | None:
-    """Return the ends on the page, (2, 3), of what is visible of the ray from t0 to t1, or None."""
+    """Return the ends (2, 3), on the page, of the visible ray from t0 to t1; None for nothing."""
     lower, upper = frame.to_world([[-REACH] * 3, [REACH] * 3])
     hit, *ends = ray_box(state.origin, state.direction, lower, upper, t0, t1)
     if not hit:

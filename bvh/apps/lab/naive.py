@@ -40,13 +40,13 @@ def entry_and_exit(o: Array, d: Array, lower: Array, upper: Array) -> tuple[floa
 
 
 def divide(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Divide, and sort the two crossings of each slab by min and max."""
+    """Return t or None by the slab test with divisions, in which min and max order crossings."""
     near, far = entry_and_exit(o, d, lower, upper)
     return max(near, 0.0) if near <= far and far >= 0.0 else None
 
 
 def reciprocal(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Multiply by 1 / d, and choose near and far of each slab by d >= 0; stop at a miss."""
+    """Return t or None by the slab test with 1 / d, in which the test d >= 0 orders crossings."""
     t_near, t_far = -math.inf, math.inf
     for axis in range(3):
         inverse = 1.0 / d[axis]
@@ -60,7 +60,7 @@ def reciprocal(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 def leaving(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Return the exit where the entry is negative."""
+    """Return t or None by the slab test that takes the exit, not 0, for rays that start inside."""
     near, far = entry_and_exit(o, d, lower, upper)
     if not (near <= far and far >= 0.0):
         return None
@@ -68,13 +68,13 @@ def leaving(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 def unchecked(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Return the entry without a check against the ray's start."""
+    """Return t or None by the slab test without a check that the box is not behind the origin."""
     near, far = entry_and_exit(o, d, lower, upper)
     return near if near <= far else None
 
 
 def single(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Return the answer of `divide` in float32."""
+    """Return the answer of `divide`, t or None, in float32."""
     return divide(*(a.astype(np.float32) for a in (o, d, lower, upper)))  # type: ignore[arg-type]
 
 
@@ -91,7 +91,7 @@ FIRST = Naive("first", "Returns the first box that is hit", divide)
 # Division by zero and overflow are the subject here: no warnings.
 @np.errstate(all="ignore")
 def claims(state: LabState) -> list[Claim]:
-    """Return the answer of each naive test; with two boxes, also of a loop that stops at a hit."""
+    """Return each naive test's answer; with two boxes, also that of a loop that stops at a hit."""
     answers = []
     for naive in NAIVES if len(state.boxes) == 1 else (*NAIVES, FIRST):
         hits = []
@@ -135,6 +135,7 @@ def _flaw(state: LabState, claim: Claim, closest: int | None) -> str:
         return "behind the origin" if closest is None else "the origin is inside: t should be 0"
     index = closest if closest is not None else max(claim.box, 0)
     o, d, lower, upper = _arrays(state, index)
+    # The ray is in the plane of a face.
     in_face = bool(((d == 0.0) & ((o == lower) | (o == upper))).any())
     if name == "reciprocal":
         if (np.signbit(d) & (d == 0.0)).any():

@@ -90,12 +90,15 @@ class RayLab(Page):
         return self._state
 
     def _show(self, state: LabState, preset: str = EDITED, typed: str = "") -> None:
-        """Show a state and its answers; a field that is being typed keeps its text."""
+        """Show a state and its answers, as the case `preset`.
+
+        `typed` names the field that the user is typing in, which keeps its text; "" for none.
+        """
         self._state, self._silent = state, True
         try:
             self._preset.value = preset
-            own = "A ray and a box of your own."
-            text = escape(next((case.text for case in PRESETS if case.name == preset), own))
+            other = "A ray and a box of your own."
+            text = escape(next((case.text for case in PRESETS if case.name == preset), other))
             self._text.content = (
                 f'{STYLE}<div class="lab">{short_answer(state)}'
                 f'<span class="grey">{text}</span></div>'
@@ -120,7 +123,7 @@ class RayLab(Page):
         self._draw()
 
     def _draw(self) -> None:
-        """Draw the state, and the arrows of what is dragged at their points."""
+        """Draw the state; put the arrows of the object that is dragged at their points."""
         with self._server.atomic():
             self._drawing.update(self._state, self._frame, self._planes.value)
             for name, arrow in self._arrows.items():
@@ -129,7 +132,7 @@ class RayLab(Page):
                     arrow.position = drawn(self._frame, getattr(self._state, name))
 
     def _arrow(self, name: str) -> Any:
-        """Add the arrows, a gizmo of viser, by which a point is dragged."""
+        """Add and return the arrows, a gizmo of viser, that drag the point with a name in DRAGS."""
         gizmo: Any = self._server.scene.add_transform_controls(
             f"/arrows/{name}", 0.55, disable_rotations=True, disable_sliders=True,
             depth_test=False, visible=False,
@@ -155,7 +158,7 @@ class RayLab(Page):
                 self._draw()
 
     def _make_controls(self) -> None:
-        """Make the panel with numbers, on the left, and that with answers."""
+        """Make the panel with numbers, on the left, and the panel with answers, on the right."""
         gui: Any = self._server.gui
         gui.set_panel_label(TITLE)
         cases = [*(preset.name for preset in PRESETS), EDITED]
@@ -193,7 +196,7 @@ class RayLab(Page):
         """Call a function when the user changes a control, not when `_show` does."""
 
         def update(_: object) -> None:
-            """Call it, if it was the user."""
+            """Call `act`, unless `_show` is changing the controls."""
             with self._lock:
                 if not self._silent:
                     act()
@@ -201,19 +204,19 @@ class RayLab(Page):
         control.on_update(update)
 
     def _choose(self, name: str) -> None:
-        """Show a case, in a frame of its own."""
+        """Show the case with a name, in a frame of its own; EDITED keeps the current state."""
         state = next((preset.state for preset in PRESETS if preset.name == name), self._state)
         self._frame = framed(state)
         self._show(state, name)
 
     def _add_box(self) -> None:
-        """Show one box or two, as is chosen."""
+        """Show one box or two, as the check box says."""
         state = replace(self._state, second=self._second.value)
         self._frame = framed(state)
         self._show(state)
 
     def _edit(self, name: str) -> None:
-        """Apply the text of a field, or show its error and leave the state as it is."""
+        """Apply the text of the field `name`, or show its error and leave the state as it is."""
         try:
             state = edited(self._state, name, self._fields[name].value)
         except ValueError as error:

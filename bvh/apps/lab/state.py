@@ -21,7 +21,7 @@ INF = math.inf
 
 @dataclass(frozen=True)
 class LabState:
-    """A ray o + t d, its range of t, and two corners of one box, or of a second one, too."""
+    """A ray o + t d, its range of t, and corners of a box, and of another one if `second`."""
 
     origin: Vector
     direction: Vector
@@ -50,7 +50,7 @@ class LabState:
 
 
 class Interval(NamedTuple):
-    """Range of t inside a box; (inf, -inf) for a miss."""
+    """Range of t inside a box, from `near` to `far`: (inf, -inf) for a miss."""
 
     hit: bool
     near: float
@@ -79,13 +79,13 @@ class Crossing(NamedTuple):
 
 
 def interval(state: LabState, index: int = 0) -> Interval:
-    """Return the exact range of t in a box, clipped to the ray's range."""
+    """Return the exact range of t in the box `index`, clipped to the ray's range."""
     hit, near, far = ray_box(state.origin, state.direction, *state.boxes[index], *state.t_range)
     return Interval(bool(hit), float(near), float(far))
 
 
 def slabs(state: LabState, index: int = 0) -> list[Slab]:
-    """Return the exact range of t of the ray's line in each slab of a box."""
+    """Return the exact range of t in which the ray's line is in each of a box's three slabs."""
     # A slab is a box that is unbounded along the other axes.
     bounded = np.eye(3, dtype=bool)
     lower, upper = state.boxes[index]
@@ -101,7 +101,7 @@ def slabs(state: LabState, index: int = 0) -> list[Slab]:
 
 
 def crossings(state: LabState, index: int = 0) -> list[Crossing]:
-    """Return the crossings with a box's planes, at most six, sorted by t."""
+    """Return the crossings of the ray's line with a box's planes, at most six, sorted by t."""
     ends = []
     for axis, _, near, far in slabs(state, index):
         ends += [Crossing(axis, True, near), Crossing(axis, False, far)]
@@ -110,14 +110,14 @@ def crossings(state: LabState, index: int = 0) -> list[Crossing]:
 
 
 def nearest(state: LabState) -> int | None:
-    """Return the index of the closest box that is hit, the lower one of equals; None for a miss."""
+    """Return the index of the box with the lowest t, the first of equals; None for a miss."""
     ranges = [interval(state, index) for index in range(len(state.boxes))]
     hits = [index for index, span in enumerate(ranges) if span.hit]
     return min(hits, key=lambda index: ranges[index].near, default=None)
 
 
 def at(state: LabState, t: float) -> Array:
-    """Return the ray's point at a finite t, rounded."""
+    """Return the ray's point o + t d at a finite t, rounded; it may overflow to inf or NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.array(state.origin) + t * np.array(state.direction)
 
@@ -134,7 +134,7 @@ def text_of(numbers: Iterable[float]) -> str:
 
 
 def edited(state: LabState, name: str, text: str) -> LabState:
-    """Return the state with a field read from text; raise a ValueError that names it."""
+    """Return the state with the field `name` read from text, or raise a ValueError."""
     words, count = text.replace(",", " ").split(), len(getattr(state, name))
     label = name.replace("_", " ")
     if len(words) != count:

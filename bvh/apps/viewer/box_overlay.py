@@ -25,7 +25,7 @@ COLOURS = (
 
 
 class BoxOverlay:
-    """Controls of the boxes on the page of a session, and the boxes."""
+    """Controls of the boxes on the page of a `Session`, and the boxes."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -63,6 +63,7 @@ class BoxOverlay:
             self._level.max = deepest
             boxes = levels.boxes(level)
             drawn = largest(boxes, MAX_BOXES)
+            # In coordinates of the tree; those of the top level are the world's.
             corners = corners_of(drawn)
             if self._of.value == TREE:
                 world = moved(np.ascontiguousarray(corners.reshape(-1, 3)), leaves.matrices[leaf])
@@ -77,13 +78,13 @@ class BoxOverlay:
             session.marks.lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
 
     def _choices(self) -> tuple[str, ...]:
-        """Return what there is to choose: a scene of one leaf has no top level."""
+        """Return the choices of "Boxes of": a scene with one leaf has no top level."""
         return (OFF, TREE, TOP) if len(self._session.scene.leaves) > 1 else (OFF, TREE)
 
     def _chosen(self, leaf: int) -> BoxLevels | None:
-        """Return the levels of the chosen tree; None if OFF, or if the scene is empty.
+        """Return the levels of the chosen tree, for TREE that of the leaf with number `leaf`.
 
-        For TREE it is the tree of leaf number `leaf`.
+        The result is None if OFF is chosen, or if the scene is empty.
         """
         scene = self._session.scene
         if self._of.value == OFF or len(scene.leaves) == 0:
@@ -98,9 +99,10 @@ class BoxOverlay:
 
 
 class BoxLevels:
-    """Boxes of a tree's nodes: level 0 is the root's, level k + 1 those of children on level k.
+    """Boxes of the nodes and leaves of a tree, by level; the root's box is level 0.
 
-    Leaves are included. The deepest level is `depth`, -1 if the tree is empty.
+    Level k + 1 has the boxes of the children of nodes on level k. The deepest level is `depth`, -1
+    if the tree is empty.
     """
 
     def __init__(self, arrays: TreeArrays) -> None:
@@ -110,8 +112,11 @@ class BoxLevels:
         self.depth = int(self._levels.max()) + 1 if len(self._levels) else -1
 
     def boxes(self, level: int) -> Floats:
-        """Return corners (n, 2, 3) of a level's boxes, rounded outward to float32 in the frame."""
-        # A node has the boxes of its children; the root's box is around them.
+        """Return the lower and upper corners (n, 2, 3) of a level's boxes, as the tree has them.
+
+        The tree's boxes are rounded outward to float32 in its own frame.
+        """
+        # A node stores the boxes of its children; the root's box is around its children's.
         used = self._lanes.inner | self._lanes.leaf
         used = used & (self._levels == max(level - 1, 0))[:, None]
         local = np.moveaxis(self._lanes.boxes, 1, 2)[used].reshape(-1, 2, 3).astype(np.float64)
@@ -121,7 +126,7 @@ class BoxLevels:
 
 
 def largest(boxes: Floats, limit: int) -> Floats:
-    """Return the boxes of largest surface, at most `limit`, in their order."""
+    """Return the boxes (n, 2, 3) of largest surface, at most `limit`, in the order given."""
     if len(boxes) <= limit:
         return boxes
     x, y, z = np.moveaxis(boxes[:, 1] - boxes[:, 0], 1, 0)

@@ -58,12 +58,12 @@ class PageFrame:
 
     @classmethod
     def around(cls, bounds: Floats) -> Self:
-        """Return the frame of a scene with bounds of shape (2, 3), which are NaN if it is empty."""
+        """Return the frame for bounds (2, 3) of the world, which are not finite if it is empty."""
         if not np.isfinite(bounds).all():
             return cls(np.zeros(3), 1.0)
         centre = 0.5 * bounds[0] + 0.5 * bounds[1]
         half = float((0.5 * bounds[1] - 0.5 * bounds[0]).max())
-        # frexp: half = m * 2**k with m from 0.5 to 1.
+        # frexp: half = m * 2**e with m from 0.5 to 1, so that 2**(1 - e) scales it to 1..2.
         k = 1 - math.frexp(half)[1] if half > SMALLEST else 0
         return cls(centre, math.ldexp(1.0, k))
 
@@ -78,22 +78,23 @@ class PageFrame:
     def camera(
         self, wxyz: ArrayLike, position: ArrayLike, fov: float, width: int, height: int
     ) -> Camera:
-        """Return the world camera of a page's camera, given its rotation, eye and pixels.
+        """Return a page's camera in world coordinates; its `position` is in page coordinates.
 
-        The rotation is a quaternion, w first, from the camera, which looks along its z with y down,
-        to the page. The vertical field of view is in radians.
+        The quaternion `wxyz` rotates from the camera, which looks along its z with y down, to the
+        page. `fov`, the vertical field of view, is in radians, and the size in pixels.
         """
         from trimesh.transformations import quaternion_matrix
 
         _, down, along = quaternion_matrix(wxyz)[:3, :3].T  # type: ignore[no-untyped-call]
         made = Camera.look_at(np.zeros(3), along, -down, math.degrees(fov), width, height)
-        # Directions are the same in both.
+        # Directions are the same in page and world.
         return replace(made, eye=self.to_world(position))
 
     def ray_camera(self, origin: ArrayLike, direction: ArrayLike) -> Camera:
-        """Return a camera of one pixel, whose centre has the ray; t is its distance in the world.
+        """Return a world camera of one pixel, through whose centre the ray passes.
 
-        The origin is in page coordinates; directions are the same in both.
+        The origin is in page coordinates; directions are the same in the world. The t of hits is
+        the distance in the world.
         """
         along = np.asarray(direction, np.float64)
         up = np.eye(3)[int(np.abs(along).argmin())]
@@ -144,10 +145,10 @@ class PageDrawing(NamedTuple):
 def drawing_of(
     scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES, before: PageDrawing | None = None
 ) -> PageDrawing:
-    """Return the drawing of a page, the smallest meshes first.
+    """Return the drawing of the visible leaves of a scene in a page's frame, small meshes first.
 
-    Unchanged arrays of the drawing `before` are reused. Meshes with which more than `max_faces`
-    would be sent are left out.
+    Unchanged arrays of the drawing `before` are reused. A mesh is left out where more than
+    `max_faces` faces would be sent, or DRAWN_TIMES as many drawn as copies.
     """
     leaves = scene.leaves
     old_parts = {} if before is None else {part.key: part for part in before.parts}
@@ -195,9 +196,10 @@ def _drawn_mesh(
     scene: Scene, frame: PageFrame, tree: BVH, number: int, maps: Floats, placing: Placing,
     old: DrawnMesh | None,
 ) -> DrawnMesh:  # fmt: skip
-    """Return the mesh of leaves of a tree with these maps, without colours.
+    """Return the mesh of leaves of a tree, with `maps` (n, 3, 4) to the world; colours are not set.
 
-    `number` is that in `DrawnMesh.key`; `old` is the mesh drawn before, if its tree is the same.
+    `number` is -1 for copies that a page can place, as `placing` says, else the number of the leaf.
+    `old` is the mesh drawn before, if its tree is the same.
     """
     attributes, can_be_placed = scene.attributes(tree), number < 0
     triangles = isinstance(tree.arrays.primitives, Triangles)
@@ -225,8 +227,8 @@ def _drawn_mesh(
 def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Placing]:
     """Return which leaves (n,) a page can place, and a `Placing` with a row for each leaf.
 
-    A page can rotate and scale along axes, not shear. Positions are those of a mesh that is centred
-    and scaled to size one, so that float32 is precise.
+    A page can rotate and scale along axes, not shear. Rows are for vertices in the `PageFrame` of
+    their mesh: it is centred and of size one, so that float32 is precise.
     """
     from viser.transforms import SO3
 
@@ -254,9 +256,9 @@ def glb_of(
     vertices: NDArray[np.floating], faces: NDArray[np.integer], attributes: Attributes,
     smooth: bool, given_normals: bool,
 ) -> bytes:  # fmt: skip
-    """Return a mesh with the material of `attributes`, as a .glb file.
+    """Return a mesh with the material of `attributes`, as the bytes of a .glb file.
 
-    Normals are those of `attributes`, if `given_normals`, or computed if `smooth`.
+    Normals are those of `attributes` if `given_normals`, else computed if `smooth`, else left out.
     """
     import trimesh
     from trimesh.exchange import gltf
@@ -305,22 +307,23 @@ def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np
 
 
 def _linear(material: Material, colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return colours times the factor as glTF has them, linear, with full opacity."""
+    """Return a material's colours (n, 3) times its factor as linear RGBA bytes (n, 4), for glTF."""
     linear = np.full((len(colours), 4), 255, np.uint8)
     linear[:, :3] = np.round(255.0 * material.light_of(colours) * material.factor)
     return linear
 
 
 def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
-    """Return vertices (n, 3) and faces (m, 3) that draw a tree, of shapes their outlines.
+    """Return vertices (n, 3) and faces (m, 3) that draw a tree: its faces, or those of its shapes.
 
-    Faces that are not finite are left out, and vertices that are not finite are 0.
+    Faces that are not finite are left out, and vertices that are not finite become 0.
     """
     if tree.kind in THIN:
         points, faces = thickened(tree, _thickness(tree))
     elif is_round(tree):
         shapes = tree.arrays.primitives
-        points, faces = rounded(tree, np.flatnonzero(shape_of(shapes).bounds(shapes.points)[2]))
+        is_valid = shape_of(shapes).bounds(shapes.points)[2]
+        points, faces = rounded(tree, np.flatnonzero(is_valid))
     else:
         points, faces, _ = projected.surface_of(tree)
     finite = np.isfinite(points).all(axis=1, keepdims=True)
@@ -328,15 +331,15 @@ def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
 
 
 def _thickness(tree: BVH) -> float:
-    """Return the radius of drawn points and segments."""
+    """Return the radius with which the points or segments of a tree are drawn."""
     return THICKNESS * float(np.linalg.norm(tree.bounds[1] - tree.bounds[0]))
 
 
 def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     """Return triangles (n, 3, 3) that cover the primitives `ids` of a tree as they are drawn."""
     primitives = tree.arrays.primitives
+    # Factors above 1: the mark of a shape encloses its drawing.
     if tree.kind in THIN:
-        # What is marked encloses what is drawn.
         points, faces = thickened(tree, 1.5 * _thickness(tree), ids)
         return np.asarray(points[faces])
     if isinstance(primitives, Triangles):
@@ -348,7 +351,7 @@ def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:
 
 
 def face_outlines(tree: BVH, ids: NDArray[np.integer]) -> Floats:
-    """Return the sides of the faces `ids` of a tree, or the edges of boxes, as lines (n, 2, 3)."""
+    """Return lines (n, 2, 3): sides of the faces `ids`, or edges of boxes around other shapes."""
     primitives = tree.arrays.primitives
     if not isinstance(primitives, Triangles):
         return edges_of(outlines_of(primitives, ids))
@@ -357,9 +360,9 @@ def face_outlines(tree: BVH, ids: NDArray[np.integer]) -> Floats:
 
 
 def _colours(leaves: Leaves) -> NDArray[np.uint8]:
-    """Return a colour for each leaf, (n, 3): PALETTE[0] for all if they are of one instance.
+    """Return the colour (n, 3) of each leaf: its tree's in PALETTE, in a tone of its instance.
 
-    Otherwise it is that of its tree, in a tone of its instance.
+    The leaves of a single instance all have PALETTE[0].
     """
     if len(np.unique(leaves.instance_id)) < 2:
         return np.repeat(PALETTE[:1], len(leaves), axis=0)
@@ -368,7 +371,7 @@ def _colours(leaves: Leaves) -> NDArray[np.uint8]:
 
 
 def corners_of(boxes: Floats) -> Floats:
-    """Return the corners of boxes (n, 2, 3), shape (n, 8, 3)."""
+    """Return the corners (n, 8, 3) of boxes; corner k is upper on the axes of the bits set in k."""
     upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
     return np.where(upper, boxes[:, 1:2], boxes[:, 0:1])
 

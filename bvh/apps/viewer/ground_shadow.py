@@ -32,7 +32,7 @@ class GroundShadow(NamedTuple):
     size: Floats
 
     def show(self, scene: Any, frame: PageFrame, name: str = "/shadow") -> Any:
-        """Draw the shadow on a page; `scene` is viser's, as is the handle that is returned."""
+        """Draw the shadow in viser's `scene` of a page, and return viser's handle of it."""
         from trimesh.transformations import quaternion_from_matrix
 
         turn = np.eye(4)
@@ -46,7 +46,10 @@ class GroundShadow(NamedTuple):
 
 
 def ground_shadow(scene: Scene, up: Floats, without: Collection[int] = ()) -> GroundShadow | None:
-    """Return the shadow of a scene, without some instances; None where there is nothing."""
+    """Return the shadow of a scene on the ground below it; None if it has no finite extent.
+
+    `up` is a unit vector. Instances with the ids `without` throw no shadow.
+    """
     scene = copy(scene)
     for number in without:
         if number in scene:
@@ -63,6 +66,7 @@ def ground_shadow(scene: Scene, up: Floats, without: Collection[int] = ()) -> Gr
     ground = Ground.below(bounds, up, lights)
     if ground is None:
         return None
+    # Cast rays down, from above the scene's ground, through the centre of each pixel.
     steps = (np.arange(SIDE) + 0.5) / SIDE
     low, size = ground.near[0], ground.near[1] - ground.near[0]
     x, y = np.meshgrid(low[0] + size[0] * steps, low[1] + size[1] * steps)
@@ -80,7 +84,7 @@ def ground_shadow(scene: Scene, up: Floats, without: Collection[int] = ()) -> Gr
 
 
 def _blurred(shares: Floats) -> Floats:
-    """Return shares averaged with those of neighbours, against noise."""
+    """Return an image (SIDE, SIDE) smoothed against noise, with weights 1/4, 1/2, 1/4 per axis."""
     for axis in (0, 1):
         padded = np.pad(shares, [(1, 1) if k == axis else (0, 0) for k in (0, 1)], "edge")
         near = [np.take(padded, np.arange(SIDE) + k, axis) for k in range(3)]

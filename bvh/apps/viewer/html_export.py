@@ -58,10 +58,11 @@ def write_page(
     camera: Camera | None = None, pick: Pick | None = None, draw: Draw | None = None,
     text: str = "",
 ) -> int:  # fmt: skip
-    """Write a page of a scene, seen by a world camera; return its size in bytes.
+    """Write a page that shows a scene, its shadow on the ground, and a pick; return its size.
 
-    The page shows the meshes above the shadow that they throw on the ground, and the pick. `draw`
-    may draw more on the page, and returns the meshes to show; the caption begins with `text`.
+    `camera`, in the world, is the first view; by default it sees all, with `up` upward. At most
+    `max_faces` faces are stored. `draw` may draw more on the page, and returns the meshes to show;
+    the caption has `title`, and then `text`.
     """
     check_page_path(path)
     frame = PageFrame.around(scene.bounds)
@@ -92,7 +93,7 @@ def write_page(
 
 
 def check_page_path(path: str | os.PathLike[str]) -> None:
-    """Raise if no page can be written to a path."""
+    """Raise if a path does not end in .html or .htm, or if its folder does not exist."""
     file = Path(path)
     check_path(file, "page", file.suffix.lower() in (".html", ".htm"))
 
@@ -101,7 +102,7 @@ def _shown(
     server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
     pick: Pick | None, draw: Draw | None,
 ) -> str:  # fmt: skip
-    """Return a page, as HTML, that shows meshes, their shadow and a pick."""
+    """Return a page as HTML, made by `server`; other arguments are as in `write_page`."""
     frame = drawing.frame
     set_up(server, up, 1.2, *_view_of(camera, frame), 2.0 * math.atan(camera.half_height))
     marks = Marks(server.scene, lambda: frame)
@@ -132,7 +133,7 @@ def _stepping_back(scene: Scene, camera: Camera, frame: PageFrame) -> str:
         return ""
     x, _, depth = camera.project(corners_of(scene.bounds[None])[0])
     half = 0.5 * camera.height
-    # The width, in heights, that the scene needs.
+    # The width that the scene needs, in heights of the picture; 1 if some of it is behind the eye.
     width = float(np.abs(x - 0.5 * camera.width).max()) / half if (depth > 0.0).all() else 1.0
     eye, target = _view_of(camera, frame)
     # With some room, and at most four times as far on a square page.
@@ -140,6 +141,6 @@ def _stepping_back(scene: Scene, camera: Camera, frame: PageFrame) -> str:
 
 
 def _label(pick: Pick) -> str:
-    """Return the text at a pick."""
+    """Return the text that the page shows at a pick: face, instance and distance."""
     name = "" if pick.name is None else f" of {pick.name}"
     return f"face {grouped(pick.prim_id)}{name}, t = {pick.t:.6g}"

@@ -70,7 +70,7 @@ def linear(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _fits(old: DrawnMesh, new: DrawnMesh) -> bool:
-    """Return whether the page's mesh of the old part can become the new one."""
+    """Return whether the old mesh on the page can be changed in place; files and faces cannot."""
     if old.glb != new.glb or (len(old.places) > 1) != (len(new.places) > 1):
         return False
     return old.faces is new.faces or np.array_equal(old.faces, new.faces)

@@ -101,7 +101,7 @@ if (!window.bvhWatches) {
     if (!drawn) return;
     let {points} = drawn;
     if (drawn.tool === 'rectangle') points = [points[0], points.at(-1)];
-    // So many corners are finer than the pixels of a hand's line.
+    // Send every step-th point: some 400 corners are enough for a line that is drawn by hand.
     const step = Math.ceil(points.length / 400);
     if (points.length > 2) points = points.filter((_, k) => k % step === 0);
     const mode = event.ctrlKey || event.metaKey ? 'add' : event.altKey ? 'remove' : '';

@@ -29,7 +29,7 @@ _NAME = "width:5.5em;padding:0;white-space:nowrap;vertical-align:top"
 
 
 def header(title: str, what: str, notices: Sequence[str]) -> str:
-    """Return the head of the panel: title, content, notices."""
+    """Return the head of the panel: a title, the scene's content `what`, and notices, as texts."""
     boxes = "".join(
         f'<div class="bvh-notice" style="{_AMBER}">{html.escape(notice)}</div>'
         for notice in notices
@@ -41,9 +41,10 @@ def header(title: str, what: str, notices: Sequence[str]) -> str:
 
 
 def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) -> str:
-    """Return the text for a click, which took `seconds`, None before the first one.
+    """Return the text about a click and what it hit, `pick`, or None for nothing.
 
-    `pick` is what it hit, or None; `many` is whether there are several instances.
+    `seconds` is how long the pick took, None before the first click. The instance is named if the
+    scene has `many`.
     """
     if seconds is None:
         return block('<span id="bvh-pick">Click a face to pick it.</span>')
@@ -67,9 +68,9 @@ def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) 
 
 
 def selected(found: Selection | None, seconds: float, drawn: int, count: int = 0) -> str:
-    """Return the text for a selection, None before the first one; `drawn` is how many are drawn.
+    """Return the text about a selection, which took `seconds`; a hint if `found` is None.
 
-    `count` is the number of instances of the scene.
+    `drawn` of its faces or vertices are drawn; `count` is the number of the scene's instances.
     """
     if found is None:
         hint = "Choose rectangle or lasso and drag, or hold shift."
@@ -89,7 +90,7 @@ def selected(found: Selection | None, seconds: float, drawn: int, count: int = 0
 
 
 def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
-    """Return a line about the face under the pointer, with its distance from the eye."""
+    """Return a line about the face under the pointer, `distance` from the eye; a dash for None."""
     if pick is None:
         return block(table([("Pointer", "hover", "\N{EN DASH}")]))
     name = "" if pick.name is None else f" of {pick.name}"
@@ -100,9 +101,10 @@ def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
 def picture_text(
     size: tuple[int, int], rays: int, casting: float, seconds: float, hottest: float | None
 ) -> str:
-    """Return the times of a picture, of which `casting` was for rays; for a cost map its legend.
+    """Return the text about a picture of `size` (width, height), and the legend of a cost map.
 
-    `size` is its width and height; `hottest` the cost of the last colour, None for other pictures.
+    It took `seconds`, of which `casting` were for its rays. `hottest` is the cost of the map's last
+    colour, None for other pictures.
     """
     cast = f"{grouped(rays)} cast and shaded in {_milliseconds(casting)}"
     pixels = f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}"
@@ -119,9 +121,9 @@ def picture_text(
 
 
 def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = False) -> str:
-    """Return a distance and its ends (2, 3) in a table, or a hint if `ends` is None.
+    """Return a table of a distance and its end points (2, 3), or a hint what to click for None.
 
-    The hint is that after one click if `started`.
+    The hint asks for the second click if `started`.
     """
     if ends is None:
         hint = "Click the other one." if started else "Click the first one."
@@ -135,18 +137,18 @@ def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = Fal
 
 
 def dragging(tool: str) -> str:
-    """Return the element from which the page's script reads the tool for dragging."""
+    """Return the element from which the page's script reads the tool: rectangle, lasso or ""."""
     return f'<span id="bvh-tool" data-tool="{tool}"></span>'
 
 
 def watching_html() -> str:
-    """Return the HTML that starts the page's script and comes before the field for the cursor."""
+    """Return HTML that starts the page's script; the text field for the cursor must follow it."""
     script = files(__package__).joinpath("pointer.js").read_text("utf-8")
     return f'<span id="bvh-cursor"></span>{tab_title("bvh")}{accessible()}{running(script)}'
 
 
 def cursor_of(text: str) -> tuple[float, float] | None:
-    """Return the position in a text such as "50, 25 %" as shares of the picture, or None."""
+    """Return (x, y) in a text such as "50, 25 %" as shares of the picture; None for other texts."""
     # Shares, because the page reduces its number of pixels when it has much to draw.
     try:
         x, y = (float(part) / 100.0 for part in text.replace("%", "").split(","))
@@ -156,13 +158,13 @@ def cursor_of(text: str) -> tuple[float, float] | None:
 
 
 def numbers(values: np.ndarray, digits: int = 9) -> str:
-    """Return numbers with commas between them."""
+    """Return numbers as text with commas between them, rounded to a number of digits."""
     # Adding 0 turns -0.0 into 0.
     return ", ".join(f"{x + 0.0:.{digits}g}" for x in values.tolist())
 
 
 def table(rows: Sequence[tuple[str, str, str]]) -> str:
-    """Return a table of rows (name, id, value)."""
+    """Return an HTML table of rows (name, id of the value's cell, value)."""
     cells = "".join(
         f'<tr><td style="{_DIM};{_NAME}">{name}'
         f'</td><td id="bvh-{key}" style="font-variant-numeric:tabular-nums;overflow-wrap:anywhere">'

@@ -8,7 +8,7 @@ from bvh.tree.changes import changes
 
 
 class SceneCopy:
-    """A copy of a scene, `scene`, which follows its changes at calls of `follow`.
+    """A copy, `scene`, of the scene `source`; the method `follow` applies changes of the source.
 
     A scene must not be changed while it is queried. Pages query the copy instead, with `lock` held.
     `version` differs after each change, also of shared trees. `hidden` has the ids of the outermost
@@ -20,8 +20,8 @@ class SceneCopy:
         self.scene: Scene
         self.hidden: set[int] = set()
         self.version = 0
-        # The counts of all changes, and of those of trees, and the source's revision, at the last
-        # update; an empty revision makes `follow` copy the scene anew.
+        # At the last update: the counts of all changes and of changes of trees, and the source's
+        # revision. An empty revision makes `follow` copy the scene anew.
         self._seen = self._deformed = -1
         self._revision: tuple[int, ...] = ()
         self.follow()
@@ -30,7 +30,7 @@ class SceneCopy:
         """Hide an instance in the copy, or show it again if it is hidden."""
         with self.lock:
             self.hidden ^= {instance_id}
-            self._seen, self._revision = -1, ()
+            self._seen, self._revision = -1, ()  # Copy the scene anew.
             self.follow()
 
     def follow(self) -> None:

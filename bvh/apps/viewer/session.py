@@ -46,8 +46,8 @@ KEYS = (
 class Session:
     """The page of one client, which queries a copy of the scene.
 
-    `client` is viser's handle; `head` is the HTML at the top of the panel: title, content and
-    notices.
+    `client` is viser's handle, and `drawing` what the page shows at first. `head` is the HTML at
+    the top of the panel: title, content and notices. `up` is a unit vector.
     """
 
     def __init__(
@@ -80,20 +80,20 @@ class Session:
 
     @property
     def scene(self) -> Scene:
-        """The copy of the scene at the last update."""
+        """The copy of the scene that the page queries, as it was last updated."""
         return self._copy.scene
 
     @property
     def is_whole(self) -> bool:
-        """Whether the page shows the meshes, and not a ray-cast picture, and nothing is cut off."""
+        """Whether the page shows meshes, not a ray-cast picture, and no section plane cuts them."""
         return bool(self._picture.value == MESH and self._section.plane is None)
 
     def shade(self, name: str) -> None:
-        """Show the meshes, or pictures of a shade."""
+        """Show the meshes, if `name` is MESH, or else pictures in that shade."""
         self._picture.value = name
 
     def cut(self, across: str, share: float) -> None:
-        """Show the meshes, cut across an axis at a share of their extent, in percent."""
+        """Show the meshes, cut across an axis, such as "x", at `share` percent of their extent."""
         self.shade(MESH)
         self._section.cut(across, share)
 
@@ -125,14 +125,14 @@ class Session:
                 self._status.content = ""
 
     def _watch_compiler(self, answered: threading.Event) -> None:
-        """Show a note in the page as long as a kernel is compiled, until the answer is there."""
+        """Show a note on the page once a kernel is being compiled, until `answered` is set."""
         # Checked repeatedly, since a compilation may begin late: after the wait for the lock.
         while not answered.wait(PATIENCE):
             if notice.busy and not self._status.content:
                 self._status.content = readouts.COMPILING
 
     def show(self, drawing: PageDrawing, head: str) -> None:
-        """Show what has changed since the last drawing; the caller holds the lock."""
+        """Show a new drawing and head, and what depends on the scene; the caller holds the lock."""
         if self._closed:
             return
         with self.client.atomic():
@@ -157,23 +157,23 @@ class Session:
         self._show_whole_or_cut()
 
     def _show_whole_or_cut(self) -> None:
-        """Show the shadow of a whole scene, or the caps of a cut one, but for pictures."""
+        """Show the shadow of a whole scene or the caps of a cut one; neither with a picture."""
         self.views.show_shadow()
         self.marks.set_visible(self._picture.value == MESH, "caps", "curves")
 
     def _reframe(self, frame: PageFrame) -> None:
-        """Change page coordinates; the camera keeps its position in the world."""
+        """Change page coordinates to those of `frame`; the camera keeps its place in the world."""
         camera, old, self.frame = self.client.camera, self.frame, frame
         points = camera.position, camera.look_at
         camera.position, camera.look_at = [frame.to_page(old.to_world(point)) for point in points]
-        # Marks lose their positions, so that the next update draws them in the new coordinates.
+        # Marks without positions are drawn again, in the new coordinates, at the next update.
         self.selecting.unplace()
         self._picked = None if self._picked is None else self._picked.unplaced()
         self.views.draw_ground()
         self.views.draw_shadow()
 
     def _show_left_out(self, drawing: PageDrawing) -> None:
-        """Show boxes of the meshes that are left out."""
+        """Show boxes in place of the meshes that are left out, if these have changed."""
         if np.array_equal(drawing.boxes, self._left_out):
             return
         self._left_out = drawing.boxes
@@ -226,7 +226,7 @@ class Session:
         self._picture.on_update(lambda _: self._choose_picture())
 
     def _set_scheme(self, dark: bool) -> None:
-        """Set the colour scheme of the client's system."""
+        """Set the page's colour scheme, dark or light, to that of the client's system."""
         self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
 
     def _clear(self) -> None:
@@ -245,7 +245,7 @@ class Session:
         self.pick_along(self.frame.to_page(origin), direction)
 
     def pick_along(self, origin: Any, direction: Any) -> None:
-        """Pick the face that a ray hits; its origin is in page coordinates."""
+        """Pick the face that a ray hits, and show it; the origin is in page coordinates."""
         with self.updated_scene():
             ray_camera = self.frame.ray_camera(origin, direction)
             camera, began, pick = self._section.seen(ray_camera), notice.clock(), None
@@ -256,13 +256,17 @@ class Session:
             seconds = notice.clock() - began
             self.pick = pick
             many = len(self.scene.leaves) > 1
+            # Resolved while the lock is held: the scene may change later.
             self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds, many)
             self._mark_pick(ray_camera)
             self.measuring.add(pick)
             self._boxes.follow()
 
     def _snap(self, camera: Camera) -> float:
-        """Return the radius of a pick, in pixels of a camera: points and segments have no area."""
+        """Return the radius of picks, in pixels of a camera: above 0 for points and segments.
+
+        These have no area. With spheres or capsules in the scene, picks have no radius.
+        """
         trees = self.scene.leaves.trees
         if all(tree.kind not in THIN for tree in trees) or any(map(is_round, trees)):
             return 0.0
@@ -278,7 +282,7 @@ class Session:
                 self._list.follow()
 
     def _frame_instance(self, instance_id: int) -> None:
-        """Fit an instance into the view."""
+        """Fit an instance of the outermost scene, by its id, into the view."""
         with self.updated_scene():
             leaves = self.scene.leaves
             boxes = [
@@ -299,8 +303,7 @@ class Session:
         self._picked = Marked.of(self.scene, pick.leaf, np.array([pick.prim_id]))
         self._outline(self._picked, camera)
         if np.isnan(pick.normal).any():
-            # Points and segments have none.
-            return
+            return  # Points and segments have no normal.
         # Draw the normal on the visible side, at the same size on the page for all fields of view.
         normal = pick.normal if pick.normal @ camera.forward < 0.0 else -pick.normal
         start = self.frame.to_page(pick.position)
@@ -309,7 +312,7 @@ class Session:
         self.marks.arrow("normal", start, NORMAL_SHARE * away * opening * normal)
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
-        """Mark the picked face and its edges, as seen by a camera."""
+        """Mark the picked face, `marked`, and its edges, so that the camera sees them in front."""
         corners = self.marks.placed(marked, face_triangles(marked.tree, marked.ids))
         self.marks.surface("face", corners, camera.eye, ORANGE)
         edges = self.marks.placed(marked, face_outlines(marked.tree, marked.ids))
@@ -329,7 +332,7 @@ class Session:
         self.selecting.follow(camera)
 
     def refreshed(self, marked: Marked) -> Marked | None:
-        """Return marked faces as they are now, or `marked` if nothing changed; None if removed."""
+        """Return `marked` if it has not changed, or else as it is now; None if it was removed."""
         scene, leaves = self.scene, self.scene.leaves
         for leaf in np.flatnonzero(leaves.instance_id == marked.path[0]).tolist():
             tree = leaves.trees[leaves.tree_of[leaf]]
@@ -370,13 +373,13 @@ class Session:
         self._tracer.choose(None if chosen == MESH else chosen)
 
     def _show_picture(self, pixels: NDArray[np.uint8] | None, text: str) -> None:
-        """Show a picture behind the scene, or none, and HTML about it in the panel."""
+        """Show a picture (h, w, 3) behind the scene, or none, and HTML about it in the panel."""
         self.client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=90)
         self._picture_text.content = text
 
 
 def shades_of(scene: Scene) -> tuple[str, ...]:
-    """Return the shades that a scene has data for."""
+    """Return the shades of SHADES that a scene has data for: "uv" and "material" may lack it."""
     attributes = [scene.attributes(tree) for tree in scene.leaves.trees]
     needed = ("uv", "material")
     without = {name for name in needed if all(getattr(each, name) is None for each in attributes)}

@@ -31,14 +31,14 @@ class _OutdatedError(Exception):
 
 
 class Latest:
-    """Coalesces calls: those made during the work repeat it once, at its end."""
+    """Coalesces calls of a function: any number made while it works repeat it once, at its end."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
         self._called, self._working = threading.Event(), threading.Lock()
 
     def __call__(self) -> None:
-        """Do the work now, or once more at the end of the work in progress."""
+        """Do the work now, or make the thread that is at work repeat it at its end."""
         self._called.set()
         # If another thread is at work, it looks for calls again after it has released the lock.
         while self._called.is_set() and self._working.acquire(blocking=False):
@@ -51,7 +51,7 @@ class Latest:
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` until the work in progress is done; return whether it is.
 
-        This is for the end: a call at this moment may be without effect.
+        Only for the end, as a call made meanwhile may have no effect.
         """
         is_done = self._working.acquire(timeout=seconds)
         if is_done:
@@ -60,10 +60,10 @@ class Latest:
 
 
 class Tracer:
-    """Caster of a page's pictures of a shade, if one is chosen.
+    """Caster of a page's ray-cast pictures in a shade, if one is chosen.
 
-    `camera` returns the camera of the page; `show` is called with an image (h, w, 3), or None for
-    no image, and HTML about it. `copy` is the scene that all pages share.
+    `copy` is the scene that all pages share, and `camera` returns the page's current camera. `show`
+    is called with an image (h, w, 3), or None for no image, and HTML about it.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Tracer:
         threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
 
     def _rest(self) -> None:
-        """Schedule a fine picture, in place of the one that was scheduled before."""
+        """Schedule a fine picture after RESTING seconds, in place of one scheduled before."""
         self.stop()
         self._timer = threading.Timer(RESTING, self._refine)
         self._timer.daemon = True
@@ -145,7 +145,7 @@ class Tracer:
         shade, fine, moves = self.shade, self._fine, self._moves
 
         def check(*_: int) -> None:
-            """End the picture if it is outdated."""
+            """End the picture if it is outdated; `render` calls this with its progress."""
             if self._moves != moves or self._closed:
                 raise _OutdatedError
 
@@ -185,7 +185,7 @@ class Tracer:
                 self._cast()
 
     def _current(self) -> Scene:
-        """Return a copy of the scene as it is now, which nothing changes while it is rendered."""
+        """Return a copy of the scene as it is now, which no other thread changes."""
         with self._copy.lock:
             self._copy.follow()
             if self._version != self._copy.version:

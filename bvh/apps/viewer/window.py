@@ -63,6 +63,7 @@ class Viewer(Page):
         self, scene: Scene, title: str, up: NDArray[np.float64], max_faces: int,
         threads: int | None, host: str, port: int, origins: Sequence[str] | None, url: str | None,
     ) -> None:  # fmt: skip
+        # The arguments are those of `view`, which has checked them; `up` is a unit vector.
         self.scene, self._copy = scene, SceneCopy(scene)
         self._title, self._up, self._max_faces, self._threads = title, up, max_faces, threads
         self._sessions: dict[int, Session] = {}
@@ -132,7 +133,7 @@ class Viewer(Page):
             )  # fmt: skip
 
     def _on_each_page(self, begin: Callable[[Session], None]) -> None:
-        """Call a function with each open page, and with each one that is opened later."""
+        """Call `begin` with each open page, and with each page that is opened later."""
         with self._copy.lock:
             self._on_open = begin
             for session in list(self._sessions.values()):
@@ -149,7 +150,7 @@ class Viewer(Page):
         return f"Viewer({'closed' if self.closed else self.url!r}, {self.scene!r})"
 
     def _add(self, client: Any) -> None:
-        """Show the scene as it is now to a client."""
+        """Open the page of a client (viser's handle), with the scene as it is now."""
         with self._copy.lock:
             self._update()
             self._last = Session(
@@ -209,7 +210,10 @@ class Viewer(Page):
                 camera.up_direction, camera.position, camera.look_at = self._up, eye, np.zeros(3)
 
     def _drawn(self, before: PageDrawing | None) -> PageDrawing:
-        """Return the drawing of the scene's copy, in a new frame if it does not fit the old one."""
+        """Return the drawing of the scene's copy, which reuses arrays of the one before.
+
+        The page gets a new frame if the scene had been empty, or does not fit into the old one.
+        """
         scene = self._copy.scene
         drawing = drawing_of(scene, self._frame, self._max_faces, before)
         if not (drawing.parts or len(drawing.boxes)):
@@ -223,7 +227,7 @@ class Viewer(Page):
         return drawing
 
     def _head(self, error: Exception | None = None) -> str:
-        """Return the head of the panel, with notices of missing meshes and of an error."""
+        """Return the head of the panel as HTML, with notices of missing meshes and of an error."""
         notices = []
         if self._drawing.left_out:
             missing, limit = map(grouped, (self._drawing.left_out, self._max_faces))
@@ -312,7 +316,7 @@ def view(
 
 
 def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
-    """Return the scene of a source of `view`, and its title."""
+    """Return the scene of a source of `view`, and `title` or a default title."""
     if isinstance(source, Scene):
         return source, title or "Scene"
     if is_graph(source):
@@ -323,7 +327,7 @@ def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
 
 
 def _content(scene: Scene) -> str:
-    """Return the numbers of primitives and instances of a scene as text."""
+    """Return text such as "80 triangles in 2 instances"; shared trees count for each instance."""
     leaves = scene.leaves
     sizes = np.array([len(tree) for tree in leaves.trees], np.int64)
     kinds = {tree.kind for tree in leaves.trees}

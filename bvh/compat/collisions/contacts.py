@@ -34,27 +34,27 @@ PARTS, MOST, HALVINGS = 64, 4096, 40
 
 
 class FacePair:
-    """Base of `ContactData` and `DistanceData`: names of two meshes, and a face of each."""
+    """Base of `ContactData` and `DistanceData`: names of two meshes, and a face of each or -1."""
 
     def __init__(self, names: Names, faces: Faces) -> None:
         self.names = set(names)
         self._faces = dict(zip(names, faces, strict=True))
 
     def index(self, name: Hashable) -> int:
-        """Return the face of the mesh with a name, as in trimesh; -1 inside a mesh."""
+        """Return the face of the mesh with a name, as in trimesh; -1 for a mesh inside another."""
         return self._faces[name]
 
 
 class ContactData(FacePair):
     """Two faces that touch, or a mesh that is inside a convex one.
 
-    `names` is the set of the two meshes' names, "__external" for one that is in no manager;
-    `normal`, shape (3,), the unit normal of the first mesh's face, NaN where it has no area, and
-    for a mesh inside another; `point`, shape (3,), the middle of the intersection of the faces, or
-    a vertex of the mesh inside.
+    `names` is the set of the two meshes' names; "__external" names a mesh that is in no manager.
+    `normal`, shape (3,), is the unit normal of the first mesh's face; NaN where it has no area, and
+    for a mesh inside another. `point`, shape (3,), is the middle of the intersection of the faces,
+    or a vertex of the mesh inside.
 
-    The normal of a sphere or capsule points to the other part; `point` is in the middle between the
-    points of both that are deepest in each other, or where its axis crosses a face.
+    The normal of a sphere or capsule points to the other part. Its `point` is halfway between the
+    points of both parts that are deepest in each other, or where its axis crosses a face.
 
     Examples
     --------
@@ -70,6 +70,7 @@ class ContactData(FacePair):
         self, names: Names, faces: Faces, normal: Reals, point: Reals, depth: Callable[[], float]
     ) -> None:
         super().__init__(names, faces)
+        # `depth` is a function, because measuring takes long.
         self.normal, self.point, self._depth = normal, point, depth
 
     @property
@@ -79,9 +80,9 @@ class ContactData(FacePair):
         It is the same for all contacts of two meshes; a ValueError if one has open edges. In
         trimesh it is fcl's estimate for two faces.
 
-        That of two spheres or capsules is the sum of the radii less the distance of the axes, by
-        doubles; that of one and a mesh its radius less the least signed distance of its axis from
-        the mesh. Inside the mesh that may be too small by 2**-13 of the axis's length.
+        The depth of two spheres or capsules is the sum of the radii less the distance of the axes,
+        in doubles. The depth of a shape in a mesh is its radius less the least signed distance of
+        its axis from the mesh; inside the mesh it may be too small by 2**-13 of the axis's length.
         """
         return self._depth()
 
@@ -130,11 +131,11 @@ def common_points(first: Reals, second: Reals) -> Reals:
 
 
 def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
-    """Return the results of `common_points`, and whether each is on both triangles, (m,)."""
+    """Return the `common_points` (m, 3) of triangles, and which are on both of a pair, (m,)."""
     points = common_points(first, second)
     around = first - points[:, None], second - points[:, None]
     size = sum(np.abs(triangles).max(axis=(1, 2)) for triangles in around)
-    # In units of their size, so that nothing overflows.
+    # Triangles are divided by their size, so that nothing overflows.
     unit = np.where(size > 0.0, size, 1.0)
     off = [distances_to_faces(np.zeros(3), each / unit[:, None, None]) for each in around]
     limit = CROSSING * (size + np.abs(second).max(axis=(1, 2)))
@@ -144,13 +145,13 @@ def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
 def _common(a: Reals, b: Reals) -> Reals:
     """Return `common_points` of at most CHUNK pairs of triangles (m, 3, 3)."""
     size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
-    # In units of their size, so that nothing overflows.
+    # Relative to a corner of `a`, and divided by their size, so that nothing overflows.
     unit = np.where(size > 0.0, size, 1.0)[:, None, None]
     origin = a[:, :1]
     a, b = (a - origin) / unit, (b - origin) / unit
     edges = [(t[:, i - 1], t[:, i]) for t in (a, b) for i in range(3)]
     with np.errstate(all="ignore"):
-        # The first three edges are those of a. Degenerate cases give NaN, which becomes 0.
+        # Edges k < 3 are those of a. Degenerate cases give NaN, which becomes 0.
         corners = [_crossing(*edge, b if k < 3 else a) for k, edge in enumerate(edges)]
         corners += [_between(*edge, *other) for edge in edges[:3] for other in edges[3:]]
         corners += [t[:, i] for t in (a, b) for i in range(3)]
@@ -162,48 +163,51 @@ def _common(a: Reals, b: Reals) -> Reals:
 
 
 def _crossing(p: Reals, q: Reals, triangle: Reals) -> Reals:
-    """Return the points (m, 3) of segments p q that are nearest to the planes of triangles."""
+    """Return the point of each segment p q, (m, 3), nearest to a triangle's plane; NaN if in it."""
     normal = np.cross(triangle[:, 1] - triangle[:, 0], triangle[:, 2] - triangle[:, 0])
     above, below = ((normal * (x - triangle[:, 0])).sum(axis=1) for x in (p, q))
     return _along(p, q, above / (above - below))
 
 
 def _between(p: Reals, q: Reals, r: Reals, s: Reals) -> Reals:
-    """Return the points of segments p q that are nearest to lines r s."""
+    """Return the point of each segment p q, (m, 3), nearest to a line r s; or NaN if parallel."""
+    # Solves d.(w + t d - u e) = 0 = e.(w + t d - u e) for t; p + t d is the nearest to the line.
     d, e, w = q - p, s - r, p - r
     dd, de, ee, dw, ew = ((x * y).sum(axis=1) for x, y in ((d, d), (d, e), (e, e), (d, w), (e, w)))
     return _along(p, q, (de * ew - ee * dw) / (dd * ee - de * de))
 
 
 def _along(p: Reals, q: Reals, share: Reals) -> Reals:
-    """Return the points at shares (m,) of segments from p to q; beyond 0 and 1, their ends."""
+    """Return the points p + share (q - p), (m, 3), with shares (m,) clamped to 0 and 1."""
     return p + np.clip(share, 0.0, 1.0)[:, None] * (q - p)
 
 
 def contact_places(
     view: SceneView, content: SceneView, pairs: ScenePairs
 ) -> tuple[Reals, Reals, Reals, NDArray[np.bool_]]:
-    """Return (points (m, 3), normals (m, 3), depths (m,), rounds (m,)) of touching primitives.
+    """Return points (m, 3), normals (m, 3), depths (m,) and has_round (m,) of touching primitives.
 
     The first of each pair belongs to a leaf of `view`, the second to one of `content`. Depths are
-    NaN where one is a face; `rounds` is whether one is a sphere or a capsule.
+    NaN where one is a face; has_round is True where one is a sphere or a capsule.
     """
     first, second = pairs.leaf.T
-    rounds = view.round_trees[view.tree_of[first]] | content.round_trees[content.tree_of[second]]
+    has_round = view.round_trees[view.tree_of[first]]
+    has_round = np.asarray(has_round | content.round_trees[content.tree_of[second]])
     points, normals = np.empty((2, len(pairs), 3))
     depths = np.full(len(pairs), np.nan)
-    flat, others = (
+    of_faces, of_shapes = (
         ScenePairs(pairs.instance_id[rows], pairs.leaf[rows], pairs.prim_id[rows])
-        for rows in (~rounds, rounds)
+        for rows in (~has_round, has_round)
     )
-    corners = [_corners(side, flat, k) for k, side in enumerate((view, content))]
-    points[~rounds], normals[~rounds] = common_points(*corners), normals_of(corners[0])
-    points[rounds], normals[rounds], depths[rounds] = _round_places(view, content, others)
-    return points, normals, depths, np.asarray(rounds)
+    corners = [_corners(side, of_faces, k) for k, side in enumerate((view, content))]
+    points[~has_round], normals[~has_round] = common_points(*corners), normals_of(corners[0])
+    places = _round_places(view, content, of_shapes)
+    points[has_round], normals[has_round], depths[has_round] = places
+    return points, normals, depths, has_round
 
 
 def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
-    """Return the corners (m, 3, 3), in the world, of the faces on side 0 or 1 of pairs."""
+    """Return the corners (m, 3, 3), in the world, of the faces of `view`: side 0 or 1 of pairs."""
     leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
     corners = np.empty((len(leaf), 3, 3))
     for k in np.unique(leaf).tolist():
@@ -219,8 +223,8 @@ def _round_places(
 ) -> tuple[Reals, Reals, Reals]:
     """Return points (m, 3), normals (m, 3) and depths (m,) of touching pairs with a round shape.
 
-    Normals are those of the first of each pair; that of a shape points to the other part. Depths
-    are the sum of the radii less the distance of the axes; NaN if one is a face.
+    Normals are those of the first of each pair; the normal of a shape points to the second. Depths
+    are the sum of the radii less the distance of the axes; NaN if one of a pair is a face.
     """
     rounds = RoundInstances(view, content)
     points, normals = np.empty((2, len(pairs), 3))
@@ -235,6 +239,7 @@ def _round_places(
         axes = both[1].corners if faces[0] else both[0].corners
         apart = np.array([unit_along(*each) for each in zip(x - y, axes, strict=True)])
         r, s = radii[:, :, None]
+        # Halfway between the points of both surfaces that are deepest in each other.
         points[rows] = 0.5 * (x - r * apart) + 0.5 * (y + s * apart)
         if any(faces):
             # Where an axis crosses a face; these are no nearest points of `gaps`.
@@ -249,11 +254,11 @@ def _round_places(
 def depth_in_mesh(
     tree: BVH, transform: Reals, shapes: BVH, placed: Reals, prims: Iterable[int]
 ) -> float:
-    """Return the depth, in the closed mesh of `tree`, of the deepest of the `shapes` in `prims`.
+    """Return the depth, in the closed mesh of `tree`, of the deepest of the `shapes` with `prims`.
 
-    The mesh is moved by `transform`, the shapes by `placed`, both (4, 4).
-    This is its radius less the least signed distance of its axis from the mesh, negative if the
-    shape is outside. Of a capsule, the result may be too small by 2**-13 of the axis's length.
+    The depth is a shape's radius less the least signed distance of its axis from the mesh; negative
+    if it is outside. That of a capsule may be too small by 2**-13 of its axis's length. `prims` are
+    ids; the mesh is moved by `transform` and the shapes by `placed`, both (4, 4).
     """
     must_bound_a_solid("depth", "the mesh", tree)
     solid = Scene()
@@ -261,11 +266,12 @@ def depth_in_mesh(
     primitives = shapes.arrays.primitives
     rows = primitives.points[list(prims)]
     rows = shape_of(primitives).instances(rows, np.ascontiguousarray(placed[:3]))
+    # The first end of an axis is at 6; the second end and the radius come last.
     return float(max(row[-1] - _least_distance(solid, row[6:9], row[-4:-1]) for row in rows))
 
 
 def depth_of_meshes(placed: Iterable[tuple[BVH, Reals]]) -> float:
-    """Return the depth of two meshes, each with its transform, in each other: `BVH.penetration`."""
+    """Return the `BVH.penetration` depth of two meshes, each with its transform (4, 4)."""
     one, two = (
         BVH.from_triangles(moved(tree.vertices, matrix[:3]), tree.faces, warn=False)
         for tree, matrix in placed
@@ -274,12 +280,13 @@ def depth_of_meshes(placed: Iterable[tuple[BVH, Reals]]) -> float:
 
 
 def point_inside(solid: Instance, other: Instance, connected: bool) -> Reals | None:
-    """Return a point of an instance that is inside a solid one, in the world; None if none is.
+    """Return a point, in the world, of the instance `other` that is inside the instance `solid`.
 
-    Their surfaces do not touch, so that one point decides if the other mesh is `connected`.
+    The result is None if `other` is outside. Their surfaces do not touch, so one vertex decides if
+    the mesh of `other` is `connected`.
     """
     if other.child.kind in ROUND:
-        # The lowest points of shapes, which are on their surfaces.
+        # The lowest points of shapes: rows have the ends of an axis at 6 and -4, and the radius.
         rows = other.child.arrays.primitives.points
         lower_end = np.where(rows[:, [8]] < rows[:, [-2]], rows[:, 6:9], rows[:, -4:-1])
         points = lower_end - [0.0, 0.0, 1.0] * rows[:, -1:]
@@ -297,12 +304,12 @@ def point_inside(solid: Instance, other: Instance, connected: bool) -> Reals | N
 
 def _least_distance(solid: Scene, p: Reals, q: Reals) -> float:
     """Return the least signed distance of points of a segment from p to q from a solid."""
-    # Distances change no faster than positions, so the least of a part is at least half of the sum
-    # at its ends less its length.
+    # Distances change no faster than positions, so the least one of a part of length L, with a and
+    # b at its ends, is at least (a + b - L) / 2.
     length, step = float(np.linalg.norm(q - p)), 1.0 / PARTS
 
     def distances(at: Reals) -> Reals:
-        """Return the signed distances at shares of the segment."""
+        """Return the signed distances of p + at (q - p)."""
         return np.asarray(solid.signed_distance(p + at[:, None] * (q - p)))
 
     if length == 0.0:
@@ -312,7 +319,7 @@ def _least_distance(solid: Scene, p: Reals, q: Reals) -> float:
     ends = distances(begin)
     best, begin, first, last = float(ends.min()), begin[:-1], ends[:-1], ends[1:]
     for _ in range(HALVINGS):
-        # Parts that may have a smaller distance are cut in halves.
+        # Halve the parts that may have a smaller distance, unless they are too many.
         near = 0.5 * (first + last) - 0.5 * step * length < best
         if not 0 < near.sum() <= MOST:
             break

@@ -31,7 +31,7 @@ from bvh.scene.scene_view import SceneView
 from bvh.scene.solids.instance_contacts import candidates, find_closest, find_touching
 from bvh.scene.table import Instance
 
-NO_PAIRS = np.empty(0, np.int64)  # of instances, that a search leaves out
+NO_PAIRS = np.empty(0, np.int64)  # pairs of instances that a search leaves out: none
 # A mesh, or a part of it, inside a solid one: ids of the pair, and a vertex that is inside.
 Inside = tuple[int, int, Reals]
 EXTERNAL = "__external"  # the name of a mesh that is in no manager
@@ -79,13 +79,12 @@ class CollisionManager:
     def add_object(
         self, name: Hashable, mesh: trimesh.Trimesh | BVH, transform: ArrayLike | None = None
     ) -> Instance:
-        """Add a mesh as it is now, as in trimesh; one with the same name is replaced.
+        """Add a mesh as it is now, as in trimesh; a mesh with the same name is replaced.
 
-        It may also be a `BVH` over spheres or capsules, of which the surfaces count.
-
-        Returns its instance in a `bvh.Scene`. A mesh that is added several times has one tree. The
+        `mesh` may also be a `BVH` over spheres or capsules, of which the surfaces count. Returns
+        the new instance in a `bvh.Scene`. A mesh that is added several times has one tree. The
         transform may be any affine, invertible matrix. Raises a ValueError or TypeError if its
-        shape is not (4, 4), if it is singular, or if `mesh` is not a Trimesh.
+        shape is not (4, 4), if it is singular, or if `mesh` is nothing of these.
         """
         # Everything that may fail precedes the addition to the scene.
         replaces, matrix, solid = name in self._ids, _matrix(transform), False
@@ -121,17 +120,18 @@ class CollisionManager:
     ) -> Any:  # fmt: skip
         """Return whether a mesh collides with any in the manager, as in trimesh.
 
-        With `return_names` also the names of all that it collides with; with `return_data` all
-        contacts: each pair of faces that touch, and each mesh inside a convex one. They name
-        the mesh in the manager, and `mesh` as "__external".
+        With `return_names` also the set of names of all that it collides with; with `return_data`
+        all contacts: each pair of faces that touch, and each mesh inside a convex one. Contacts
+        have the name of the mesh in the manager, and "__external" for `mesh`.
         """
         hit, names, data = self._colliding(_one(mesh, transform), return_names, return_data)
         return _chosen(hit, {first for first, _ in names}, data, return_names, return_data)
 
     def in_collision_internal(self, return_names: bool = False, return_data: bool = False) -> Any:
-        """Return whether any two meshes in the manager collide, as in `in_collision_single`.
+        """Return whether any two meshes in the manager collide, as in trimesh.
 
-        Names are pairs in alphabetical order.
+        With `return_names` also a set of pairs of names, each in alphabetical order; with
+        `return_data` also all contacts, as in `in_collision_single`.
         """
         hit, names, data = self._colliding(self, return_names, return_data)
         ordered = {_alphabetical(pair) for pair in names} if return_names else set()
@@ -140,9 +140,10 @@ class CollisionManager:
     def in_collision_other(
         self, other_manager: CollisionManager, return_names: bool = False, return_data: bool = False
     ) -> Any:
-        """Return whether meshes of two managers collide, as in `in_collision_single`.
+        """Return whether meshes of two managers collide, as in trimesh.
 
-        Names are pairs, of which that in this manager is first.
+        With `return_names` also a set of pairs of names, first the name in this manager; with
+        `return_data` also all contacts, as in `in_collision_single`.
         """
         hit, names, data = self._colliding(_managed(other_manager), return_names, return_data)
         return _chosen(hit, names, data, return_names, return_data)
@@ -153,7 +154,8 @@ class CollisionManager:
     ) -> Any:  # fmt: skip
         """Return the distance of a mesh from the nearest one in the manager, as in trimesh.
 
-        It is 0 if it collides with one, and +inf, with None for name and data, if there is none.
+        It is 0 if they collide. Without a mesh in the manager it is +inf, and name and data None.
+        `return_name` and `return_data` add the nearest mesh's name, and a `DistanceData`.
         """
         distance, names, data = self._nearest(_one(mesh, transform))
         return _chosen(distance, names[0], data, return_name, return_data)
@@ -163,8 +165,8 @@ class CollisionManager:
     ) -> Any:
         """Return the distance of the two meshes in the manager that are nearest, as in trimesh.
 
-        With a `name` only distances from that mesh; ValueError if there is none. Names are in
-        alphabetical order, (None, None) if there is no pair, with distance +inf and no data.
+        With a `name` only distances from that mesh count; a ValueError if there is none. Names are
+        in alphabetical order. Without a pair the result is +inf, names (None, None), no data.
         """
         if name is None:
             distance, names, data = self._nearest(self)
@@ -179,7 +181,7 @@ class CollisionManager:
     ) -> Any:
         """Return the distance between the nearest meshes, one in each of two managers.
 
-        It is as in `min_distance_internal`; of the names, that in this manager is first.
+        Names begin with that in this manager. Without a pair: +inf, names (None, None), no data.
         """
         distance, names, data = self._nearest(_managed(other_manager))
         return _chosen(distance, names, data, return_names, return_data)
@@ -191,39 +193,39 @@ class CollisionManager:
         return self._ids[name]
 
     def _only(self, name: Hashable) -> CollisionManager:
-        """Return a manager that has only the mesh with a name, as it is now."""
+        """Return a new manager with only the mesh that has a name in this one, as it is now."""
         result, number = CollisionManager(), self._id(name)
-        one = self._scene[number]
-        copied = result._scene.add(one.child, one.transform)
+        instance = self._scene[number]
+        copied = result._scene.add(instance.child, instance.transform)
         result._ids[name], result._names[copied] = copied, name
         result._solid = {copied} if number in self._solid else set()
         return result
 
     def _views(self, other: CollisionManager) -> tuple[SceneView, SceneView]:
-        """Return the views of both scenes: the same object if `other` is this manager.
+        """Return the views of this manager's scene and of the other's.
 
-        Searches then compare its meshes with each other, each pair once.
+        They are the same object if `other` is this manager: searches then take each pair once.
         """
         view = self._scene.view()
         return view, view if other is self else other._scene.view()
 
     def _names_of(self, other: CollisionManager, first: int, second: int) -> Names:
-        """Return the names of a mesh of this manager and one of another, by their ids."""
+        """Return the names of the mesh `first` here and of `second` in `other`, which are ids."""
         return self._names[first], other._names[second]
 
     def _colliding(
         self, other: CollisionManager, named: bool, detailed: bool
     ) -> tuple[bool, set[Names], list[ContactData]]:
-        """Return whether meshes collide with those of another manager, or with each other.
+        """Return whether meshes collide with those of `other`, the names of pairs, and contacts.
 
-        The names of all pairs that collide are returned if `named` or `detailed`, their contacts if
-        `detailed`; otherwise the search ends at the first pair.
+        If `other` is this manager, its meshes are compared with each other. All pairs are returned
+        if `named` or `detailed`, with contacts if `detailed`; else the search ends at the first.
         """
         (view, content), threads = self._views(other), thread_count(None)
         any_one = not (named or detailed)
-        touching = find_touching(view, content, NO_PAIRS, threads, None, any_one)
+        touching = find_touching(view, content, NO_PAIRS, threads, only_one=any_one)
         inside = [] if any_one and len(touching) else self._inside(other, touching, any_one)
-        pairs = [*map(tuple, touching.tolist()), *(one[:2] for one in inside)]
+        pairs = [*map(tuple, touching.tolist()), *((a, b) for a, b, _ in inside)]
         names = {self._names_of(other, *pair) for pair in pairs}
         data = self._contacts(other) if detailed and len(touching) else []
         for first, second, point in inside if detailed else ():
@@ -237,19 +239,18 @@ class CollisionManager:
         view, content = self._views(other)
 
         def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
-            """Return which leaves to compare: in one manager each pair once, none with itself."""
+            """Return which pairs of leaves to compare: in one manager each once, of two leaves."""
             return first < second if content is view else np.ones(len(first), np.bool_)
 
-        # No further transform, no progress, and not its rule for a scene itself (False), by which
-        # shared edges are no contacts.
+        # Without transform and progress; not `itself`, by whose rule shared edges are no contacts.
         pairs = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
-        points, normals, depths, rounds = contact_places(view, content, pairs)
+        points, normals, depths, has_round = contact_places(view, content, pairs)
         # Functions that measure depths: one for two meshes; with a sphere or capsule, by prims.
         shared: dict[Any, Callable[[], float]] = {}
         contacts: list[ContactData] = []
         owners, faces = map(tuple, pairs.instance_id.tolist()), map(tuple, pairs.prim_id.tolist())
         for k, ((first, second), prims) in enumerate(zip(owners, faces, strict=True)):
-            key = first, second, (prims if rounds[k] else None)
+            key = first, second, (prims if has_round[k] else None)
             if key not in shared:
                 shared[key] = self._depth(other, *key, float(depths[k]))
             names = self._names_of(other, first, second)
@@ -260,23 +261,23 @@ class CollisionManager:
         self, other: CollisionManager, first: int, second: int,
         prims: tuple[int, int] | None = None, known_depth: float = np.nan,
     ) -> Callable[[], float]:  # fmt: skip
-        """Return a function for the depth in which two objects, as they are now, penetrate.
+        """Return a function for the depth to which two objects, as they are now, penetrate.
 
-        Of a sphere or capsule and a mesh, only the shape among `prims` counts, if these are given.
-        The depth is `known_depth` unless that is NaN.
+        `first` and `second` are ids here and in `other`. With spheres or capsules, `prims` has the
+        ids of a shape and a face: only that shape counts. The depth is `known_depth` unless NaN.
         """
-        solids = self._scene[first], other._scene[second]
-        placed = [(solid.child, np.array(solid.transform)) for solid in solids]
-        rounds = [tree.kind in ROUND for tree, _ in placed]
+        instances = self._scene[first], other._scene[second]
+        placed = [(instance.child, np.array(instance.transform)) for instance in instances]
+        is_round = [tree.kind in ROUND for tree, _ in placed]
 
         @cache
         def depth() -> float:
             """Measure the depth at the first call."""
             if not np.isnan(known_depth):
                 return known_depth
-            if not any(rounds):
+            if not any(is_round):
                 return depth_of_meshes(placed)
-            k = rounds.index(True)
+            k = is_round.index(True)
             chosen = range(len(placed[k][0])) if prims is None else [prims[k]]
             return depth_in_mesh(*placed[1 - k], *placed[k], chosen)
 
@@ -286,9 +287,10 @@ class CollisionManager:
         self, other: CollisionManager, touching: NDArray[np.int32], any_one: bool,
         ignored: NDArray[np.int64] = NO_PAIRS,
     ) -> list[Inside]:  # fmt: skip
-        """Return which meshes are inside solid ones; if `any_one`, only the first that is found.
+        """Return (id, id in `other`, inner point) for pairs of a mesh and a solid one around it.
 
-        Pairs in `touching` (n, 2), and in `ignored` (see `candidates`), are left out.
+        If `any_one`, the first is enough. Pairs of ids in `touching` (n, 2), and those in `ignored`
+        (see `candidates`), are left out.
         """
         if not (self._solid or other._solid):
             return []
@@ -307,23 +309,23 @@ class CollisionManager:
         return result
 
     def _inner_point(self, other: CollisionManager, first: int, second: int) -> Reals | None:
-        """Return a point of one of two meshes that is inside the other, if that is solid."""
+        """Return a point of one of two meshes, given by ids, that is inside the other if solid."""
         sides = [(self, first), (other, second)]
         for (manager, number), (inner_manager, inner) in (sides, sides[::-1]):
             if number in manager._solid:
-                connected = inner in inner_manager._solid
-                solid, one = manager._scene[number], inner_manager._scene[inner]
-                if (point := point_inside(solid, one, connected)) is not None:
+                connected = inner in inner_manager._solid  # Solid meshes are convex.
+                solid, inner_mesh = manager._scene[number], inner_manager._scene[inner]
+                if (point := point_inside(solid, inner_mesh, connected)) is not None:
                     return point
         return None
 
     def _nearest(
         self, other: CollisionManager, excluded: int | None = None
     ) -> tuple[float, Names, DistanceData | None]:
-        """Return the distance of the nearest meshes, their names, and where they are nearest.
+        """Return the distance of the nearest meshes of both managers, their names, and where it is.
 
-        The mesh with the id `excluded` is not compared with the only one of the other manager.
-        Without a pair the result is inf, (None, None) and None.
+        The mesh with the id `excluded` is not compared with the only mesh of the other manager,
+        which is a copy of it. Without a pair the result is inf, (None, None) and None.
         """
         view, content = self._views(other)
         # A pair to ignore is the first id times 2**32, plus the second, which is 0 here.
@@ -332,14 +334,14 @@ class CollisionManager:
         if len(result) == 0:
             return np.inf, (None, None), None
         if result.distance[0] > 0.0:
-            # No surfaces touch, but a mesh may be inside a solid one; the first that is will do.
+            # No surfaces touch, but a mesh may be inside a solid one; any such pair will do.
             inside = self._inside(other, np.empty((0, 2), np.int32), True, ignored)
             for first, second, point in inside:
                 names, points = self._names_of(other, first, second), np.stack([point, point])
                 return 0.0, names, DistanceData(names, (-1, -1), points, 0.0)
         names = self._names_of(other, *result.instance_id[0].tolist())
-        distance, (one, two) = float(result.distance[0]), result.prim_id[0].tolist()
-        return distance, names, DistanceData(names, (one, two), result.position[0], distance)
+        distance, (face, face2) = float(result.distance[0]), result.prim_id[0].tolist()
+        return distance, names, DistanceData(names, (face, face2), result.position[0], distance)
 
 
 def scene_to_collision(scene: trimesh.Scene) -> tuple[CollisionManager, dict[Hashable, Instance]]:
@@ -363,7 +365,7 @@ def scene_to_collision(scene: trimesh.Scene) -> tuple[CollisionManager, dict[Has
 
 
 def _matrix(transform: ArrayLike | None) -> NDArray[np.float64]:
-    """Return a checked transform (4, 4), the identity for None."""
+    """Return a transform as float64, checked to be (4, 4); the identity for None."""
     matrix = np.eye(4) if transform is None else reals("transform", transform)
     if matrix.shape != (4, 4):
         raise ValueError(f"transform must be (4,4)! It has shape {matrix.shape}")
@@ -371,17 +373,14 @@ def _matrix(transform: ArrayLike | None) -> NDArray[np.float64]:
 
 
 def _one(mesh: trimesh.Trimesh, transform: ArrayLike | None) -> CollisionManager:
-    """Return a manager of a mesh that is in no other one."""
+    """Return a new manager with one mesh, named EXTERNAL."""
     manager = CollisionManager()
     manager.add_object(EXTERNAL, mesh, transform)
     return manager
 
 
 def _managed(manager: CollisionManager) -> CollisionManager:
-    """Return a copy of a manager, with a scene of its own.
-
-    So a manager that is compared with itself has all pairs, also those of a mesh with itself.
-    """
+    """Return a copy with a scene of its own: a manager meets its copy as any other manager."""
     if not isinstance(manager, CollisionManager):
         raise TypeError(f"other_manager must be a CollisionManager, got {type(manager).__name__}")
     result = copy.copy(manager)
@@ -395,6 +394,6 @@ def _alphabetical(names: Names) -> Names:
 
 
 def _chosen(answer: object, names: object, data: object, named: bool, detailed: bool) -> Any:
-    """Return `answer` alone, or a tuple with names if `named` and data if `detailed`."""
+    """Return `answer` alone, or a tuple of it, the names if `named`, and the data if `detailed`."""
     more = [part for part, included in ((names, named), (data, detailed)) if included]
     return (answer, *more) if more else answer

@@ -21,23 +21,24 @@ class EmbreeScene:
     Parameters
     ----------
     device, robust
-        Ignored.
+        Ignored, as embreex's settings of devices and accuracy have no effect here.
     """
 
     def __init__(self, device: EmbreeDevice | None = None, robust: bool = True) -> None:
         self.device = device or EmbreeDevice()
         self._meshes: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
         self._tree: BVH | None = None
+        # The first face of each mesh in the tree, and at the end the number of faces.
         self._begins = np.zeros(1, np.int64)
 
     @property
     def is_committed(self) -> int:
-        """Whether the tree of the meshes is built, as it is by the first query."""
+        """Whether the tree of the meshes is built, 0 or 1; the first query builds it."""
         return int(self._tree is not None)
 
     @property
     def tree(self) -> BVH:
-        """The tree over all meshes, whose faces follow each other."""
+        """The tree over the faces of all meshes, in the order in which these were added."""
         if self._tree is None:
             vertices, faces = ([mesh[k] for mesh in self._meshes] for k in (0, 1))
             points, triangles = append_faces(vertices, faces)
@@ -46,7 +47,7 @@ class EmbreeScene:
         return self._tree
 
     def add_mesh(self, vertices: ArrayLike, faces: ArrayLike) -> int:
-        """Add triangles, and return the id of their geometry."""
+        """Add triangles (m, 3) of vertices (n, 3); return their geometry id, counted from 0."""
         self._meshes.append((np.asarray(vertices, np.float64), np.asarray(faces, np.int64)))
         self._tree = None
         return len(self._meshes) - 1
@@ -64,9 +65,9 @@ class EmbreeScene:
         dists : float or array_like, shape (n,), optional
             The largest t of each ray.
         query : {"INTERSECT", "OCCLUDED", "DISTANCE"}
-            The result without `output`.
+            Which array is returned, if not `output`.
         output : bool, optional
-            Return all fields of hits.
+            Return all fields of hits, in a dict.
 
         Returns
         -------

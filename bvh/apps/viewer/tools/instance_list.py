@@ -28,7 +28,7 @@ class InstanceList:
         self.follow()
 
     def follow(self) -> None:
-        """List the instances as they are now, if they have changed."""
+        """List the instances as they are now, if the list has changed."""
         # Most updates only move instances, up to many times a second.
         scene, hidden = self._copy.scene, self._copy.hidden
         numbers = scene.ids.tolist()[: MAX_LISTED + 1]
@@ -41,7 +41,7 @@ class InstanceList:
 
 
 def _rows(numbers: list[int], names: list[str | None], hidden: set[int], count: int) -> str:
-    """Return the list as HTML: ids and names of some of `count` instances; `hidden` are ids."""
+    """Return HTML with a row for each id in `numbers`, of `count` in all; `hidden` has ids, too."""
     rows = "".join(
         f'<div class="bvh-row" data-id="{number}" style="{_ROW}'
         f'{";opacity:0.5" if number in hidden else ""}">'

@@ -21,7 +21,7 @@ LIFT = 2e-3
 
 
 class Marked(NamedTuple):
-    """Marked faces of one leaf, with the map and the arrays of its tree when they were drawn."""
+    """Marked primitives `ids` of one leaf, with its map and its tree's arrays when last drawn."""
 
     path: tuple[int, ...]
     tree: BVH
@@ -32,21 +32,21 @@ class Marked(NamedTuple):
 
     @classmethod
     def of(cls, scene: Scene, leaf: int, ids: Ids) -> Self:
-        """Return faces of a leaf of a scene, where it is now."""
+        """Return the primitives `ids` of a leaf of a scene, with the leaf's current map."""
         leaves = scene.leaves
         tree = leaves.trees[leaves.tree_of[leaf]]
         return cls(scene.path(leaf), tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)
 
     def unplaced(self) -> Self:
-        """Return the marked faces without their position, so that they are drawn again."""
+        """Return the marked primitives with a map of NaN, so that the next update draws them."""
         return self._replace(matrix=np.full((3, 4), np.nan))
 
 
 class Marks:
-    """Marks on a page, by name; a new one replaces that of the same name.
+    """Marks on a page, by name; a new mark replaces the one of the same name.
 
-    `frame` returns the page's current frame, in which an eye in the world is placed; without it,
-    world and page coordinates are the same.
+    `scene` is viser's. `frame` returns the page's current frame, which maps eyes from the world to
+    the page; without it, world and page coordinates are the same.
     """
 
     def __init__(self, scene: Any, frame: Callable[[], PageFrame] | None = None) -> None:
@@ -63,7 +63,7 @@ class Marks:
             before[name].remove()
 
     def clear(self, *names: str) -> None:
-        """Remove the marks of these names, as far as there are any."""
+        """Remove the marks of these names; names without a mark are ignored."""
         for name in names:
             handle = self._shown.pop(name, None)
             if handle is not None:
@@ -76,7 +76,7 @@ class Marks:
                 self._shown[name].visible = visible
 
     def placed(self, marked: Marked, local: Floats) -> Floats:
-        """Return points (..., 3) of the tree of a marked leaf in page coordinates."""
+        """Return `local` points (..., 3), in coordinates of a marked leaf's tree, on the page."""
         world = moved(np.ascontiguousarray(local.reshape(-1, 3)), marked.matrix)
         return self._to_page(world).reshape(local.shape)
 
@@ -84,7 +84,7 @@ class Marks:
         self, name: str, corners: Floats, eye: Floats | None, colour: Colour,
         opacity: float | None = None,
     ) -> None:  # fmt: skip
-        """Mark triangles, shape (n, 3, 3), a little nearer to the eye, if one is given."""
+        """Mark triangles (n, 3, 3) of the page, a little nearer to the world's `eye`, if given."""
         if not len(corners):
             return self.clear(name)
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
@@ -97,7 +97,7 @@ class Marks:
     def lines(
         self, name: str, points: Floats, colour: Colour, thickness: float, eye: Floats | None = None
     ) -> None:
-        """Mark lines, shape (n, 2, 3), a little nearer to the eye, if one is given.
+        """Mark lines (n, 2, 3) of the page, a little nearer to the eye, if one is given.
 
         Their thickness is in pixels; the eye is in the world.
         """
@@ -109,7 +109,7 @@ class Marks:
         )  # fmt: skip
 
     def points(self, name: str, points: Floats, eye: Floats) -> None:
-        """Mark points, shape (n, 3), a little nearer to the eye."""
+        """Mark points (n, 3) of the page, a little nearer to the eye, which is in the world."""
         if not len(points):
             return self.clear(name)
         # In page units: a point at the page's origin, usually the middle of the scene, looks the
@@ -125,7 +125,7 @@ class Marks:
     ) -> None:
         """Mark a vector at a point by an arrow; no arrow if its length is 0 or not finite.
 
-        It is as thick as one of length `size`, or of the vector's length for 0.
+        Its thickness is proportional to `size`, or to the vector's length if that is 0.
         """
         length = float(np.linalg.norm(vector))
         if not (np.isfinite(length) and length > 0.0):

@@ -14,7 +14,7 @@ OFF, POINTS, INSTANCES = "off", "two picks", "two instances"
 
 
 class Measuring:
-    """Controls of measurements on the page of a session, and the last one."""
+    """Controls of measurements on the page of a `Session`, and the last measurement."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -36,11 +36,12 @@ class Measuring:
         self._session.marks.clear("measure", "measured")
 
     def between(self, first: str, second: str) -> None:
-        """Measure the distance between two instances of the outermost scene, by name."""
+        """Measure between two instances of the outermost scene, by name, if there are both."""
         self._between.value = INSTANCES
         with self._session.updated_scene():
             scene = self._session.scene
             if first in scene and second in scene:
+                # Between instances, positions of picks have no effect.
                 self._picks = [(np.zeros(3), scene[name].id) for name in (first, second)]
                 self._measure()
 
@@ -73,7 +74,7 @@ class Measuring:
 
 
 def clearance(scene: Scene, first: int, second: int) -> tuple[float, Floats]:
-    """Return the distance between two instances of a scene, and the nearest points, (2, 3)."""
+    """Return the distance of two instances, by their ids, and their nearest points (2, 3)."""
     pair = Scene()
     for number in (first, second):
         instance = scene[number]

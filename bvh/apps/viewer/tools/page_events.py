@@ -14,7 +14,7 @@ class PageEvents:
     """Events that the script of a page writes into a text field, each handled once, in order.
 
     The field holds the last few as JSON, numbered, because viser may skip a value of a field that
-    changes quickly. `handlers` are functions of an event, by kind.
+    changes quickly. `handlers` are functions of an event (a dict), by its item "kind".
     """
 
     def __init__(self, gui: Any, handlers: Mapping[str, Handler]) -> None:

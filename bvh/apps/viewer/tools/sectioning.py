@@ -28,7 +28,7 @@ class CutDrawing(NamedTuple):
     curves: Floats
 
     def mark(self, marks: Marks, eye: Floats) -> None:
-        """Draw the caps and the curves; an eye in the world sees curves in front of caps."""
+        """Draw the caps, and the curves a little nearer to the eye, which is in the world."""
         marks.surface("caps", self.caps, None, CAP)
         marks.lines("curves", self.curves, CURVE, 2.0, eye)
 
@@ -55,11 +55,11 @@ class Sectioning:
         self._flip.on_update(lambda _: self._update())
 
     def cut(self, across: str, share: float) -> None:
-        """Set the controls: the axis, and the position in percent of the extent."""
+        """Set the controls: an axis or OFF, and the position in percent of the scene's extent."""
         self._share.value, self._across.value = share, across
 
     def _face(self) -> None:
-        """Choose the side that is removed, so that the eye sees the cut; then show the plane."""
+        """Remove the side of the plane that is towards the eye, which then sees the cut."""
         axis = AXES.get(self._across.value)
         with self._session.lock:
             away = self._session.camera().eye - self._session.scene.bounds.mean(axis=0)
@@ -79,15 +79,16 @@ class Sectioning:
                 normal = session.pick.normal
             if normal.any():
                 bounds = session.scene.bounds
-                corners = np.array(np.meshgrid(*bounds.T)).reshape(3, -1).T @ normal
-                low, high = corners.min(), corners.max()
+                # How far the corners of the scene's bounds are along the normal.
+                heights = np.array(np.meshgrid(*bounds.T)).reshape(3, -1).T @ normal
+                low, high = heights.min(), heights.max()
                 offset = low + 0.01 * self._share.value * (high - low)
                 sign = -self._side if self._flip.value else self._side
                 self.plane = sign * normal, sign * float(offset)
             session.redraw()
 
     def seen(self, camera: Camera) -> Camera | None:
-        """Return a camera of one ray limited to the visible side; None if the ray is not on it."""
+        """Return a one-ray camera limited to the visible side; None if none of the ray is there."""
         if self.plane is None:
             return camera
         normal, offset = self.plane
@@ -101,7 +102,7 @@ class Sectioning:
 def cut_by(
     plane: tuple[Floats, float] | None, parts: list[DrawnMesh], frame: PageFrame
 ) -> CutDrawing:
-    """Return what is below a plane, (normal, offset) in the world, and the caps of what is cut."""
+    """Return what is below a plane, (normal, offset) in the world, and caps; all parts for None."""
     caps, curves = [np.empty((0, 3, 3))], [np.empty((0, 2, 3))]
     if plane is None:
         return CutDrawing(parts, caps[0], curves[0])
@@ -127,7 +128,7 @@ def cut_by(
         for k in np.flatnonzero(crossed).tolist():
             cut += 1
             uncut = placed(part, k)
-            # Of one mesh, without instances (None).
+            # None: the faces belong to one mesh, not to instances of a scene.
             section: Any = sections_by(uncut, part.faces.astype(np.int32), [*normal, -level], None)
             caps.append(filled(section))
             curves.append(section.segments)
@@ -146,8 +147,9 @@ def cut_by(
 def filled(section: Section) -> Floats:
     """Return triangles (n, 3, 3) that fill the loops of a section, but for holes.
 
-    They are the halves of trapezoids between the heights, in the plane, at which segments end.
-    Heights are rounded; every other stretch of a level line across the section is inside.
+    The section is cut into trapezoids at the heights, in the plane, at which segments end, and a
+    trapezoid into two triangles. Along a level line, every other stretch between segments is inside
+    the section. Heights are rounded to STEPS steps, so that equal ones are recognised.
     """
     if not section.loops:
         return np.empty((0, 3, 3))
@@ -160,13 +162,13 @@ def filled(section: Section) -> Floats:
     ends, steps = ends[upward], steps[upward]
     levels, rows = np.unique(steps, return_inverse=True)
     first, last = rows.reshape(-1, 2).T
-    # A side of a trapezoid for each segment and each level, `row`, from which it goes to the next.
+    # The sides of trapezoids: the part of a segment from each level, `row`, to the next one.
     segment = np.repeat(np.arange(len(ends)), last - first)
     row = np.arange(len(segment)) - np.repeat(np.cumsum(last - first) - last, last - first)
     start, end = steps[segment].T
     share = (levels[[row, row + 1]] - start) / (end - start)
     x = ends[segment, 0, 0] + share * (ends[segment, 1, 0] - ends[segment, 0, 0])
-    # Sides of the same stretch from left to right: each two are those of a trapezoid.
+    # The sides between the same two levels from left to right: each two bound a trapezoid.
     order = np.lexsort([x.sum(axis=0), row])
     x, y = x[:, order], low + levels[[row[order], row[order] + 1]] * (size / STEPS)
     lower, upper = np.stack([x, y], axis=2)
@@ -177,7 +179,7 @@ def filled(section: Section) -> Floats:
 
 
 def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
-    """Return a mesh with some of its copies, whose indices are `which`."""
+    """Return a mesh with only those of its copies whose indices are `which`."""
     if len(which) == len(part.places):
         return part
     return part._replace(
@@ -187,7 +189,7 @@ def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
 
 
 def placed(part: DrawnMesh, copy: int) -> Floats:
-    """Return the vertices of a copy in page coordinates."""
+    """Return the vertices (n, 3), in page coordinates, of the copy of a mesh with an index."""
     from trimesh.transformations import quaternion_matrix
 
     turn = quaternion_matrix(part.turns[copy])[:3, :3]  # type: ignore[no-untyped-call]

@@ -24,7 +24,7 @@ MODES = ("replace", "add", "remove")
 
 
 class Selecting:
-    """Controls of selections on the page of a session, and the selection."""
+    """Controls of selections on the page of a `Session`, and the selection, `found`."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -47,11 +47,14 @@ class Selecting:
         buttons.on_click(lambda _: self._export(buttons.value))
 
     def _choose(self) -> None:
-        """Make dragging use the tool that is chosen."""
+        """Tell the page's script the tool that is chosen for dragging."""
         self._script.content = readouts.dragging(TOOLS[self._tool.value])
 
     def select(self, polygon: Floats, mode: str = "") -> None:
-        """Select the content of a polygon in shares of the picture; two points are a rectangle."""
+        """Select what is in a polygon (n, 2) in shares of the picture; two points are a rectangle.
+
+        `mode` is one of MODES; "" stands for the mode chosen on the page.
+        """
         session = self._session
         with session.updated_scene():
             camera = session.camera()
@@ -82,7 +85,7 @@ class Selecting:
         self._session.marks.clear("selection")
 
     def follow(self, camera: Camera) -> None:
-        """Move the marks with their instances; remove marks of removed instances."""
+        """Move the marks with their instances, seen by a camera; remove those of removed ones."""
         now = [self._session.refreshed(each) for each in self._marked]
         if any(new is not old for new, old in zip(now, self._marked, strict=True)):
             self._marked = [each for each in now if each is not None]
@@ -95,7 +98,7 @@ class Selecting:
         self._marked = [each.unplaced() for each in self._marked]
 
     def _show(self, found: Selection, seconds: float, camera: Camera) -> None:
-        """Mark a selection in the page, or its first faces, and describe it in the panel."""
+        """Mark a selection, or its first MAX_MARKED faces, and describe it in the panel."""
         self.found, self._marked, drawn = found, [], 0
         for row, leaf in enumerate(found.leaf.tolist()):
             # Of instances boxes are drawn, that of the first leaf of several.
@@ -124,7 +127,7 @@ class Selecting:
         )
 
     def _export(self, how: str) -> None:
-        """Do what a button says: copy or save the selection as JSON, or clear it."""
+        """Copy or save the selection as JSON, or clear it: `how` is the text of the button."""
         if how == "Clear":
             with self._session.updated_scene():
                 self.clear()
@@ -151,8 +154,8 @@ def combined(old: Selection, new: Selection, adds: bool) -> Selection:
         result[leaf] = instance, name, ids
     lists = [ids for _, _, ids in result.values()]
     return Selection(
-        old.what, np.array([one[0] for one in result.values()], np.int32),
-        np.array(list(result), np.int32), tuple(one[1] for one in result.values()),
+        old.what, np.array([instance for instance, _, _ in result.values()], np.int32),
+        np.array(list(result), np.int32), tuple(name for _, name, _ in result.values()),
         np.concatenate([np.empty(0, np.int32), *lists]).astype(np.int32),
         np.cumsum([0, *map(len, lists)]),
     )  # fmt: skip
@@ -168,6 +171,6 @@ def as_json(found: Selection) -> str:
 
 
 def _by_leaf(found: Selection) -> dict[int, tuple[int, str | None, Any]]:
-    """Return (id of the instance, its name, selected ids) of each leaf."""
+    """Return (id of the instance, its name, selected ids) by the number of the leaf."""
     columns = zip(found.leaf.tolist(), found.instance_id.tolist(), found.names, strict=True)
     return {leaf: (i, name, found[row]) for row, (leaf, i, name) in enumerate(columns)}

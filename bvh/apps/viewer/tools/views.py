@@ -21,7 +21,7 @@ SHADOW = "/shadow"
 
 
 class Views:
-    """Controls of the camera on the page of a session."""
+    """Controls of the camera, shadow and grid on the page of a `Session`; `up` is a unit vector."""
 
     def __init__(self, session: Any, up: Floats) -> None:
         self._session, self._up = session, up
@@ -40,7 +40,7 @@ class Views:
         picture.on_click(lambda _: self._save())
 
     def look(self, name: str, bounds: Floats | None = None) -> None:
-        """Turn the camera to a view in NAMES, and fit the scene, or bounds of a part of it.
+        """Turn the camera to a view in NAMES, and fit the scene, or bounds (2, 3) of a part of it.
 
         "Fit" and names that are not in NAMES keep the direction.
         """
@@ -65,7 +65,7 @@ class Views:
             self._set_camera(framed.eye, shown.mean(axis=0), opening)
 
     def _set_camera(self, eye: Floats, target: Floats, opening: float) -> None:
-        """Set the page's camera; `opening` is the vertical field of view in degrees."""
+        """Set the page's camera, in page coordinates; `opening` is the field of view in degrees."""
         camera = self._session.client.camera
         with self._session.client.atomic():
             camera.fov = float(np.radians(opening))
@@ -75,7 +75,7 @@ class Views:
             camera.position, camera.look_at = eye, target
 
     def _change_opening(self) -> None:
-        """Change between perspective and orthographic; the distance changes to keep the size."""
+        """Apply the choice of an orthographic view; the eye moves, so that sizes stay the same."""
         camera = self._session.client.camera
         opening = NARROW if self._parallel.value else WIDE
         target = np.asarray(camera.look_at)
@@ -83,7 +83,7 @@ class Views:
         self._set_camera(target + scale * (np.asarray(camera.position) - target), target, opening)
 
     def ground(self, without: Collection[int] = ()) -> None:
-        """Show the shadow of the scene without some instances: those that may move."""
+        """Show the shadow of the scene, without that of the instances `without`, which may move."""
         self._without = without
         self._shadow.value = True
 
@@ -100,7 +100,7 @@ class Views:
                     self.show_shadow()
 
     def show_shadow(self) -> None:
-        """Show the shadow, but for pictures, which have their own, and cut scenes."""
+        """Show the shadow below whole meshes; hide it for cut ones, and for ray-cast pictures."""
         handle = self._session.client.scene.get_handle_by_name(SHADOW)
         if handle is not None:
             handle.visible = self._session.is_whole
