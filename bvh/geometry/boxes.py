@@ -70,20 +70,14 @@ def _rough_crossing(o, d, b):
 
 @inlined
 def rough_near(near0, near1, near2):
-    """Return a lower bound of a ray's entry into a box: the latest of three entries into slabs.
-
-    Each argument is a pair (below, above) around the entry into a slab; NaN bounds have no effect.
-    """
+    """Return a lower bound of the entry into a box from three slab entries, each (below, above)."""
     latest = floats.lose_nan_max(floats.lose_nan_max(-INF, near0[0]), near1[0])
     return floats.lose_nan_max(latest, near2[0])
 
 
 @inlined
 def rough_far(far0, far1, far2):
-    """Return an upper bound of a ray's exit from a box: the earliest of three exits from slabs.
-
-    Each argument is a pair (below, above) around the exit from a slab; NaN bounds have no effect.
-    """
+    """Return an upper bound of the exit from a box from three slab exits, each (below, above)."""
     earliest = floats.lose_nan_min(floats.lose_nan_min(INF, far0[1]), far1[1])
     return floats.lose_nan_min(earliest, far2[1])
 

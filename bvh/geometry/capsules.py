@@ -250,7 +250,7 @@ def _exact_along(d, p, q):
 def _cylinder(o, d, p, q, radius):
     """Return (side, sure, near, far) of a line and the endless cylinder around the axis.
 
-    `side` is the sign of F: -1 for a miss, 0 for a line that touches, 1 for a hit. It is 2 if the
+    `side`, by `_exact_side`, is -1 for a miss, 0 if the line touches, 1 for a hit. It is 2 if the
     line is parallel to the axis, or the axis is a point; near and far then mean nothing. `sure`
     tells whether near and far are known to be rounded correctly; else they are estimates.
     """

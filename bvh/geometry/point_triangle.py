@@ -147,6 +147,7 @@ def _sure_corner(off, e, f):
 
     `off` leads from the corner to the given point, e and f from the corner to both others.
     """
+    # It is if the point is surely behind the corner, seen along both edges.
     margin = SIDE_ERROR * floats.largest(off)
     return dot(e, off) < -margin * floats.largest(e) and dot(f, off) < -margin * floats.largest(f)
 

@@ -95,7 +95,7 @@ def _is_beyond(p, a, b):
 
 @kernel
 def signed_distance(p, a, b, radius):
-    """Return the distance of a finite point from the surface of a capsule, negative inside.
+    """Return the distance of a finite point from a capsule around the axis a, b, negative inside.
 
     It is within 4 units in the last place, 0 on the surface alone, and finite.
     """

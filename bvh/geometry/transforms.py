@@ -147,10 +147,7 @@ def _outlined_coordinate(m, v):
 
 @kernel
 def transformed_point(maps, at, v):
-    """Return a finite point v moved by the map whose twelve numbers begin at index `at` of `maps`.
-
-    The coordinates are correctly rounded.
-    """
+    """Return a finite point v moved by the map that begins at index `at`, correctly rounded."""
     stay_outlined()
     x, y, z = rows_of(maps, at)
     return _coordinate(x, v), _coordinate(y, v), _coordinate(z, v)
@@ -218,10 +215,7 @@ def mirrored(maps: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 @kernel
 def _even_scale(a, b, c):
-    """Return the factor of lengths of the map with columns a, b, c; NaN if there is no single one.
-
-    The map may rotate, reflect and scale all axes alike, to within UNEVEN.
-    """
+    """Return the factor of lengths of the map of columns a, b, c; NaN if it varies by direction."""
     # The root of a third of the sum of squares, in double-doubles: the exact scale where the
     # columns have exactly that length. They are scaled by 2**-k to about one.
     k = min(max(floats.exponent(floats.reach_of(a, b, c)), -1022), 1022)
@@ -325,7 +319,7 @@ def _exact_status(a, b, c, t):
 
 
 def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return `value` as float64 of shape (..., 4, 4); raise a ValueError for other shapes."""
+    """Return argument `name` as float64 (..., 4, 4); raise a ValueError for other shapes."""
     matrices = reals(name, value)
     if matrices.ndim < 2 or matrices.shape[-2:] != (4, 4):
         raise ValueError(f"{name} must have shape (..., 4, 4), got {matrices.shape}")
@@ -335,8 +329,8 @@ def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
 def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy.
 
-    Raises a ValueError that names the first one that is not finite, not affine, singular, or so
-    close to singular that its inverse is not finite.
+    Raises a ValueError, with the argument's `name` and the first bad index, if a matrix is not
+    finite, not affine, singular, or so close to singular that its inverse is not finite.
     """
     matrices = square_matrices(name, value)
     shape = matrices.shape[:-2]

@@ -76,10 +76,7 @@ def solve_plane(a, p, q, r):
 
 @inlined
 def solve_volumes(a, p, q, r):
-    """Return ((u n.r, its size), (v n.r, its size)): weights u and v times n.r, n = p x q.
-
-    Arguments, double-doubles and sizes are as those of `solve_plane`.
-    """
+    """Return ((u n.r, its size), (v n.r, its size)): weights times n.r, as in `solve_plane`."""
     m, sizes = floats.sized_cross(r, a)
     (high, low), size = floats.sized_dot(m, sizes, q)
     return ((-high, -low), size), floats.sized_dot(m, sizes, p)
@@ -200,9 +197,9 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
 def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
     """Return (timed, t, u, v) of a hit of which `solve_weights` does not decide u and v.
 
-    They are rounded correctly. `volumes` is the result of `solve_volumes`; its numbers and `den`
-    are exact ones over 2**e. `timed` tells whether t is known; if it is not, it is found here only
-    where the hit is a vertex.
+    They are rounded correctly. `volumes` is the result of `solve_volumes`; its numbers and `den`,
+    n.d, are to be multiplied by 2**e. `timed` tells whether t is known; it is found here only where
+    the hit is a vertex.
     """
     stay_outlined()
     v0, v1, v2 = corners

@@ -111,9 +111,9 @@ def filtered_sides(o, d_scaled, floor, corners):
 
 @kernel
 def open_sides(o, d, d_scaled, floor, corners, k):
-    """Return the exact (side, vertex) of `sides`, for a triangle that the filter does not decide.
+    """Return the exact (side, vertex) of `sides`, by the moment of vertex k, 0 to 2.
 
-    k, 0 to 2, is the vertex that `filtered_sides` returned, which the ray may be near.
+    `filtered_sides` returned this vertex, which the ray may be near.
     """
     stay_outlined()
     corners = turned(corners, k)
@@ -133,10 +133,7 @@ def turned(corners, k):
 
 @inlined
 def passing(o, d, d_scaled, v):
-    """Return how the ray (o, d) passes the vertex v, as a `Passing` whose `end` is NOWHERE yet.
-
-    The moment is that of d_scaled, d times a power of two.
-    """
+    """Return how the ray (o, d) passes the vertex v: a `Passing` whose `end` is NOWHERE yet."""
     ray = (d_scaled[0],), (d_scaled[1],), (d_scaled[2],)
     moment, sizes = floats.sized_cross(ray, floats.difference(v, o, 0))
     through = floats.largest(floats.high(moment)) == 0.0 and passes_through(o, d, v)

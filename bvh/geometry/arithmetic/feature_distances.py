@@ -67,10 +67,7 @@ def exact_cross(p, q, r, s):
 
 @kernel
 def exact_volume_of(p, a, b, c):
-    """Return (v, e): ((b - a) x (c - a)) . (p - a) is v * 2**e, to a relative error of 2**-63.
-
-    v is a double-double; p, a, b and c are points of doubles.
-    """
+    """Return (v, e): ((b - a) x (c - a)) . (p - a) is v * 2**e, to 2**-63, v a double-double."""
     # Expand it to p . (a x b) + p . (b x c) + p . (c x a) - a . (b x c), and sum that exactly.
     stay_outlined()
     total = new_sum()

@@ -199,10 +199,7 @@ def triangle_distance(a: Corners, b: Corners) -> float:
 
 
 def square_between(p: Sequence[Row], q: Sequence[Row]) -> Square:
-    """Return the squared distance of two triangles in rows of one scale (see `scaled`).
-
-    It is wrong, above 0, where an edge of one pierces the inside of the other (see `pierces`).
-    """
+    """Return the squared distance of two triangles of one scale that do not pierce each other."""
     squares = [_square_to_face(x, q) for x in p] + [_square_to_face(x, p) for x in q]
     for i in range(3):
         squares += [_square_of_edges(p[i - 1], p[i], q[j - 1], q[j]) for j in range(3)]

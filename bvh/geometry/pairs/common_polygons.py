@@ -72,7 +72,7 @@ def share_an_area(sides, sides2):
     sides[k][m] is the side of the first one's edge k, inner if 1, that corner m of the second is
     on; `sides2` is as much with both swapped.
     """
-    # If they do not, an edge of one has all corners of the other on its line or its outer side.
+    # If not, all corners of one are outside of, or on, the line of an edge of the other.
     shared = True
     for k in range(3):
         shared = shared and most(sides[k]) > 0 and most(sides2[k]) > 0
@@ -81,7 +81,7 @@ def share_an_area(sides, sides2):
 
 @inlined
 def share_a_segment(a, b, sides, k, m):
-    """Return whether edge k of triangle a and edge m of b share a segment: more than a point.
+    """Return whether edge k of triangle a and edge m of b share more than a point.
 
     sides[k] are the sides of edge k on which b's corners are, 0 on its line (see `sides_of`).
     """
@@ -169,9 +169,9 @@ def edge_crossing(p, q, a, b, axis, row):
     All are points in space of one plane, which is not parallel to `axis`. `sure` tells whether the
     coordinates are correctly rounded.
     """
-    # The point is (f q - g p) / (f - g), with the heights f of p and g of q over the line, projected
-    # along `axis`. Heights are off by less than 16 * 2**-106 of their sizes; with the rounding of
-    # products and sums, numerator and denominator are off by less than 2**-101 of theirs.
+    # The point is (f q - g p) / (f - g), with heights f of p and g of q over the projected line.
+    # Heights are off by less than 16 * 2**-106 of their sizes; numerator and denominator, with the
+    # rounding of products and sums, by less than 2**-101 of theirs.
     stay_outlined()
     c, d = drop_axis(a, axis), drop_axis(b, axis)
     f, f_size = _height(drop_axis(p, axis), c, d)
