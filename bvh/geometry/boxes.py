@@ -33,7 +33,7 @@ UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
 
 @kernel
 def slab_crossing(o, d, b):
-    """Return t where the coordinate o + t d of a ray equals b, correctly rounded, for d != 0.
+    """Return t where o + t d = b, on one axis, correctly rounded, for d != 0.
 
     The result is zero only if b = o, and infinite only if b is.
     """
@@ -58,9 +58,9 @@ def slab_crossing(o, d, b):
 
 @inlined
 def _rough_crossing(o, d, b):
-    """Return (below, above) around the exact crossing (b - o) / d; NaN or infinite if unknown.
+    """Return bounds (below, above) of the exact (b - o) / d, NaN or infinite if unknown.
 
-    d may be zero.
+    o, d and the bound b of a slab are numbers of one axis; d may be zero.
     """
     t = (b - o) / d
     # Two roundings of 2**-53 each, or of half the smallest denormal.
@@ -70,27 +70,27 @@ def _rough_crossing(o, d, b):
 
 @inlined
 def rough_near(near0, near1, near2):
-    """Return a lower bound of the entry into a box, from enclosures (below, above) of three."""
+    """Return a lower bound of the entry into a box from three slab entries, each (below, above)."""
     latest = floats.lose_nan_max(floats.lose_nan_max(-INF, near0[0]), near1[0])
     return floats.lose_nan_max(latest, near2[0])
 
 
 @inlined
 def rough_far(far0, far1, far2):
-    """Return an upper bound of the exit from a box, from enclosures (below, above) of three."""
+    """Return an upper bound of the exit from a box from three slab exits, each (below, above)."""
     earliest = floats.lose_nan_min(floats.lose_nan_min(INF, far0[1]), far1[1])
     return floats.lose_nan_min(earliest, far2[1])
 
 
 @inlined
 def is_box(lower, upper):
-    """Return whether a box is neither inverted nor NaN."""
+    """Return whether the corners are those of a box that is neither inverted nor NaN."""
     return lower[0] <= upper[0] and lower[1] <= upper[1] and lower[2] <= upper[2]
 
 
 @inlined
 def _by_sign(slopes, a, b):
-    """Return the components of a where slopes are positive, those of b elsewhere."""
+    """Return a 3-tuple of the components of a where slopes are positive, of b elsewhere."""
     return (
         a[0] if slopes[0] > 0.0 else b[0], a[1] if slopes[1] > 0.0 else b[1],
         a[2] if slopes[2] > 0.0 else b[2],
@@ -99,20 +99,21 @@ def _by_sign(slopes, a, b):
 
 @inlined
 def entered_and_left(slopes, lower, upper):
-    """Return (first, last): the bounds at which a ray enters and leaves each slab, by its slopes.
+    """Return (first, last): the bounds of a box at which a ray enters and leaves each slab.
 
-    Slopes are numbers of the same sign as the ray's through each slab.
+    `slopes` are three numbers with the signs of the ray's direction across the slabs: it enters at
+    the lower bound where they are positive.
     """
     return _by_sign(slopes, lower, upper), _by_sign(slopes, upper, lower)
 
 
 @kernel
 def common_interval(o, d, rows, first, last, near, far):
-    """Return (hit, near, far) of a ray in three slabs; a miss is (False, inf, -inf).
+    """Return (hit, near, far): the interval of t of a ray in three slabs, or (False, inf, -inf).
 
-    `rows` are the coefficients of the slabs' planes (see `planes.py`); `first` and `last` the
-    levels at which the ray enters and leaves each slab (`entered_and_left`); `near` and `far` the
-    correctly rounded crossings of these, -inf and inf where a slab does not limit the result.
+    `rows` are the coefficients w of the slabs' planes w . p + w3 = level. The arguments `first` and
+    `last` are the levels at which the ray enters and leaves each slab, `near` and `far` the
+    correctly rounded t of these crossings, -inf and inf where a slab does not limit the result.
     """
     stay_outlined()
     start = max(near[0], max(near[1], near[2]))
@@ -164,7 +165,8 @@ def box_interval(o, d, lower, upper):
     latest, earliest = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
     if latest > earliest:
         return False, INF, -INF
-    # Leave out what cannot be the latest entry or the earliest exit.
+    # Leave out slabs that cannot have the latest entry or the earliest exit, and parallel ones;
+    # "not <", so that unknown bounds, NaN, leave none out.
     near = (
         slab_crossing(o[0], d[0], first[0]) if d[0] != 0.0 and not near0[1] < latest else -INF,
         slab_crossing(o[1], d[1], first[1]) if d[1] != 0.0 and not near1[1] < latest else -INF,
@@ -189,7 +191,10 @@ def clipped(interval, t_min, t_max):
 
 @entry
 def _ray_box(rays, boxes, hits):
-    """Write the `BoxHit` of each ray and its own box."""
+    """Write to `hits`, a `BoxHit` of arrays, the result of each ray and its own box.
+
+    `boxes` are the lower and the upper corners, a row for each ray.
+    """
     lower, upper = boxes
     hit, t_near, t_far = hits
     for i in range(len(hit)):

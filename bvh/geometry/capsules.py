@@ -27,15 +27,15 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.spheres import PLAIN_ERROR, REACH, is_accurate, length_exponent
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
-# Whether a double-double surely has the sign of the exact value; `size` is the sum of its terms'
-# sizes. All values here lose less than 62 * 2**-106 < DD_ERROR of these: the longest is a square of
+# Whether a double-double surely has the sign of the exact value; `size` is the sum of its absolute
+# terms. All values here lose less than 62 * 2**-106 < DD_ERROR of these: the longest is a square of
 # a difference of products of two dot products with differences.
 is_decided = inlined(lambda value, size: abs(value[0]) > 2.0 * DD_ERROR * size + 2.0**-600)
 
 
 @inlined
 def _normal_terms(d, p, q, i):
-    """Return component i of d x (q - p), exactly, as a sum of four products of two factors each."""
+    """Return component i of d x (q - p), exactly, as four pairs of factors to multiply and add."""
     j, k = (i + 1) % 3, (i + 2) % 3
     return (d[j], q[k]), (d[j], -p[k]), (-d[k], q[j]), (d[k], p[j])
 
@@ -55,7 +55,11 @@ def _is_parallel(d, p, q):
 
 @kernel
 def _exact_side(o, d, p, q, radius):
-    """Return the sign of F = radius**2 |n|**2 - (m . n)**2, with n = d x (q - p) and m = o - p."""
+    """Return the sign of F = radius**2 |n|**2 - (m . n)**2, with n = d x (q - p) and m = o - p.
+
+    It is 1 if the line of a ray meets the inside of the endless cylinder, 0 if it touches, -1 if it
+    misses.
+    """
     stay_outlined()
     total = new_sum()
     for i in range(3):
@@ -75,7 +79,7 @@ def _exact_side(o, d, p, q, radius):
 def _exact_nearest(o, d, p, q):
     """Return the sign of (m.v)(d.d) - (m.d)(d.v), m = o - p, v = q - p.
 
-    It is negative if the line comes closest to that of the axis beyond p, seen from q.
+    It is negative if the ray's line comes closest to the line of the axis beyond p, seen from q.
     """
     stay_outlined()
     total = new_sum()
@@ -119,19 +123,20 @@ def _exact_passage(o, d, p, q, radius):
 
 @inlined
 def _place_terms(o, d, p, t, h, i):
-    """Return component i of m + (t + h) d, m = o - p, as a sum of four products of two factors."""
+    """Return component i of o - p + (t + h) d as four pairs of factors to multiply and add."""
     return (o[i], 1.0), (-p[i], 1.0), (d[i], t), (d[i], h)
 
 
 @kernel
 def _beyond(shape, t, h, far):
-    """Return the exact sign of root - (t + h), of the cylinder's far root if `far`, or the near.
+    """Return the exact sign of root - (t + h), of the far root if `far`, else of the near one.
 
-    `shape` is (o, d, p, q, radius).
+    The root is a t of the ray on the cylinder; `shape` is (o, d, p, q, radius). The doubles t and h
+    are added without rounding.
     """
     # With the place w = m + (t + h) d of the line, the equation is |w x v|**2 - radius**2 v.v = 0,
-    # and half its derivative (w x v) . (d x v) = (w.d) (v.v) - (w.v) (d.v). The square is
-    # (w.w) (v.v) - (w.v)**2. In both, terms i = j cancel.
+    # and half its derivative (w x v) . (d x v) = (w.d) (v.v) - (w.v) (d.v). The square |w x v|**2
+    # is (w.w) (v.v) - (w.v)**2. In both, terms i = j cancel.
     stay_outlined()
     o, d, p, q, radius = shape
     value, slope = new_sum(), new_sum()
@@ -163,8 +168,9 @@ _nearest_root = root_finder(_beyond)
 def frame_of(o, d, p, q, radius):
     """Return (u, v, m, s, usable, e): d, q - p, o - p and radius, each scaled to about one.
 
-    The vectors are of double-doubles; m and s have one scale. A root t of the scaled equation of
-    the cylinder is t * 2**e of the given one. If not `usable`, products could over- or underflow.
+    u, v and m are vectors of double-doubles; m and s have one scale. A root t of the cylinder's
+    equation with scaled numbers is t * 2**e with given ones. If not `usable`, products could over-
+    or underflow.
     """
     # The axis has a scale of its own, which cancels: it may be short or long.
     e, f = length_exponent(o, p, radius), length_exponent(q, p, 0.0)
@@ -192,8 +198,8 @@ def _surely_missed(o, d, p, q, radius):
 def _outside(o, d, p, q, radius, along):
     """Return (entered, left): whether a line enters, and leaves, the cylinder beyond its end p.
 
-    Beyond p is on the other side than q of the plane through p across the axis. `along` is the sign
-    of d.v, with v = q - p.
+    Beyond p means: on the side of the plane through p, across the axis, that q is not on. `along`
+    is the sign of d.v, with v = q - p.
     """
     # A line that passes the plane of the end within the radius enters on one side of it and leaves
     # on the other; any other line enters and leaves on the side on which it comes closest to the
@@ -212,6 +218,7 @@ def _outside(o, d, p, q, radius, along):
     else:
         nearest = _exact_nearest(o, d, p, q)
     if along == 0:
+        # The line is parallel to the plane, and all of it is on one side.
         return nearest < 0, nearest < 0
     # Whether it passes the plane within the radius: the sign of `_exact_passage`.
     reach, size = floats.dd_mul(floats.two_product(scale, scale), floats.dd_mul(dv, dv)), 0.0
@@ -243,9 +250,9 @@ def _exact_along(d, p, q):
 def _cylinder(o, d, p, q, radius):
     """Return (side, sure, near, far) of a line and the endless cylinder around the axis.
 
-    `side` is the sign of F, negative for a miss and 0 for a line that touches; or 2 if the line is
-    parallel to the axis, or that is a point: then near and far mean nothing. They are `sure` if
-    known to be rounded correctly, and estimates otherwise.
+    `side`, by `_exact_side`, is -1 for a miss, 0 if the line touches, 1 for a hit. It is 2 if the
+    line is parallel to the axis, or the axis is a point; near and far then mean nothing. `sure`
+    tells whether near and far are known to be rounded correctly; else they are estimates.
     """
     stay_outlined()
     u, v, m, scale, usable, e = frame_of(o, d, p, q, radius)
@@ -280,7 +287,11 @@ def _cylinder(o, d, p, q, radius):
 
 @kernel
 def capsule_interval(o, d, p, q, radius):
-    """Return (hit, near, far) as `sphere_interval` does, of the line of a ray in a capsule."""
+    """Return (hit, near, far) of the line of a finite ray in a solid capsule, for t of any sign.
+
+    A hit is decided exactly; a miss is (False, inf, -inf). Both ends are rounded correctly where
+    they are in the range of normal doubles.
+    """
     stay_outlined()
     if _surely_missed(o, d, p, q, radius):
         return False, INF, -INF
@@ -296,8 +307,7 @@ def capsule_interval(o, d, p, q, radius):
         along = _exact_along(d, p, q)
     # Where the line enters and leaves: 0 in the cylinder, 1 in the ball of p, 2 in that of q.
     if side == 2:
-        # A line along the axis meets both balls or none, and passes that of p first if it leads on
-        # to q.
+        # A line along the axis meets both balls or none, and first the ball of p if it leads to q.
         entered, left = (1, 2) if along >= 0 else (2, 1)
     else:
         enters_p, leaves_p = _outside(o, d, p, q, radius, along)

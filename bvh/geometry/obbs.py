@@ -36,7 +36,7 @@ INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 def _inverse_row(a, b, c, t):
     """Return the first row of the inverse of the affine map with columns a, b, c and shift t.
 
-    It has four numbers, each correctly rounded: at most the largest double where it overflows. The
+    Its four numbers are rounded correctly; a number that overflows becomes the largest double. The
     determinant must not be zero.
     """
     # The row is (b x c, -t . (b x c)) / (a . (b x c)).
@@ -67,7 +67,10 @@ def _inverse_row(a, b, c, t):
 
 @entry
 def _invert(matrices, rows, status):
-    """Write the inverses of affine maps (n, 3, 4), and INVERTED, SINGULAR or OVERFLOWN for each."""
+    """Write the inverses of affine maps (n, 3, 4) to `rows`, of that shape, and each one's status.
+
+    The status is INVERTED, SINGULAR (the row is not written) or OVERFLOWN.
+    """
     for i in range(len(matrices)):
         a, b, c = column_of(matrices, i, 0), column_of(matrices, i, 1), column_of(matrices, i, 2)
         shift = column_of(matrices, i, 3)
@@ -87,10 +90,10 @@ def _invert(matrices, rows, status):
 
 
 def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """Return (rows, status): correctly rounded inverses of affine maps (n, 3, 4), and their status.
+    """Return (rows, status): correctly rounded inverses of affine maps (n, 3, 4), of that shape.
 
-    It is INVERTED, or SINGULAR or OVERFLOWN for maps without a finite inverse, whose rows are of no
-    use.
+    The status (n,) is INVERTED; for maps without a finite inverse, of which rows are of no use, it
+    is SINGULAR or OVERFLOWN.
     """
     rows, status = np.zeros(maps.shape), np.empty(len(maps), np.int8)
     _invert(kernel_input(maps), rows, status)
@@ -98,10 +101,10 @@ def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
-    """Return the rows (..., 3, 4) of the inverses of matrices, which define oriented boxes.
+    """Return the rows (..., 3, 4) of the inverses of matrices (..., 4, 4) from local to world.
 
-    Raises a ValueError if a matrix is not affine, not finite, singular, or so close to singular
-    that the inverse, or the inverse of the rounded inverse, is not finite.
+    Raises a ValueError, with the argument's `name`, if a matrix is not affine, not finite,
+    singular, or so close to singular that the inverse, or that one's inverse, is not finite.
     """
     matrices = transforms.square_matrices(name, transform)
     shape = matrices.shape[:-2]
@@ -119,9 +122,9 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
 def obb_bounds(
     lower: NDArray[np.float64], upper: NDArray[np.float64], rows: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (low, high), axis-aligned boxes (n, 3) that contain oriented boxes.
+    """Return (low, high), the corners (n, 3) of axis-aligned boxes that contain oriented boxes.
 
-    Those have local corners lower <= upper (n, 3), and rows (n, 3, 4) of `local_frames`.
+    Oriented boxes have local corners lower <= upper (n, 3), and rows (n, 3, 4) of `local_frames`.
     """
     # The rows' true inverse takes local y to p = V y + v; `inverses` has each entry of it within
     # 2**-53 of its size (or half a denormal). A coordinate of p is a sum of four terms, so it is
@@ -143,10 +146,10 @@ def obb_bounds(
 
 @inlined
 def _rough_crossing(level, at, size, slope, slope_error):
-    """Return (below, above) around the exact t at which a ray crosses the plane of a level.
+    """Return bounds (below, above) of the exact t at which a ray crosses the plane of a level.
 
-    `at` is w . o + w3 of the ray's origin o and `size` the sum of its absolute terms; `slope` is
-    w . d of its direction, off by at most `slope_error`.
+    The plane is w . p + w3 = level. For the ray (o, d), `at` is w . o + w3, and `size` the sum of
+    its absolute terms; `slope` is w . d, off by at most `slope_error`.
     """
     # With N and D the height and slope in plain float64 and E, F their error bounds, N/D is wrong
     # by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
@@ -166,7 +169,7 @@ def _rough_slab(o, d, w, lower, upper):
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     slope_error = SUM_ERROR * floats.dot_size(w, d) + FLOOR
     if not abs(slope) > 2.0 * slope_error:
-        # Too flat for bounds: the near t is at least -inf, the far one at most inf.
+        # Too flat, or NaN, for bounds: any t is possible.
         return planes.slope_sign(w, d), (-INF, INF), (-INF, INF)
     at = w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]
     size = floats.dot_size(w, o) + abs(w[3])
@@ -180,15 +183,16 @@ def _rough_slab(o, d, w, lower, upper):
 
 @inlined
 def read_obb(records, i):
-    """Return (lower, upper, rows of its inverse) of oriented box i of an (n, 18) array."""
+    """Return (lower, upper, rows of the inverse transform) of oriented box i of (n, 18) numbers."""
     return vector(records, 6 * i), vector(records, 6 * i + 1), rows_of(records, 18 * i + 6)
 
 
 @kernel
 def obb_interval(o, d, lower, upper, rows):
-    """Return (hit, near, far) of a ray in a closed oriented box, as `boxes.box_interval` does.
+    """Return (hit, near, far) of the line of a finite ray in a closed oriented box, for any t.
 
-    `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`).
+    `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`). A
+    hit is decided exactly; a miss is (False, inf, -inf). Both ends are correctly rounded.
     """
     if not boxes.is_box(lower, upper):
         return False, INF, -INF
@@ -207,7 +211,7 @@ def obb_interval(o, d, lower, upper, rows):
     ):
         return False, INF, -INF
     first, last = boxes.entered_and_left((s0, s1, s2), lower, upper)
-    # Leave out what cannot be the latest entry or the earliest exit.
+    # Leave out slabs that cannot have the latest entry or the earliest exit, and parallel ones.
     near = (
         plane_crossing(o, d, u, first[0]) if s0 != 0 and not near0[1] < latest else -INF,
         plane_crossing(o, d, v, first[1]) if s1 != 0 and not near1[1] < latest else -INF,
@@ -223,7 +227,10 @@ def obb_interval(o, d, lower, upper, rows):
 
 @entry
 def _ray_obb(rays, obbs, hits):
-    """Write the `BoxHit` of each ray and its own oriented box."""
+    """Write to `hits`, a `BoxHit` of arrays, the result of each ray and its own oriented box.
+
+    `obbs` are lower and upper local corners and flat rows of `local_frames`, one for each ray.
+    """
     lower, upper, rows = obbs
     hit, t_near, t_far = hits
     for i in range(len(hit)):

@@ -31,7 +31,7 @@ FLOOR = 2.0**-1070
 
 @inlined
 def hardware_quotient(n, d):
-    """Return n / d, d != 0, rounded to nearest, but 0 only for n = 0, and finite for finite n."""
+    """Return n / d of doubles, d != 0, rounded to nearest, but 0 only for n = 0, and never inf."""
     q = n / d
     if n == 0.0:
         return 0.0
@@ -42,11 +42,11 @@ def hardware_quotient(n, d):
 
 @inlined
 def double_quotient(n, n_size, d, d_size, k):
-    """Return (decided, n / d * 2**k) of two double-doubles, as `round_quotient` does.
+    """Return (decided, n / d * 2**k) of double-doubles: correctly rounded if decided, else 0.
 
-    If decided, it is rounded correctly; else the second result is 0.
+    `n_size` and `d_size` are the sums of the absolute terms of n and d (`floats.round_quotient`).
     """
-    # It is decided only if neither the quotient nor the result under- or overflows: below 2**-900
+    # Nothing is decided where the quotient or the result could under- or overflow: below 2**-900
     # the last bits of the division itself would be lost.
     decided, q = floats.round_quotient(n, n_size, d, d_size)
     e = floats.exponent(q)
@@ -57,7 +57,7 @@ def double_quotient(n, n_size, d, d_size, k):
 
 @kernel
 def slope_sign(w, d):
-    """Return the exact sign of (w0, w1, w2) . d: 1 if the ray rises through the plane's levels."""
+    """Return the exact sign of (w0, w1, w2) . d: 1 if a ray runs along the normal of plane w."""
     stay_outlined()
     value = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     # A NaN or an infinite size fails this test and is decided exactly, too.
@@ -77,7 +77,10 @@ def slope_sign(w, d):
 
 @kernel
 def _add_height(total, factor, o, w, b, x, y):
-    """Add factor * (b - w3 - w . o) * x * y to the sum, for factor +1.0 or -1.0."""
+    """Add factor * (b - w3 - w . o) * x * y to an exact sum, for factor +1.0 or -1.0.
+
+    In parentheses is the height of the plane (w, b) over the origin o; w . o is without w3.
+    """
     add_product(total, factor, b, x, y, 1.0)
     add_product(total, -factor, w[3], x, y, 1.0)
     for i in range(3):
@@ -86,7 +89,7 @@ def _add_height(total, factor, o, w, b, x, y):
 
 @kernel
 def height_sign(o, w, b):
-    """Return the exact sign of b - w3 - w . o: 1 if the origin is below the plane, 0 in it."""
+    """Return the exact sign of b - w3 - w . o: 1 if o is below plane (w, b), -1 above, 0 in it."""
     stay_outlined()
     value = (w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]) - b
     if abs(value) > SUM_ERROR * (floats.dot_size(w, o) + abs(w[3]) + abs(b)) + FLOOR:
@@ -100,17 +103,17 @@ def height_sign(o, w, b):
 
 @kernel
 def plane_crossing(o, d, w, b):
-    """Return t where the ray meets the plane (w, b), rounded to the nearest double.
+    """Return t where the ray (o, d) meets the plane w . p + w3 = b, rounded to the nearest double.
 
-    The slope must not be zero. A t that is not zero never becomes zero, and never infinite unless b
-    is: an infinite level is met at the infinite end of the ray that leads there.
+    The slope w . d must not be zero. A t that is not zero never becomes zero, and never infinite
+    unless b is: an infinite level is met at the infinite end of the ray that leads there.
     """
     stay_outlined()
     if abs(b) == INF:
         return b * slope_sign(w, d)
     # Sums of exact products: three additions of double-doubles lose 9 * 2**-106 of the size.
-    # Scaling the direction to about one keeps its products from underflow, but may itself lose
-    # 2**-1075 of a component: that must not count against the slope.
+    # Scaling the direction by 2**-k to about one keeps its products from underflow, but may itself
+    # lose 2**-1075 of a component: `slope_size` must be too large for that to matter.
     k = min(floats.exponent(floats.largest(d)), 1022)
     s = floats.power_of_two(-k)
     r = (d[0] * s, d[1] * s, d[2] * s)
@@ -134,9 +137,9 @@ def plane_crossing(o, d, w, b):
 
 @kernel
 def crossed_later(o, d, w, b, v, c):
-    """Return whether the ray crosses plane (w, b) strictly later than plane (v, c), exactly.
+    """Return whether the ray (o, d) crosses plane (w, b) strictly later than plane (v, c), exactly.
 
-    Both levels are finite, and neither slope is zero.
+    Both levels b and c are finite, and neither slope, w . d or v . d, is zero.
     """
     # Multiplied by both slopes, the difference of the two crossings is a sum of products of four
     # doubles.
@@ -152,9 +155,10 @@ def crossed_later(o, d, w, b, v, c):
 
 @entry
 def _ray_plane(rays, planes, cull, hits):
-    """Write the `PlaneHit` of each ray and its own plane.
+    """Write to `hits`, a `PlaneHit` of arrays, the result of each ray and its own plane.
 
-    `cull` is the side that is missed: 1 for the back, -1 for the front, 0 for none.
+    `planes` are the normals and offsets, a row for each ray. `cull` is the side that is missed: 1
+    for the back, -1 for the front, 0 for none.
     """
     normal, offset = planes
     hit, t = hits
@@ -173,6 +177,7 @@ def _ray_plane(rays, planes, cull, hits):
         w = (n[0], n[1], n[2], c)
         side = slope_sign(w, d)
         if side == 0:
+            # Parallel to the plane: a miss, with t = NaN in it.
             if height_sign(o, w, 0.0) == 0:
                 t[i] = NAN
         elif side != cull:

@@ -42,7 +42,7 @@ FILTER_ERROR = 64.0 * 2.0**-53
 FILTER_REACH = 2.0**200
 
 
-# num / den clamped to 0..1, 0 for den <= 0: the share of an edge at which a foot is.
+# num / den clamped to 0..1, 0 for den <= 0: the share of an edge at which a point's foot is.
 along = inlined(lambda num, den: min(max(num / den, 0.0), 1.0) if den > 0.0 else 0.0)
 
 
@@ -50,9 +50,9 @@ along = inlined(lambda num, den: min(max(num / den, 0.0), 1.0) if den > 0.0 else
 def nearest_weights(a, b, c):
     """Return (s, t, inside): weights of v1 and v2 in the nearest point of a triangle, rounded.
 
-    `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all from it to them. The
-    weights are not negative, with a sum of at most 1, however inaccurate; `inside` tells whether
-    the nearest point is not on an edge, by the same rounded numbers.
+    `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all three the other way.
+    However inaccurate, weights are not negative and add up to at most 1. `inside` tells whether the
+    nearest point is in the face, not on an edge, by the same rounded numbers.
     """
     # The regions, in order: corners v0, v1, v2; edges v0 v1, v0 v2, v1 v2; the face (`inside`).
     e1, e2 = minus(a, b), minus(a, c)
@@ -82,10 +82,10 @@ def nearest_weights(a, b, c):
 
 @inlined
 def between(p, v0, v1, v2):
-    """Return bounds (low, high) of the distance from a point to a triangle.
+    """Return bounds (low, high) of the distance from a point p to a triangle.
 
-    They hold for the exact distance, and for the rounded one of `nearest_on_triangle`; they are
-    (0, inf) where coordinates are too large or small for the filter.
+    They hold for the exact distance and for the rounded one of `nearest_on_triangle`. They are
+    (0, inf) where coordinates are too large or small for this estimate.
     """
     # Any point of the triangle bounds the distance from above, and any direction g from below: a
     # triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.
@@ -115,10 +115,11 @@ def between(p, v0, v1, v2):
 
 @kernel
 def side_of_edge(n, e, a):
-    """Return (sign, value) of n . (e x a): on which side of an edge e a point is, 1 if inside.
+    """Return (sign, value) of n . (e x a): 1 if a point is on the inner side of an edge e.
 
-    n is the normal of a triangle, and `a` leads from the start of the edge to the point, all in
-    double-doubles; the value is rounded. The sign is 0 if double-doubles do not decide it.
+    n is the normal of the triangle, and `a` leads from the start of the edge to the point, all in
+    double-doubles. The sign is -1 on the outer side and 0 if double-doubles do not decide it; the
+    value is rounded to a double.
     """
     stay_outlined()
     size = floats.dot_size(floats.high(n), floats.cross_size(floats.high(e), floats.high(a)))
@@ -130,9 +131,9 @@ def side_of_edge(n, e, a):
 
 @inlined
 def _sure_side(n, sizes, e, a):
-    """Return `side_of_edge` of rounded vectors, in doubles, with the sign 0 where it is unsure.
+    """Return (sign, value) of `side_of_edge` in doubles, with the sign 0 where it is unsure.
 
-    `sizes` are those of the terms of the normal n.
+    The vectors are rounded; `sizes` are the sums of the absolute terms of each component of n.
     """
     value = dot(n, cross(e, a))
     if abs(value) > SIDE_ERROR * floats.dot_size(sizes, floats.cross_size(e, a)):
@@ -142,10 +143,11 @@ def _sure_side(n, sizes, e, a):
 
 @inlined
 def _sure_corner(off, e, f):
-    """Return whether a corner is surely the nearest point of a triangle.
+    """Return whether a corner of a triangle is surely its nearest point to a given point.
 
-    `off` leads from the corner to the point, the edges e and f from it to the other corners.
+    `off` leads from the corner to the given point, e and f from the corner to both others.
     """
+    # It is if the point is surely behind the corner, seen along both edges.
     margin = SIDE_ERROR * floats.largest(off)
     return dot(e, off) < -margin * floats.largest(e) and dot(f, off) < -margin * floats.largest(f)
 
@@ -154,9 +156,9 @@ def _sure_corner(off, e, f):
 def nearest_on_triangle(p, v0, v1, v2):
     """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p.
 
-    All arguments are finite. The distance is within 4 units in the last place of the exact one (see
-    above), and the same double for the same point and corners. It is 0 only for points of the
-    triangle: others are at least at the smallest double, and at most at the largest.
+    All arguments are finite. The distance is within 4 units in the last place of the exact one, and
+    the same double for the same point and corners in every traversal. It is 0 only for points of
+    the triangle, else between the smallest and the largest double.
     """
     stay_outlined()
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
@@ -165,14 +167,14 @@ def nearest_on_triangle(p, v0, v1, v2):
     if size == 0.0:
         return 0.0, 0.0, 0.0
     d, e, u, v = NAN, np.int64(0), 0.0, 0.0
-    # Products of differences times 2**k do not overflow, nor underflow unless these are unlike.
+    # Products of differences times 2**k do not overflow, nor underflow unless `is_unlike`.
     k = min(-floats.exponent(size), 1022)
     if size < GREAT and not is_unlike((a, b, c), (ab, bc, ca), size):
         s = floats.power_of_two(k)
         a, b, c = scaled(a, s), scaled(b, s), scaled(c, s)
         ab, bc, ca = scaled(ab, s), scaled(bc, s), scaled(ca, s)
         d, e, u, v = _nearest(p, v0, v1, v2, k, (a, b, c), (ab, bc, ca))
-    # The distance is NaN if double-doubles were not usable or did not decide.
+    # The distance is NaN, and "not >=" holds, if double-doubles were not usable or did not decide.
     if not d >= 0.0:
         d, e, u, v = _nearest_of_all(p, v0, v1, v2, k, True)
     return feature_distances.as_double(d, e), u, v
@@ -195,9 +197,9 @@ def _has_below(v, least):
 
 @inlined
 def is_unlike(some, others, size):
-    """Return whether some component, of two triples of vectors, is below UNLIKE * size but not 0.
+    """Return whether a component of six vectors, three and three, is below UNLIKE * size but not 0.
 
-    `size` is the largest component of all. Products with such a component may underflow.
+    `size` is the largest absolute component of all. Products with so small ones may underflow.
     """
     least = size * UNLIKE
     # Most often no component is below, not even a zero.
@@ -212,11 +214,11 @@ def is_unlike(some, others, size):
 
 @inlined
 def _nearest(p, v0, v1, v2, k, off, edges):
-    """Return (distance, exponent, u, v), by the region of the nearest point, decided in doubles.
+    """Return (distance, exponent, u, v) of a point from a triangle, by regions decided in doubles.
 
-    The distance has to be multiplied by 2**exponent; it is NaN if even double-doubles do not decide
-    the region. `off` are the vectors from the corners to the point, and `edges` those from corner
-    to corner, rounded and times 2**k.
+    The distance is distance * 2**exponent, NaN if even double-doubles do not decide the region; u
+    and v are the weights of v1 and v2 in the nearest point. `off` are the vectors from the corners
+    to p, `edges` those from each corner to the next, rounded and times 2**k.
     """
     a, b, c = off
     ab, bc, ca = edges
@@ -237,7 +239,7 @@ def _nearest(p, v0, v1, v2, k, off, edges):
         area, areas = feature_distances.double_area(v0, v1, v2, k)
         to_v0, weights = floats.difference(p, v0, k), (w1 / total, w2 / total)
         return feature_distances.to_plane(p, v0, v1, v2, k, area, areas, to_v0) + weights
-    # Beyond one edge and between its ends: it has the nearest point.
+    # Beyond one edge and between its ends: the nearest point is on that edge.
     if s0 < 0 and dot(ab, a) > 0.0 and dot(ba, b) > 0.0:
         d, e, t = feature_distances.to_edge(p, v0, v1)
         return d, e, t, 0.0
@@ -254,7 +256,7 @@ def _nearest(p, v0, v1, v2, k, off, edges):
 def _exact_side(a, b, c, p, scale):
     """Return (sign, value / 2**scale) of ((b - a) x (c - a)) . ((b - a) x (p - a)).
 
-    That is on which side of the edge a, b of the triangle a, b, c a point is, 1 if inside.
+    The exact sign is 1 if p is on the inner side of the edge a, b of the triangle a, b, c.
     """
     stay_outlined()
     total = new_sum()
@@ -275,13 +277,13 @@ def _exact_side(a, b, c, p, scale):
 def _nearest_of_all(p, v0, v1, v2, k, exactly):
     """Return the same as `_nearest`, for points whose region doubles do not decide.
 
-    If `exactly`, exact sums decide the region, and k has no effect. Else double-doubles do, and the
-    distance is NaN if these do not decide it either and the triangle is near.
+    If `exactly`, exact sums decide the region, and k has no effect. Else double-doubles do; the
+    distance is NaN where they leave the region open and that could matter, near the triangle.
     """
     stay_outlined()
     best, e, u, v, unsure = INF, np.int64(0), 0.0, 0.0, False
-    # Sides of the edges and weights of the opposite corners. Edges are skipped if the point is
-    # surely on their inner side (s > 0), and all are regarded if the triangle is flat.
+    # Sides s of the edges, and weights w of the corners opposite to them. Edges are skipped if the
+    # point is surely on their inner side (s > 0); all are tested if the triangle is flat (s = 0).
     s0, s1, s2, w0, w1, w2 = 0, 0, 0, 0.0, 0.0, 0.0
     if exactly:
         n, f = feature_distances.exact_cross(v0, v1, v0, v2)

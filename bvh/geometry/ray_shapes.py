@@ -27,11 +27,11 @@ def intersect_each(
 ) -> Hit:  # fmt: skip
     """Intersect rays with shapes, one to one after broadcasting, by a kernel; return a `result`.
 
-    `rays` are origins, directions, t_min and t_max; `shapes` the vectors (..., k) that define the
-    shapes, by the names of their arguments, for messages. `result` is a named tuple of a flag and
-    doubles, which get the common leading shape, or are scalars for a single ray.
-    kernel(rays, shapes, *options, hits) fills a `result` of arrays, a row for each ray of a
-    `ShapeRays`; `options` are its other arguments, such as the side that is culled.
+    `rays` are origins, directions, t_min and t_max. `shapes` are the vectors (..., k) that define
+    the shapes, by the names of the caller's arguments, for error messages. `result` is the class of
+    the answer: a named tuple of a flag and doubles, each of the common leading shape, or a scalar
+    for a single ray. kernel(rays, shapes, *options, hits) fills a `result` of arrays, with a row
+    for each ray of a `ShapeRays`; `options` are more arguments of it, such as the culled side.
     """
     o, d = points("origins", rays[0]), points("directions", rays[1])
     low, high = reals("t_min", rays[2]), reals("t_max", rays[3])

@@ -26,13 +26,14 @@ TINY = 2.0**-1060
 
 @kernel
 def triangle_and_sphere(v0, v1, v2, center, radius):
-    """Return APART, MEET or UNSURE for a triangle and the ball of a centre and radius."""
-    # Differences from the centre have a relative error of 2**-53, so that of both certificates is
-    # ERROR times the sum of the absolute terms, also far from the coordinates' origin.
+    """Return APART, MEET or UNSURE for a triangle and the solid ball of a centre and radius."""
+    # Differences from the centre have a relative error of 2**-53. So the error of both certificates
+    # is at most ERROR times the sum of absolute terms, also far from the coordinates' origin.
     a, b, c = minus(v0, center), minus(v1, center), minus(v2, center)
     v, w, _ = nearest_weights(a, b, c)
     u = max((1.0 - v) - w, 0.0)
-    # The nearest point, and a bound of its error.
+    # The approximate nearest point x, from the centre; y bounds the components of the exact point
+    # of these weights, which is (u + v + w) times a point of the triangle.
     x = (
         u * a[0] + v * b[0] + w * c[0],
         u * a[1] + v * b[1] + w * c[1],
@@ -59,12 +60,12 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
 
 @kernel
 def box_and_sphere(low, high, center, radius):
-    """Return APART, MEET or UNSURE for a box and the ball of a centre and radius."""
-    total = 0.0
+    """Return APART, MEET or UNSURE for a solid box and the solid ball of a centre and radius."""
+    total = 0.0  # the squared distance of the centre from the box
     for i in range(3):
         x = max(low[i] - center[i], max(center[i] - high[i], 0.0))
         total += x * x
-    # A total of 0 may be of squares that underflow.
+    # Test whether the centre is in the box: a total of 0 may also come from squares that underflow.
     if (
         low[0] <= center[0] <= high[0]
         and low[1] <= center[1] <= high[1]
@@ -81,7 +82,10 @@ def box_and_sphere(low, high, center, radius):
 
 @inlined
 def plane_height(planes, i, p):
-    """Return (n . p + offset, a bound of its error) for plane i."""
+    """Return (height, error): n . p + offset of plane i, row (n, offset), and a bound of its error.
+
+    The height is at least 0 inside the polytope, in units of the length of n.
+    """
     n0, n1, n2, w = row_of(planes, 4 * i)
     x, y, z = n0 * p[0], n1 * p[1], n2 * p[2]
     return (x + y + z) + w, ERROR * (abs(x) + abs(y) + abs(z) + abs(w)) + TINY
@@ -99,7 +103,8 @@ def _heights(planes, i, v0, v1, v2):
 def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     """Return APART, MEET or UNSURE for a triangle and the polytope of planes first..last-1.
 
-    `scratch` has 2 * polygon_capacity(last - first) numbers.
+    `planes` has rows (n, offset) with n . p + offset >= 0 inside. `scratch` is memory for
+    2 * polygon_capacity(last - first) numbers.
     """
     # Decided at once if all corners are on the outer side of a plane, or one is inside of all.
     inside0, inside1, inside2 = True, True, True
@@ -115,13 +120,13 @@ def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     return _clipped(v0, v1, v2, planes, first, last, scratch)
 
 
-# Capacity for the corners, of three weights each, of a triangle clipped by `planes` planes.
+# The number of doubles for the corners, three weights each, of a triangle clipped by some planes.
 polygon_capacity = inlined(lambda planes: 3 * (2 * planes + 16))
 
 
 @inlined
 def _set_row(array, i, x, y, z):
-    """Write row i of an (n, 3) array."""
+    """Write (x, y, z) to row i of an (n, 3) array."""
     poke(array, 3 * i, x)
     poke(array, 3 * i + 1, y)
     poke(array, 3 * i + 2, z)
@@ -131,13 +136,13 @@ def _set_row(array, i, x, y, z):
 def _clipped(v0, v1, v2, planes, first, last, scratch):
     """Return the same as `triangle_and_planes`, by clipping the triangle with planes moved outward.
 
-    The polygon's corners are weights of those of the triangle, in one half of `scratch`, and after
-    each plane in the other one.
+    A corner of the clipped polygon is stored as its three weights of v0, v1 and v2. The polygon is
+    in one half of `scratch`, and after each plane in the other half.
     """
     # Each step moves a corner of the polygon by an error of 8 * 2**-53, in weights, which changes a
     # plane's height by that times the heights at the corners. After k planes, moving the next one
-    # outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the polygon: if it is
-    # empty, they are apart. If its middle is surely inside, they overlap.
+    # outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the polygon: if the
+    # polygon is empty, the result is APART. If its middle is surely inside all planes, it is MEET.
     stay_outlined()
     capacity = polygon_capacity(last - first) // 3
     count, old, new = np.int64(3), np.int64(0), np.int64(capacity)
@@ -145,7 +150,8 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
     _set_row(scratch, 1, 0.0, 1.0, 0.0)
     _set_row(scratch, 2, 0.0, 0.0, 1.0)
     for i in range(first, last):
-        # Rounding can make a polygon not quite convex, and a line then cut it more than twice.
+        # Rounding can make a polygon not quite convex, and a line then cut it more than twice: at
+        # most, each edge gets a corner more.
         if 2 * count > capacity:
             return UNSURE
         (f0, f1, f2), (e0, e1, e2) = _heights(planes, i, v0, v1, v2)
@@ -171,7 +177,7 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
         old, new = new, old
         if count == 0:
             return APART
-    # The sums of all weights: the middle of the polygon, but for a factor.
+    # The sums of all weights: the middle of the polygon, times the number of corners.
     w0, w1, w2 = 0.0, 0.0, 0.0
     for j in range(count):
         q0, q1, q2 = vector(scratch, old + j)

@@ -33,7 +33,7 @@ _shift_of = inlined(
 
 @inlined
 def _as_distance(n, d, e):
-    """Return n / d * 2**e, for d > 0; it is 0 only for n = 0, and never infinite."""
+    """Return n / d * 2**e of doubles n and d > 0; it is 0 only for n = 0, and never infinite."""
     if n == 0.0:
         return 0.0
     size = min(max(floats.scale_by(abs(n) / d, e), SMALLEST), LARGEST)
@@ -42,7 +42,7 @@ def _as_distance(n, d, e):
 
 @kernel
 def _to_sphere(p, center, radius, shift):
-    """Return 2**shift times the signed distance of a point from a sphere."""
+    """Return 2**shift times the signed distance of a point from a sphere, negative inside."""
     # (|m|**2 - r**2) / (|m| + r), for m = p - center.
     stay_outlined()
     e = length_exponent(p, center, radius)
@@ -58,7 +58,7 @@ def _to_sphere(p, center, radius, shift):
 
 @kernel
 def _add_surface(total, p, a, b, radius):
-    """Add |m x v|**2 - radius**2 v.v to the sum, for m = p - a and v = b - a."""
+    """Add F = |m x v|**2 - radius**2 v.v to the exact sum `total`, for m = p - a and v = b - a."""
     # |m x v|**2 is the sum of m[i]**2 v[j]**2 - m[i] v[j] m[j] v[i] over all i and j.
     stay_outlined()
     for i in range(3):
@@ -78,7 +78,7 @@ def _add_surface(total, p, a, b, radius):
 
 @kernel
 def _is_beyond(p, a, b):
-    """Return whether the nearest point of an axis is its end a: whether (p-a).(b-a) <= 0."""
+    """Return whether the point of the axis a, b nearest to p is a: exactly, (p-a).(b-a) <= 0."""
     stay_outlined()
     # v = b - a and m = p - a, each times a power of two, which does not change the sign.
     _, v, m, _, usable, _ = frame_of(p, UNSCALED, a, b, 0.0)
@@ -95,7 +95,7 @@ def _is_beyond(p, a, b):
 
 @kernel
 def signed_distance(p, a, b, radius):
-    """Return the distance of a finite point from the surface of a capsule, negative inside.
+    """Return the distance of a finite point from a capsule around the axis a, b, negative inside.
 
     It is within 4 units in the last place, 0 on the surface alone, and finite.
     """
@@ -123,9 +123,9 @@ def signed_distance(p, a, b, radius):
 
 @kernel
 def _to_side(p, a, b, radius, shift):
-    """Return 2**shift times `signed_distance` of a point between the ends, by exact sums."""
+    """Return 2**shift times `signed_distance` by exact sums, for a point between both ends."""
     # F / (v.v (d + r)), with the distance d from the axis: c * 2**g is F, den * 2**e is d + r, and
-    # v * 2**k the axis.
+    # v * 2**k the vector of the axis.
     stay_outlined()
     total = new_sum()
     _add_surface(total, p, a, b, radius)
@@ -142,16 +142,16 @@ def _to_side(p, a, b, radius, shift):
 @inlined
 def _by_largest(v):
     """Return a vector divided by its largest component, which is not 0."""
-    # As reciprocals of the smallest numbers are not finite, small vectors are scaled up first.
+    # The reciprocals of the smallest doubles are infinite: scale small vectors up first.
     up = 2.0**200 if largest(v) < 2.0**-900 else 1.0
     return scaled(scaled(v, up), 1.0 / (largest(v) * up))
 
 
 @kernel
 def nearest_on_surface(p, a, b, radius):
-    """Return the point of a capsule's surface that is nearest to p, rounded.
+    """Return the point of the surface of a capsule with the axis a, b nearest to p, rounded.
 
-    From a point on the axis several are nearest; any one is returned.
+    A point p on the axis has several nearest points; any one of them is returned.
     """
     stay_outlined()
     shift = _shift_of(p, a, b, radius)

@@ -69,7 +69,7 @@ _over_power = inlined(lambda total, k: (rounded(total, k), 0.0))
 
 @kernel
 def _add_surface(total, factor, o, center, radius, x):
-    """Add factor * (m.m - radius**2) * x**2 to the sum, m = o - center, for factor +1.0 or -1.0."""
+    """Add factor * (m.m - radius**2) * x**2, m = o - center, to a sum, for factor +1.0 or -1.0."""
     stay_outlined()
     for i in range(3):
         for m in difference_terms(o, center, i):
@@ -80,7 +80,7 @@ def _add_surface(total, factor, o, center, radius, x):
 
 @kernel
 def _add_discriminant(total, o, d, center, radius):
-    """Add (d.m)**2 - d.d (m.m - radius**2) to the sum, m = o - center."""
+    """Add the discriminant (d.m)**2 - d.d (m.m - radius**2), m = o - center, to an exact sum."""
     stay_outlined()
     for i in range(3):
         _add_surface(total, -1.0, o, center, radius, d[i])
@@ -92,9 +92,10 @@ def _add_discriminant(total, o, d, center, radius):
 
 @kernel
 def _exact_root(o, d, center, radius, k, e):
-    """Return the sign of the discriminant, and its root over 2**(k + e), by exact sums.
+    """Return (sign, root) of the discriminant by exact sums; the root is divided by 2**(k + e).
 
-    The root is a double-double, 0 unless the sign is 1.
+    2**k and 2**e are the scales of d and of lengths. The root is a double-double, 0 unless the sign
+    is 1.
     """
     stay_outlined()
     total = new_sum()
@@ -127,8 +128,8 @@ def _exact_half_slope(o, d, center, k):
 def exact_surface(o, center, radius, k):
     """Return (c, lift): m.m - radius**2 is c * 2**(k - lift), m = o - center, correctly rounded.
 
-    c is a double-double. The lift, 0 or 1000, keeps it from underflow where the ray begins close to
-    the sphere.
+    c is a double-double. A lift of 1000 instead of 0 keeps c from underflow where o is close to the
+    sphere.
     """
     stay_outlined()
     total = new_sum()
@@ -143,14 +144,15 @@ def exact_surface(o, center, radius, k):
 
 @inlined
 def unscaled(n, d, k, sure):
-    """Return (sure, t): n / d * 2**k of double-doubles, rounded, and whether t is surely nearest.
+    """Return (sure, t): t is n / d * 2**k of double-doubles, surely the nearest double if `sure`.
 
     The argument `sure` tells whether the operands are accurate (`is_accurate`); if not, the result
-    is not sure. A value that is not zero never becomes zero or infinite.
+    is not sure. A t that is not zero never becomes zero or infinite.
     """
     if n[0] == 0.0:
         return sure, 0.0
-    # Operands are off by less than 2**-75 of themselves, their sums with no cancellation, too.
+    # If accurate, n and d are off by less than 2**-75 of themselves. If an error of ROOT_ERROR does
+    # not change the rounded quotient, that is the nearest double (Ziv's test).
     q = floats.dd_div(n, d)
     margin = abs(q[0]) * ROOT_ERROR
     nearest = q[0] + (q[1] + margin)
@@ -165,9 +167,9 @@ def unscaled(n, d, k, sure):
 def both_roots(a, b, c, root, e, lift, sure):
     """Return (sure, near, far): the t * 2**e for which a t**2 + 2 b t + c * 2**-lift is zero.
 
-    All coefficients, and the root of the discriminant b**2 - a c, are double-doubles. The argument
-    `sure` tells whether they are accurate, the result whether near and far are surely the nearest
-    doubles.
+    The coefficients, and the root of the discriminant b**2 - a c * 2**-lift, are double-doubles.
+    The argument `sure` tells whether these are accurate (`is_accurate`), the result whether near
+    and far are surely the nearest doubles.
     """
     # q is -b plus the root with the sign of -b, so that nothing cancels; the results are q / a and
     # c / q.
@@ -182,7 +184,8 @@ def both_roots(a, b, c, root, e, lift, sure):
 def _beyond(shape, t, h, far):
     """Return the exact sign of root - (t + h), of the far root if `far`, else of the near one.
 
-    `shape` is (o, d, center, radius).
+    The root is a t of the ray on the sphere; `shape` is (o, d, center, radius). The doubles t and h
+    are added without rounding.
     """
     # The equation at s = t + h is d.d s**2 + 2 d.m s + m.m - radius**2 = 0, m = o - center; half
     # its derivative is d.d s + d.m.
@@ -239,9 +242,9 @@ def sphere_interval(o, d, center, radius):
 
 @kernel
 def _solved(o, d, center, radius):
-    """Return (hit, sure, near, far) as `sphere_interval`, with estimates of the ends unless `sure`.
+    """Return (hit, sure, near, far): near and far are estimates unless `sure`, the hit is exact.
 
-    `sure` tells whether both ends are known to be rounded correctly.
+    `sure` tells whether both ends of the interval are known to be rounded correctly.
     """
     # Scale directions by 2**-k and lengths by 2**-e to about one.
     e = length_exponent(o, center, radius)
@@ -267,7 +270,7 @@ def _solved(o, d, center, radius):
 
     b = floats.dd_dot(u, m)
     if not (usable and is_accurate(b, floats.dot_size(floats.high(u), floats.high(m)))):
-        # Rounded to a double, it is not accurate enough for `unscaled`.
+        # b, rounded to a double, is not accurate enough for `unscaled`: the result is not sure.
         b, sure = _exact_half_slope(o, d, center, k + e), False
     if side == 0:
         sure, t = unscaled((-b[0], -b[1]), a, e - k, sure)
@@ -282,7 +285,10 @@ def _solved(o, d, center, radius):
 
 @entry
 def _ray_sphere(rays, balls, hits):
-    """Write the `SphereHit` of each ray and its own ball."""
+    """Write to `hits`, a `SphereHit` of arrays, the result of each ray and its own ball.
+
+    `balls` are the centres and radii, a row for each ray.
+    """
     center, radius = balls
     hit, t_near, t_far = hits
     for i in range(len(hit)):

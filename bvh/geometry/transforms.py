@@ -46,12 +46,12 @@ WANTED = {
 
 @inlined
 def _parts_of_dot(m, v):
-    """Return m . (v, 1) as (s, rest, sizes, lost), for numbers or lanes.
+    """Return (s, rest, sizes, lost) of m . (v, 1), for numbers or SIMD lanes.
 
-    s + rest is close to it, `sizes` are the absolute values of its four terms, and `lost` the
-    rounding errors of the three products and three sums behind s, whose rounded sum is `rest`.
+    s + rest is close to the value. `sizes` are the absolute values of its four terms. `lost` are
+    the rounding errors of the three products and three sums behind s; `rest` is their rounded sum,
+    in five steps of numbers below 2**-51 of the sum of the sizes.
     """
-    # The rest adds up numbers below 2**-51 S in five steps, S the sum of the sizes.
     a, e = floats.two_product(m[0], v[0])
     b, f = floats.two_product(m[1], v[1])
     c, g = floats.two_product(m[2], v[2])
@@ -65,7 +65,7 @@ def _parts_of_dot(m, v):
 @inlined
 def _nearest(s, rest, sizes):
     """Return (decided, x): if decided, x is the double nearest to m . (v, 1) of `_parts_of_dot`."""
-    # The sum of both parts is off by less than 2**-100 S; products may lose 2**-1074 each to
+    # The sum s + rest is off by less than 2**-100 of the sizes; products may lose 2**-1074 each to
     # underflow. If the nearest double is the same at both ends of that interval, it is the nearest
     # (Ziv's test).
     margin = (sizes[0] + sizes[1] + sizes[2] + sizes[3]) * 2.0**-100 + 2.0**-1071
@@ -74,7 +74,7 @@ def _nearest(s, rest, sizes):
 
 @inlined
 def rounded_soon(m, v):
-    """Return (decided, x) as `rounded_dot` does, but decide fewer, in two thirds of the time."""
+    """Return (decided, x) as `rounded_dot` does, faster by a third, but decide less often."""
     s, rest, sizes, _ = _parts_of_dot(m, v)
     sure, x = _nearest(s, rest, sizes)
     return sure & (abs(x) <= LARGEST), x
@@ -82,7 +82,10 @@ def rounded_soon(m, v):
 
 @inlined
 def rounded_dot(m, v):
-    """Return (decided, x): if decided, x is nearest to m . (v, 1); for numbers or lanes."""
+    """Return (decided, x): if decided, x is the double nearest to m . (v, 1).
+
+    m is a row of four, v a point of three finite numbers or SIMD lanes.
+    """
     s, rest, sizes, lost = _parts_of_dot(m, v)
     sure, x = _nearest(s, rest, sizes)
     # Where at most one rounding has lost anything, both parts are exact, and their sum is rounded
@@ -116,26 +119,27 @@ def exact_dot(m, v):
 
 @inlined
 def rows_of(maps, at):
-    """Return the three rows, 4-tuples, of the map whose twelve numbers begin at `at`."""
+    """Return the rows, three 4-tuples, of the map whose twelve numbers begin at index `at`."""
     return floats.row_of(maps, at), floats.row_of(maps, at + 4), floats.row_of(maps, at + 8)
 
 
 @inlined
 def column_of(matrices, i, j):
-    """Return the first three numbers of column j of matrix i."""
+    """Return the first three numbers of column j of matrix i, as a tuple."""
     return (matrices[i, 0, j], matrices[i, 1, j], matrices[i, 2, j])
 
 
 @inlined
 def _coordinate(m, v):
-    """Return the double nearest to m . (v, 1); only the quickest test is inlined."""
+    """Return the double nearest to m . (v, 1), for a row m of four and a finite point v."""
+    # Only the quickest test is inlined.
     decided, x = rounded_soon(m, v)
     return x if decided else _outlined_coordinate(m, v)
 
 
 @kernel
 def _outlined_coordinate(m, v):
-    """Return the double nearest to m . (v, 1), by the tests that few points need."""
+    """Return the double nearest to m . (v, 1), by tests that `rounded_soon` spares most points."""
     stay_outlined()
     decided, x = rounded_dot(m, v)
     return x if decided else exact_dot(m, v)
@@ -143,7 +147,7 @@ def _outlined_coordinate(m, v):
 
 @kernel
 def transformed_point(maps, at, v):
-    """Return a finite point moved by the map whose numbers begin at `at`, correctly rounded."""
+    """Return a finite point v moved by the map that begins at index `at`, correctly rounded."""
     stay_outlined()
     x, y, z = rows_of(maps, at)
     return _coordinate(x, v), _coordinate(y, v), _coordinate(z, v)
@@ -151,7 +155,7 @@ def transformed_point(maps, at, v):
 
 @entry
 def _move(maps, points, out):
-    """Write points (n, 3) moved by one map, or NaN for those that are not finite."""
+    """Write to `out` points (n, 3) moved by a map of twelve numbers, NaN for those not finite."""
     for i in range(len(points)):
         v = floats.vector(points, i)
         if floats.finite(v):
@@ -172,7 +176,7 @@ def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[n
 
 @inlined
 def _determinant(a, b, c):
-    """Return the determinant of three columns in doubles, and the sum of its terms' sizes."""
+    """Return (determinant, size) of three columns in doubles; size sums the absolute terms."""
     return dot(a, cross(b, c)), floats.dot_size(a, floats.cross_size(b, c))
 
 
@@ -196,7 +200,7 @@ def determinant_sign(a, b, c):
 
 @entry
 def _find_mirrored(maps, found):
-    """Write `mirrored` of maps (n, 3, 4)."""
+    """Write to `found` (n,) whether each of the maps (n, 3, 4) has a determinant below 0."""
     for i in range(len(maps)):
         a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
         found[i] = determinant_sign(a, b, c) < 0
@@ -211,9 +215,9 @@ def mirrored(maps: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 @kernel
 def _even_scale(a, b, c):
-    """Return the factor of lengths of the map with columns a, b, c; NaN if it is not EVEN."""
-    # The root of a third of the sum of squares, in double-doubles: the scale itself where that is
-    # exact. Columns are scaled by the largest to about one.
+    """Return the factor of lengths of the map of columns a, b, c; NaN if it varies by direction."""
+    # The root of a third of the sum of squares, in double-doubles: the exact scale where the
+    # columns have exactly that length. They are scaled by 2**-k to about one.
     k = min(max(floats.exponent(floats.reach_of(a, b, c)), -1022), 1022)
     u, v, w = floats.unrounded(a, k), floats.unrounded(b, k), floats.unrounded(c, k)
     total = floats.dd_add(
@@ -222,6 +226,7 @@ def _even_scale(a, b, c):
     square = floats.dd_div(total, (3.0, 0.0))
     x, y, z = floats.high(u), floats.high(v), floats.high(w)
     size = square[0]
+    # Columns must have one length and be perpendicular; "not <=", so that NaN is none.
     off = max(abs(dot(x, x) - size), max(abs(dot(y, y) - size), abs(dot(z, z) - size)))
     off = max(off, max(abs(dot(x, y)), max(abs(dot(y, z)), abs(dot(z, x)))))
     if not off <= UNEVEN * size:
@@ -232,7 +237,7 @@ def _even_scale(a, b, c):
 
 @entry
 def _find_scales(maps, found):
-    """Write `even_scales` of maps (n, 3, 4)."""
+    """Write to `found` (n,) the factors of `even_scales` of maps (n, 3, 4)."""
     for i in range(len(maps)):
         a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
         found[i] = _even_scale(a, b, c)
@@ -250,7 +255,7 @@ def even_scales(maps: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @entry
 def _judge(maps, status):
-    """Write the status of matrices (n, 4, 4); return SOUND only if all are."""
+    """Write the status of each matrix (n, 4, 4), such as SOUND; return SOUND if all are sound."""
     worst = SOUND
     for i in range(len(maps)):
         # 0 times NaN or an infinity is NaN.
@@ -277,10 +282,11 @@ def _judge(maps, status):
 
 @kernel
 def inverse_entry(a, b, c, t, column):
-    """Return entry `column` of the first row of the inverse of a map, correctly rounded.
+    """Return entry `column`, 0 to 3, of the first row of the inverse of a map, correctly rounded.
 
-    The map has the linear part of columns a, b, c and the shift t; its determinant is not 0.
+    The map has the columns a, b, c and the shift t; its determinant must not be 0.
     """
+    # The row is (b x c, -t . (b x c)) / (a . (b x c)).
     stay_outlined()
     j, k = (column + 1) % 3, (column + 2) % 3
     # Both products below are 0: common for rotations about an axis and the like.
@@ -302,8 +308,8 @@ def _exact_status(a, b, c, t):
     stay_outlined()
     if _exact_determinant_sign(a, b, c) == 0:
         return SINGULAR
-    # `inverse_entry` is one of the inverse's first row. Cyclic permutations of the columns move the
-    # other rows there.
+    # `inverse_entry` returns entries of the first row. Cyclic permutations of the columns move the
+    # other rows of the inverse there.
     for _ in range(3):
         for column in range(4):
             if abs(inverse_entry(a, b, c, t, column)) > MAX_INVERSE:
@@ -313,7 +319,7 @@ def _exact_status(a, b, c, t):
 
 
 def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return `value` as float64 of shape (..., 4, 4); raise a ValueError for other shapes."""
+    """Return argument `name` as float64 (..., 4, 4); raise a ValueError for other shapes."""
     matrices = reals(name, value)
     if matrices.ndim < 2 or matrices.shape[-2:] != (4, 4):
         raise ValueError(f"{name} must have shape (..., 4, 4), got {matrices.shape}")
@@ -323,8 +329,8 @@ def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
 def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy.
 
-    Raises a ValueError that names the first one that is not finite, not affine, singular, or so
-    close to singular that its inverse is not finite.
+    Raises a ValueError, with the argument's `name` and the first bad index, if a matrix is not
+    finite, not affine, singular, or so close to singular that its inverse is not finite.
     """
     matrices = square_matrices(name, value)
     shape = matrices.shape[:-2]
@@ -339,7 +345,8 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
 def refuse(name: str, shape: tuple[int, ...], bad: Any, expected: str) -> None:
     """Raise a ValueError that names the first bad matrix of an argument, if there is one.
 
-    `bad` are flags of all matrices, flat, and `shape` is their leading shape.
+    `bad` is a flat array with True for each bad matrix, `shape` the shape of the argument without
+    the matrices' axes, and `expected` what the message says a matrix must be.
     """
     if bad.any():
         index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]

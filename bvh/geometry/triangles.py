@@ -40,9 +40,10 @@ ORIGIN = (0.0, 0.0, 0.0)  # the pair of points (d, ORIGIN) stands for the vector
 def scaled_ray(o, d, reach):
     """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `exact_details`.
 
-    `reach` bounds the coordinates of the triangles to come. d_scaled is d times a power of two, and
-    `floor` a bound of what underflows in side tests with it, inf where filters cannot be used. 2**E
-    is about the largest coordinate, and 2**K the largest component of d.
+    `reach` bounds the absolute coordinates of all triangles that the ray (o, d) is tested with.
+    d_scaled is d times a power of two, and `floor` bounds what underflows in side tests with it; it
+    is inf where filters cannot be used. 2**E is about the largest coordinate, and 2**K the largest
+    component of d.
     """
     # With E the exponent of the largest coordinate of all (origin included) and K that of d,
     # differences of points stay below 2**(E+2), so d * 2**(-K-2E) times two differences stays below
@@ -62,7 +63,11 @@ def scaled_ray(o, d, reach):
 
 @inlined
 def solve_plane(a, p, q, r):
-    """Return (n.a, its size, n.r, its size), n = p x q, in double-doubles, of numbers or lanes."""
+    """Return (n.a, its size, n.r, its size), n = p x q, in double-doubles; t is n.a / n.r.
+
+    a = v0 - o, p = v1 - v0, q = v2 - v0 and the direction r are vectors of double-doubles, of
+    numbers or SIMD lanes. A size is the sum of absolute terms.
+    """
     n, sizes = floats.sized_cross(p, q)
     along, along_size = floats.sized_dot(n, sizes, a)
     den, den_size = floats.sized_dot(n, sizes, r)
@@ -71,7 +76,7 @@ def solve_plane(a, p, q, r):
 
 @inlined
 def solve_volumes(a, p, q, r):
-    """Return ((u n.r, its size), (v n.r, its size)): the weights times n.r, for the direction r."""
+    """Return ((u n.r, its size), (v n.r, its size)): weights times n.r, as in `solve_plane`."""
     m, sizes = floats.sized_cross(r, a)
     (high, low), size = floats.sized_dot(m, sizes, q)
     return ((-high, -low), size), floats.sized_dot(m, sizes, p)
@@ -79,9 +84,10 @@ def solve_volumes(a, p, q, r):
 
 @inlined
 def solve_weights(of_u, of_v, den, den_size):
-    """Return (decided, u, v): if decided, weights to a few units in the last place.
+    """Return (decided, u, v): if decided, the weights to a few units in the last place.
 
-    `of_u` and `of_v` are what `solve_volumes` returns, `den` and its size n.r of `solve_plane`.
+    `of_u` and `of_v`, the results of `solve_volumes`, are divided by `den`, n.r of `solve_plane`,
+    of size `den_size`.
     """
     # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
     (u, u_size), (v, v_size) = of_u, of_v
@@ -111,9 +117,9 @@ def _distance_to_vertex(o, d, v):
 def _solve(o, d, e, k, corners):
     """Return (decided, t, (a, p, q, d), n.d, its size) of a ray and a triangle in double-doubles.
 
-    The vectors, and so n.d, are scaled to at most about one by e and k of `scaled_ray`: lengths by
-    2**-e, d by 2**-k. If decided, t is correctly rounded. A size of 0 tells that lengths are out of
-    range: t and n.d may then be wrong.
+    The vectors, a = v0 - o, p = v1 - v0 and q = v2 - v0 times 2**-e and d times 2**-k, are at most
+    about one (see `scaled_ray`); n.d is of these. If decided, t is correctly rounded. A size of 0
+    tells that lengths are out of range: t and n.d may then be wrong.
     """
     # The differences are exact unless they underflow.
     (v0, v1, v2), s = corners, floats.power_of_two(-k)
@@ -129,9 +135,10 @@ def _solve(o, d, e, k, corners):
 
 @kernel
 def distance(o, d, e, k, corners, vertex):
-    """Return t of a hit, the double nearest to the real quotient n.a / n.d.
+    """Return t of a ray that hits a triangle, the double nearest to the real quotient n.a / n.d.
 
-    e and k are from `scaled_ray`, and `vertex`, that the ray passes through, from `sides`.
+    e and k are the exponents E and K of `scaled_ray`; `vertex`, from `sides`, is the index of a
+    corner on the ray, or NO_VERTEX.
     """
     stay_outlined()
     if vertex != NO_VERTEX:
@@ -151,13 +158,13 @@ def distance(o, d, e, k, corners, vertex):
 def _exact_quotient(volume, d, corners, den, den_size, e):
     """Return r . (p x q) / n.d, correctly rounded, by exact arithmetic.
 
-    `volume` has the vectors p, q and r, each as a pair of points (end, start). The double-double
-    `den`, with its size, times 2**e is about n.d. A quotient that is not zero never becomes zero,
-    and never infinite.
+    `volume` has the vectors p, q and r, each as a pair of points (end, start). n is the normal of
+    the triangle; the double-double `den`, of size `den_size`, times 2**e is about n.d. A quotient
+    that is not zero never becomes zero, and never infinite.
     """
     stay_outlined()
     (v0, v1, v2), (p, q, r) = corners, volume
-    # By integers, however small the volume is relative to its terms.
+    # First by integers, which are accurate however small the volume is relative to its terms.
     known, value, f = integer_volume(
         floats.difference(*p, 0), floats.difference(*q, 0), floats.difference(*r, 0)
     )
@@ -173,7 +180,8 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
             for m in range(2):
                 sign = 1.0 if (i + j + m) % 2 == 0 else -1.0
                 add_triple(n_sum, sign, p[i], q[j], r[m])
-    # The leading digits of the sum, to 2**-63 of it, suffice nearly always.
+    # The leading digits of the sum, to 2**-63 of it, suffice nearly always. Their error is DD_ERROR
+    # times the size that `double_quotient` gets.
     n, f = leading(n_sum)
     decided, t = double_quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), den, den_size, f - e)
     if decided or n[0] == 0.0:
@@ -181,15 +189,17 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
     add_triple(d_sum, 1.0, d, v0, v1)
     add_triple(d_sum, 1.0, d, v1, v2)
     add_triple(d_sum, 1.0, d, v2, v0)
+    # `leading` has made n_sum positive.
     return floats.sign(n[0]) * divide(n_sum, d_sum)
 
 
 @kernel
 def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
-    """Return (timed, t, u, v) of a hit at which `solve_weights` does not decide the weights.
+    """Return (timed, t, u, v) of a hit of which `solve_weights` does not decide u and v.
 
-    They are rounded correctly. `volumes` are those of `solve_volumes`; they and `den`, n.d, are to
-    be multiplied by 2**e. `timed` tells whether t is the distance already, as it may become here.
+    They are rounded correctly. `volumes` is the result of `solve_volumes`; its numbers and `den`,
+    n.d, are to be multiplied by 2**e. `timed` tells whether t is known; it is found here only where
+    the hit is a vertex.
     """
     stay_outlined()
     v0, v1, v2 = corners
@@ -217,8 +227,9 @@ def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
 def exact_details(o, d, v0, v1, v2):
     """Return (t, u, v, front) of a ray that hits the triangle.
 
-    t is correctly rounded; u and v are good to a few units in the last place, and exactly 0.0 when
-    the ray meets the opposite edge. `front` tells whether the ray opposes the normal.
+    t is correctly rounded. The weights u of v1 and v of v2 are good to a few units in the last
+    place, and exactly 0.0 where the ray meets the edge opposite to v1 or v2. `front` tells whether
+    the ray meets the front, which the normal (v1-v0) x (v2-v0) points out of.
     """
     # The scale depends on the ray and the triangle alone, so the weights are the same in any tree.
     stay_outlined()
@@ -241,9 +252,10 @@ def exact_details(o, d, v0, v1, v2):
 
 @entry
 def _ray_triangle(rays, triangles, cull, hits):
-    """Write the `TriangleHit` of each ray and its own triangle.
+    """Write to `hits`, a `TriangleHit` of arrays, the result of each ray and its own triangle.
 
-    `cull` is the side that is missed: 1 for the back, -1 for the front, 0 for none.
+    `triangles` are the corners v0, v1 and v2, a row for each ray. `cull` is the side that is
+    missed: 1 for the back, -1 for the front, 0 for none.
     """
     v0, v1, v2 = triangles
     hit, t, u, v = hits

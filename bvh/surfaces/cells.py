@@ -68,11 +68,12 @@ TRIES, REACH = 200, 2.0**-8
 def cells_at(
     surfaces: Sequence[Surface], m: Row, axis: Row, size: float, rng: np.random.Generator
 ) -> set[Cell] | None:
-    """Return the cells around point m of a segment along `axis`; None if m is special.
+    """Return the cells around point m of a segment along `axis`, or None if m is special.
 
-    It is if a face crosses the segment at m, or if m is a corner of a face or in an edge that is
-    not along the segment. m is homogeneous, `axis` a vector of integers (see `rational`), and
-    `size` about that of the faces.
+    A point is special where a face crosses the segment, at a corner of a face, and in an edge that
+    is not along the segment. m is a homogeneous point, `axis` a vector of integers (see
+    `rational`), and `size` about the size of the faces. A `Cell` tells for each surface whether the
+    cell is inside.
     """
     at = np.array(rounded(m))
     low, high = np.nextafter(at, -np.inf), np.nextafter(at, np.inf)
@@ -101,7 +102,7 @@ def cells_at(
         for a, b, which in flat:
             turn = x * b - y * a
             walls.append((1 if turn > 0 else -1 if turn < 0 else 0, a, b, which))
-        # The double is on the line of the segment, or in the plane of a wall.
+        # Try another double if this one is on the line of the segment or in the plane of a wall.
         if (x == 0 and y == 0) or 0 in [wall[0] for wall in walls]:
             continue
         inside = [_is_inside(surface, q, start, m, at) for surface in surfaces]
@@ -121,9 +122,9 @@ def cells_at(
 
 
 def _across(v: Row, axis: Row, drop: int) -> tuple[int, int]:
-    """Return a vector projected along `axis` to two coordinates, times a positive number.
+    """Return two coordinates of a vector projected along `axis`, times a positive number.
 
-    The coordinate `drop`, in which the axis is not 0, is left out.
+    The third coordinate, `drop`, in which the axis is not 0, is left out.
     """
     i, j = (drop + 1) % 3, (drop + 2) % 3
     along, height = abs(axis[drop]), v[drop] if axis[drop] > 0 else -v[drop]
@@ -131,18 +132,20 @@ def _across(v: Row, axis: Row, drop: int) -> tuple[int, int]:
 
 
 def _order(a: Wall, b: Wall) -> int:
-    """Compare two walls by their angles from the start, counter-clockwise: < 0 if a is first.
+    """Compare two walls around the segment, counter-clockwise: < 0 if a is first, 0 if equal.
 
-    Walls to the left come first; those on one side compare by the cross product of directions.
+    Walls to the left of the start come first; walls on one side of it are compared by the cross
+    product of their directions.
     """
     return b[0] - a[0] or a[2] * b[1] - a[1] * b[2]
 
 
 def wings(face: Face, m: Row, axis: Row) -> list[Row] | None:
-    """Return the directions in which a face extends at m from the line through m along `axis`.
+    """Return the directions in which a face extends from a line through m along `axis`, near m.
 
     There are two if the line runs through the inside of the face, one if it runs along an edge,
-    and none if m is not in the face. The result is None if m is special (see `cells_at`).
+    and none if m is not in the face. The result is None where the line crosses the face, and if m
+    is a corner of it or in an edge that is not along the line.
     """
     if not face.has_area or dot(face.plane, m) != 0:
         return []
@@ -154,21 +157,21 @@ def wings(face: Face, m: Row, axis: Row) -> list[Row] | None:
     if 0 not in heights:
         across = cross(face.plane, axis)
         return [across, times(-1, across)]
-    # The edge that m is on is along the axis if its inward normal, in the face, is across that.
+    # The edge that m is on is along the axis if its inward normal, in the face, is perpendicular.
     inward = face.sides[heights.index(0)]
     return None if dot(inward, axis) != 0 else [inward[:3]]
 
 
 def _is_inside(surface: Surface, q: Reals, start: Row, m: Row, at: Reals) -> bool | None:
-    """Return whether points just before m, coming from q, are inside; None if undecided.
+    """Return whether points of the segment from q to m, just before m, are inside a surface.
 
-    `start` is q in rational numbers, `at` is m rounded.
+    None is for undecided. `start` is q in rational numbers, `at` is m rounded to doubles.
     """
     inside = surface.is_inside(q)
     if inside is None:
         return None
-    # Each face that is crossed between q and m changes the answer; those through m (far = 0) do
-    # not, as the points are just before m.
+    # Each face that is crossed between q and m changes the answer. Faces through m (far = 0) do
+    # not, as the points are just before m. `near` and `far` are the heights of q and m over a face.
     low = np.nextafter(np.minimum(q, at), -np.inf)
     high = np.nextafter(np.maximum(q, at), np.inf)
     for face in surface.faces_at(low, high):
@@ -189,8 +192,8 @@ def cells_along(
 ) -> set[Cell]:
     """Return the cells around a segment that no face crosses or ends in, by a random point of it.
 
-    `ends` are homogeneous points; `size` is about that of the faces, and is limited to the length
-    of the segment.
+    `ends` are homogeneous points. `size` is about the size of the faces there; more than the length
+    of the segment has no effect.
     """
     axis, size = minus(ends[1], ends[0]), min(size, size_of(ends))
     while True:
@@ -200,40 +203,41 @@ def cells_along(
 
 
 def middle(a: Row, b: Row, rng: np.random.Generator) -> Row:
-    """Return a random point of a segment, in the half around its middle."""
+    """Return a random homogeneous point of the segment a, b, at 1/4 to 3/4 of it."""
     return between(a, b, int(rng.integers(1 << 19, 3 << 19)), 1 << 21)
 
 
 def size_of(ends: Segment) -> float:
-    """Return about how far two points are apart."""
+    """Return about how far two homogeneous points are apart."""
     p, q = map(rounded, ends)
     return hypot(p[0] - q[0], p[1] - q[1], p[2] - q[2])
 
 
 def signs_of(surfaces: Surfaces, pairs: Pairs) -> NDArray[np.int8]:
-    """Return the signs of pairs of faces, see `pair_signs`."""
+    """Return the signs (n, SIGNS) of pairs (n, 2) of faces of two surfaces, see `pair_signs`."""
     return signs_of_corners(surfaces[0].corners, surfaces[1].corners, pairs)
 
 
 def signs_of_corners(first: Reals, second: Reals, pairs: Pairs) -> NDArray[np.int8]:
-    """Return the signs of pairs of faces, given by their corners (m, 3, 3)."""
+    """Return the signs (n, SIGNS) of pairs (n, 2) of faces, given by their corners (m, 3, 3)."""
     signs = np.empty((len(pairs), SIGNS), np.int8)
     pair_signs(kernel_input(first), kernel_input(second), kernel_input(pairs), signs)
     return signs
 
 
 def share_more_than_a_corner(signs: NDArray[np.int8]) -> Flags:
-    """Return False for pairs of faces of which one touches the other with a corner only.
+    """Return (n,) False for pairs of faces that share at most a corner of one, by `pair_signs`.
 
-    That corner is in the plane of the other face, and the other two are on one side of it.
+    That corner is in the plane of the other face, and both other corners are on one side of it.
     """
+    # Of the corners' sides, two are then not 0, and equal.
     sides = signs[:, :SIDES].reshape(-1, 2, 3)
     corner = (np.abs(sides).sum(axis=2) == 2) & (np.abs(sides.sum(axis=2)) == 2)
     return np.asarray(~corner.any(axis=1))
 
 
 def cross_properly(signs: NDArray[np.int8]) -> Flags:
-    """Return whether an edge of one face properly crosses the inside of the other."""
+    """Return (n,) whether an edge of one face crosses the inside of the other, by `pair_signs`."""
     edges = signs[:, SIDES:].reshape(-1, 3, 3)
     found = np.zeros(len(signs), np.bool_)
     # An edge of the second face crosses the first if it passes all three edges on one side (a sum
@@ -247,16 +251,16 @@ def cross_properly(signs: NDArray[np.int8]) -> Flags:
 def contact_cells(
     surfaces: Surfaces, pairs: Pairs, met: tuple[Flags, Flags]
 ) -> tuple[set[Cell], Pairs]:
-    """Return kinds of cells at contacts, and the pairs of faces that signs do not decide.
+    """Return kinds of cells at contacts, and the pairs (k, 2) of faces that signs do not decide.
 
-    Faces of either surface must meet at common corners and edges only. Pieces in contact, by their
-    first faces, are set in `met`, one array (m,) a surface. The search stops once all kinds are
-    found; otherwise only the returned pairs may have further ones.
+    Faces of either surface must meet at common corners and edges only. In `met`, an array (m,) of
+    each surface, True is written for the first faces of pieces in contact. The search stops once
+    all kinds are found; otherwise only the returned pairs may have further ones.
 
-    A `Cell` is a region of space, by whether it is inside each surface. Those at a segment that
+    A `Cell` tells of a region of space whether it is inside each surface. Cells at a segment that
     two faces share are wedges between half-planes of faces: of the two faces or, where the segment
-    is along an edge, of both faces that have it. `Joints.outward` says which side of each is out of
-    its solid, and so which wedges are inside which one.
+    is along an edge, of both faces that have it. `Joints.outward` says which side of each face is
+    outside, and so which wedges are inside which solid.
     """
     undecided = np.zeros(len(pairs), np.bool_)
     found = cells_at_contacts(
@@ -271,9 +275,9 @@ def edges_that_meet(
 ) -> Iterator[tuple[int, float, list[int]]]:
     """Yield (edge, bound, faces) of edges of `own` that may meet faces of another solid.
 
-    Edge 3 i + k is edge k of face i; `bound` is at least the length of its part in the box of the
-    other solid, whose `faces` it may meet. Each edge comes once, the largest bounds first. `pairs`
-    (n, 2) are faces that meet, those of `own` first.
+    Edge 3 i + k is edge k of face i. `bound` is at least the length of the edge's part in the box
+    of the other solid, `faces` are the faces of that solid which the edge may meet. Each edge comes
+    once, the largest bounds first. `pairs` (n, 2) are all faces that meet, those of `own` first.
     """
     corners = own.corners
     signs = signs_of_corners(corners, other.corners, pairs)
@@ -281,8 +285,8 @@ def edges_that_meet(
     for k in range(3):
         first, second = signs[:, k], signs[:, (k + 1) % 3]
         passed = signs[:, SIDES + 3 * k : SIDES + 3 * k + 3]
-        # An edge may meet a face if it is in its plane, or leads from one side of it to the other
-        # and passes its edges on one side.
+        # An edge may meet a face if it is in the face's plane, or leads from one side of the plane
+        # to the other and passes all edges of the face on one side.
         flat = (first == 0) & (second == 0)
         meets = flat | ((first * second <= 0) & ~((passed.min(1) < 0) & (passed.max(1) > 0)))
         edges.append(3 * pairs[meets, 0].astype(np.int64) + k)
@@ -294,7 +298,7 @@ def edges_that_meet(
     starts = corners.reshape(-1, 3)
     vectors = np.roll(corners, -1, axis=1).reshape(-1, 3) - starts
     chosen = np.unique(meeting)
-    # The slab test of the edges with the box. NaN, of an edge in a plane of it, does not limit.
+    # The slab test of edges with the box. NaN, of an edge in a plane of the box, does not limit.
     with np.errstate(all="ignore"):
         ends = (other.bounds[:, None] - starts[chosen]) / vectors[chosen]
         enter = np.nan_to_num(ends.min(axis=0), nan=0.0).max(axis=1, initial=0.0)

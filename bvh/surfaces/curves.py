@@ -1,4 +1,4 @@
-"""Curves in which two meshes meet, or one meets itself: segments of pairs of faces.
+"""Curves in which two meshes meet, or one meets same_mesh: segments of pairs of faces.
 
 Which segments share an end follows from exact signs, not from coordinates: an end is an edge of one
 mesh and the face of the other that it crosses, which all pairs of faces around it have in common;
@@ -35,10 +35,10 @@ Reals = NDArray[np.float64]
 Ids = NDArray[np.int32]
 Whole = NDArray[np.int64]
 
-# An end of a segment is identified by a row: the mesh whose edge it is on, the names of the edge's
-# two vertices, and the face that it crosses; or RATIONAL, the number of the point, 0, 0.
+# An end of a segment is identified by a row: (mesh whose edge it is on, both point ids of the edge,
+# face of the other mesh that the edge crosses); or (RATIONAL, number of the point, 0, 0).
 RATIONAL = 2
-# Edges of faces without area: the number of the mesh, and the names of the ends.
+# Edges of faces without area: number of the mesh, point ids of both ends.
 Thin = set[tuple[int, int, int]]
 
 
@@ -78,18 +78,18 @@ class Mesh(NamedTuple):
 
     corners: Reals  # (m, 3, 3)
     faces: Ids  # (m, 3): vertices
-    names: Whole  # (m, 3): equal where corners are at one point
+    point_ids: Whole  # (m, 3): numbers of points, equal in both meshes for corners at one point
 
     def edge(self, i: int, k: int) -> tuple[int, int]:
-        """Return the names of the ends of edge k of face i, the smaller one first."""
-        a, b = int(self.names[i, k]), int(self.names[i, (k + 1) % 3])
+        """Return the point ids of the ends of edge k of face i, the smaller one first."""
+        a, b = int(self.point_ids[i, k]), int(self.point_ids[i, (k + 1) % 3])
         return (a, b) if a < b else (b, a)
 
 
-def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bool) -> Curves:
-    """Return the curves in which faces of two meshes meet; with `itself`, both are the same mesh.
+def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], same_mesh: bool) -> Curves:
+    """Return the curves in which faces of two meshes meet; if `same_mesh`, of a mesh and itself.
 
-    `pairs` (n, 2) are the faces that meet, by their rows in the meshes; `ids` of each mesh are the
+    `pairs` (n, 2) are the faces that meet, by their rows in the meshes; ids[0] and ids[1] are the
     numbers of these faces in the result. Pairs are in one plane (`flat`), decided by signs alone
     (`which`), or left to edges in planes and rational numbers (`rest`).
     """
@@ -105,19 +105,19 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     unsure = flat[polygons.sizes == UNSURE]
     polygons.sizes[polygons.sizes == UNSURE] = 0
     rest = np.concatenate([apart[~generic], unsure])
-    # Edges of faces in one plane do not cross faces. The rest is put in the order of `pairs`.
+    # Edges of faces in one plane cross no faces. The rest is put in the order of `pairs`.
     events = np.concatenate([crossed[~generic], np.zeros((len(unsure), 6), np.bool_)])
     order = np.argsort(rest)
     rest, events = rest[order], events[order]
     touching, exact_end, slow = _segments_of_edges(own, other, pairs[rest], signs[rest])
     exact = _exact_pairs(own, other, pairs[rest[slow]])
-    thin, point_numbers = _thin_edges((own, other), exact, itself), dict[Row, int]()
-    ends, points, edges = _segment_ends(own, other, pairs[which[pair]], event, itself)
+    thin, point_numbers = _thin_edges((own, other), exact, same_mesh), dict[Row, int]()
+    ends, points, edges = _segment_ends(own, other, pairs[which[pair]], event, same_mesh)
     if thin:
         _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, point_numbers)
     generic_ones = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
     slow_polygons, others = _in_rationals(
-        own, other, exact, events[slow], itself, thin, point_numbers
+        own, other, exact, events[slow], same_mesh, thin, point_numbers
     )
     for n, polygon in slow_polygons:
         row = np.searchsorted(flat, rest[slow[n]])
@@ -127,7 +127,7 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
     columns: Any = zip(generic_ones, touching, others, strict=True)
     found = _Found(*map(np.concatenate, columns))
     numbers = names_of(found.ends).reshape(-1, 2)
-    # An edge in a face belongs to two faces: one segment is enough.
+    # An edge in a face belongs to two faces: keep the first of segments with the same ends.
     faces = np.stack([ids[0][found.faces[:, 0]], ids[1][found.faces[:, 1]]], axis=1)
     order = np.lexsort(faces.T[::-1])
     _, first = np.unique(names_of(np.sort(numbers[order], axis=1)), return_index=True)
@@ -140,7 +140,7 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], itself: bo
 
 
 def _polygons_in_planes(own: Mesh, other: Mesh, pairs: Ids) -> Polygons:
-    """Return the polygons that pairs of faces in one plane share; the size of some is UNSURE."""
+    """Return the polygons that pairs of faces in one plane share; a size is UNSURE if undecided."""
     found = Polygons(np.empty((len(pairs), MOST, 3)), np.empty(len(pairs), np.int64))
     scratch = np.empty((ROWS, MOST + 1), np.int64)
     common_polygons(own.corners, other.corners, kernel_input(pairs), scratch, *found)
@@ -157,11 +157,11 @@ class _Found(NamedTuple):
 
 
 def crossed_edges(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which pairs are decided by signs that are not 0, and which edges cross faces (n, 6).
+    """Return (n,) which pairs are decided by signs that are not 0, and (n, 6) which edges cross.
 
-    `signs` are those of `pair_signs`. An edge, the three of the first face before those of the
-    second, crosses the other face if its ends are on different sides of that face's plane, and if
-    it passes all of its edges on the same side.
+    `signs` (n, SIGNS) are those of `pair_signs`. The six edges are those of the first face, then
+    those of the second. An edge crosses the other face if its ends are on different sides of that
+    face's plane, and if it passes all edges of that face on the same side.
     """
     generic = (signs[:, :SIDES] != 0).all(axis=1)
     passes = signs[:, SIDES:].reshape(-1, 3, 3)
@@ -177,27 +177,29 @@ def crossed_edges(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[n
 
 
 def _segment_ends(
-    own: Mesh, other: Mesh, pairs: Ids, event: Whole, itself: bool
+    own: Mesh, other: Mesh, pairs: Ids, event: Whole, same_mesh: bool
 ) -> tuple[Whole, Reals, Ids]:
-    """Return for each crossing the row that identifies it, its point, rounded, and its edge.
+    """Return (rows, points, edges) of n crossings of an edge of one face with the other face.
 
-    A crossing is given by its pair of faces and `event`: 3 s + k for edge k of the face on side s,
-    which crosses the other face. Rows are as at RATIONAL; edges are as in `Curves`.
+    `pairs` (n, 2) are the faces, and `event` (n,) is 3 s + k for edge k of the face on side s, 0 or
+    1. A row (4,) identifies a crossing: the side, or 0 if `same_mesh`; both point ids of the edge;
+    the face it crosses. Points (3,) are rounded. An edge (3,) is its side and its two vertices.
     """
     rows = np.empty((len(pairs), 4), np.int64)
     points, edges = np.empty((len(pairs), 3)), np.empty((len(pairs), 3), np.int32)
     for side, (mesh, second) in enumerate(((own, other), (other, own))):
         some = event // 3 == side
         face, k = pairs[some, side], event[some] % 3
-        names, ids, ends = (
+        point_ids, ids, ends = (
             np.stack([array[face, k], array[face, (k + 1) % 3]], axis=1)
-            for array in (mesh.names, mesh.faces, mesh.corners)
+            for array in (mesh.point_ids, mesh.faces, mesh.corners)
         )
         wall, ones = pairs[some, 1 - side], np.ones(len(face), np.int64)
-        rows[some] = np.column_stack([0 * ones if itself else side * ones, np.sort(names), wall])
+        mesh_ids = 0 * ones if same_mesh else side * ones
+        rows[some] = np.column_stack([mesh_ids, np.sort(point_ids), wall])
         edges[some] = np.column_stack([side * ones, np.sort(ids)])
-        # Edges start at the lower name: all pairs of an edge have the same point to the last bit.
-        backward = names[:, 0] > names[:, 1]
+        # Edges start at the lower point id: the point of a crossing is the same in all its pairs.
+        backward = point_ids[:, 0] > point_ids[:, 1]
         ends[backward] = ends[backward, ::-1]
         walls, found = second.corners[wall], np.empty((len(face), 3))
         crossing_points(kernel_input(ends), kernel_input(walls), found)
@@ -212,10 +214,10 @@ def _segment_ends(
 def _segments_of_edges(
     own: Mesh, other: Mesh, pairs: Ids, signs: NDArray[np.int8]
 ) -> tuple[_Found, Callable[[int], Row], Whole]:
-    """Return (segments, exact_end, rows) of edges that meet faces in whose planes they are.
+    """Return (segments, exact_end, rows) of pairs in which an edge is in the plane of a face.
 
     `exact_end(n)` is the exact point of end n. `rows` are the pairs left to rational numbers. The
-    row of an end has the names of the vertices of two edges that cross there, -1 for a corner.
+    row of an end has the point ids of two edges that cross there, -1 for a corner.
     """
     codes, points = np.empty((len(pairs), 2), np.int8), np.empty((len(pairs), 2, 3))
     sizes = np.empty(len(pairs), np.int64)
@@ -234,9 +236,9 @@ def _segments_of_edges(
     ids = np.where(of_second[:, None], other.faces[second], own.faces[first])
     edges = np.sort(np.take_along_axis(ids, np.stack([k, after], axis=1), axis=1), axis=1)
     edges = np.column_stack([of_second, edges]).astype(np.int32).reshape(-1, 2, 3)
-    names = np.sort([own.names[first, k], own.names[first, after]], axis=0)
-    names2 = np.sort([other.names[second, m], other.names[second, next_m]], axis=0)
-    ends = np.where(crossed, np.concatenate([names, names2]), -1).T
+    of_k = np.sort([own.point_ids[first, k], own.point_ids[first, after]], axis=0)
+    of_m = np.sort([other.point_ids[second, m], other.point_ids[second, next_m]], axis=0)
+    ends = np.where(crossed, np.concatenate([of_k, of_m]), -1).T
 
     def exact_end(n: int) -> Row:
         """Return the exact point of end n."""
@@ -257,22 +259,22 @@ def _segments_of_edges(
 def _number_ends(
     touching: _Found, exact_end: Callable[[int], Row], others: _Found, numbers: dict[Row, int]
 ) -> None:
-    """Replace the rows of the ends of `touching` by those that identify them, as in `others`.
+    """Replace the `ends` of `touching` by rows that identify them as in `others` (see RATIONAL).
 
-    `touching` and `exact_end` are those of `_segments_of_edges`, `numbers` those of the points of
-    `others`.
+    `touching` and `exact_end` are results of `_segments_of_edges`; `numbers` has the number of each
+    exact point so far, and gets more.
     """
-    # Equal points have equal coordinates, as these are rounded correctly. Points at one place are
-    # surely equal if all are corners, or crossings of the same edges.
+    # Equal points have equal coordinates (a place), as these are rounded correctly. Points at one
+    # place are surely equal if all are corners, or crossings of the same edges.
     count = len(touching.ends)
     by_number = others.ends[:, 0] == RATIONAL
     points = touching.segments.reshape(-1, 3), others.segments.reshape(-1, 3)[by_number]
     places = names_of(np.concatenate(points))
     rows = np.concatenate([touching.ends, others.ends[by_number]])
-    names = names_of(np.column_stack([places, rows]))
-    kinds = places[np.unique(names, return_index=True)[1]]
+    distinct = names_of(np.column_stack([places, rows]))
+    kinds = places[np.unique(distinct, return_index=True)[1]]
     unsure = np.bincount(kinds, minlength=count)[places[:count]] > 1
-    # The place is the number of a sure end, negative to differ from those of `numbers`.
+    # A sure end is numbered by its place, negative to differ from the numbers of exact points.
     touching.ends[:] = 0
     touching.ends[:, 0] = RATIONAL
     touching.ends[:, 1] = -1 - places[:count]
@@ -281,28 +283,27 @@ def _number_ends(
 
 
 class _Pair(NamedTuple):
-    """Two faces, by their rows and in rational numbers."""
+    """Two faces, one of each mesh: their rows there, and both in rational numbers."""
 
     rows: tuple[int, int]
     faces: tuple[Face, Face]
 
 
 def _exact_pairs(own: Mesh, other: Mesh, pairs: Ids) -> list[_Pair]:
-    """Return pairs of faces in rational numbers."""
+    """Return each of the pairs (n, 2) of faces as a `_Pair`; a face is made exact only once."""
     first, second = (cache(lambda k, m=mesh: exact_face(m.corners[k].tolist()))
                      for mesh in (own, other))  # fmt: skip
     return [_Pair((i, j), (first(i), second(j))) for i, j in pairs.tolist()]
 
 
-def _thin_edges(meshes: tuple[Mesh, Mesh], pairs: list[_Pair], itself: bool) -> Thin:
-    """Return the edges of faces without area.
+def _thin_edges(meshes: tuple[Mesh, Mesh], pairs: list[_Pair], same_mesh: bool) -> Thin:
+    """Return the edges of all faces without area in `pairs`, which include all with ends on them.
 
-    Such faces close T-junctions: a point of one of their edges is on another one, too. So an end on
-    such an edge is identified by its point. All faces without area that contain an end are in
-    `pairs`.
+    Such a face closes a T-junction: a point of one of its edges is on another of them, too. So an
+    end on such an edge must be identified by its point, not by the edge.
     """
     return {
-        (0 if itself else side, *meshes[side].edge(pair.rows[side], k))
+        (0 if same_mesh else side, *meshes[side].edge(pair.rows[side], k))
         for pair in pairs
         for side in range(2)
         if not pair.faces[side].has_area
@@ -314,9 +315,9 @@ def _rename_thin(
     meshes: tuple[Mesh, Mesh], pairs: Ids, event: Whole, ends: Whole, points: Reals, thin: Thin,
     numbers: dict[Row, int],
 ) -> None:  # fmt: skip
-    """Identify the ends on edges of faces without area by their points; change `ends`, `points`.
+    """Identify the ends on edges in `thin` by their points: change rows of `ends` and `points`.
 
-    `pairs` and `event` are as in `_segment_ends`; `numbers` are those of the points so far.
+    `pairs` and `event` are as in `_segment_ends`; `numbers` are those of exact points so far.
     """
     for n, (side, first, second) in enumerate(ends[:, :3].tolist()):
         if (side, first, second) in thin:
@@ -330,10 +331,10 @@ def _rename_thin(
 
 
 def _in_rationals(
-    own: Mesh, other: Mesh, pairs: list[_Pair], crossed: NDArray[np.bool_], itself: bool,
+    own: Mesh, other: Mesh, pairs: list[_Pair], crossed: NDArray[np.bool_], same_mesh: bool,
     thin: Thin, numbers: dict[Row, int],
 ) -> tuple[list[tuple[int, Reals]], _Found]:  # fmt: skip
-    """Return (index of the pair, polygon) and segments of pairs that signs alone do not decide.
+    """Return polygons, as (index of the pair, corners), and segments of pairs, exactly.
 
     `crossed` (n, 6) are edges that surely cross faces (see `crossed_edges`); the rest as in `_end`.
     """
@@ -346,7 +347,7 @@ def _in_rationals(
             polygons.append((n, np.array([rounded(p) for p in found])))
         elif len(found) == 2:
             for p in found:
-                row, edge = _end(p, (own, other), pair, events, numbers, itself, thin)
+                row, edge = _end(p, (own, other), pair, events, numbers, same_mesh, thin)
                 rows.append(row)
                 edges.append(edge)
             segments.append([rounded(p) for p in found])
@@ -359,14 +360,14 @@ def _in_rationals(
 
 def _end(
     p: Row, meshes: tuple[Mesh, Mesh], pair: _Pair, events: NDArray[np.bool_],
-    numbers: dict[Row, int], itself: bool, thin: Thin,
+    numbers: dict[Row, int], same_mesh: bool, thin: Thin,
 ) -> tuple[tuple[int, int, int, int], tuple[int, int, int]]:  # fmt: skip
     """Return the row that identifies the end `p` of a segment, and the edge or vertex it is on.
 
-    `events` (6,) tell which edges cross the face of the other mesh: the three of the first face,
-    then those of the second. An end at such a crossing is identified by the edge and the other
-    face, as in all pairs that have this end; other ends, and those on edges in `thin`, by their
-    number in `numbers`. With `itself` both meshes are the same one.
+    `events` (6,) tells which edges cross the other face: the three of the first face, then those of
+    the second. An end at such a crossing is identified by the edge and the other face, as in all
+    pairs that have this end; any other end, and one on an edge in `thin`, by its number in
+    `numbers`, which gets new points. `same_mesh` tells whether both meshes are the same one.
     """
     rows, exact = pair.rows, pair.faces
     for event in events.nonzero()[0].tolist():
@@ -374,7 +375,7 @@ def _end(
         mesh, corners = meshes[side], exact[side].corners
         if crossing(corners[k], corners[(k + 1) % 3], exact[1 - side].plane) == p:
             ids = mesh.faces[rows[side], [k, (k + 1) % 3]].tolist()
-            name = 0 if itself else side, *mesh.edge(rows[side], k)
+            name = 0 if same_mesh else side, *mesh.edge(rows[side], k)
             if name in thin:
                 break
             return (*name, rows[1 - side]), (side, min(ids), max(ids))
@@ -385,7 +386,7 @@ def _end(
 def _feature(
     p: Row, meshes: tuple[Mesh, Mesh], pair: tuple[int, int], exact: tuple[Face, Face]
 ) -> tuple[int, int, int]:
-    """Return the vertex at the end p of a segment, or an edge that it is on, as in `Curves`."""
+    """Return (side, vertex, vertex) of an edge that the end p is on, or of a vertex, twice."""
     edges = []
     for side in range(2):
         ids: list[int] = meshes[side].faces[pair[side]].tolist()

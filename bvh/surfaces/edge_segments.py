@@ -25,14 +25,14 @@ from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 from bvh.surfaces.pair_signs import SIGNS, edge_in, face_at, touches_at_most
 
-# In place of the number of ends, besides UNSURE: a face has no area.
+# In place of the number of ends, besides UNSURE: one of both faces has no area.
 THIN = -2
-# The order in which `rational.common` returns the ends of a segment is kept, so that results do not
-# depend on which of both finds it. It cuts what the first face has in the plane by the edges of the
-# second. If these cut off an end, the last one that is cut off comes first; ends that are not cut
-# off follow by the corners and edges of the first face. Ranks say so: the end of the lower rank is
-# first. That of an end that edge n cuts off is CUT - n. Else it is 2 i + 1 for corner i of the
-# first face, and 2 i in the edge that ends there.
+# The ends of a segment are in the order in which `rational.common` returns them, so that results do
+# not depend on which of both finds it. That function cuts what the first face has in the plane by
+# the edges of the second. If these cut off ends, the last end that is cut off comes first; ends
+# that are not cut off follow in the order of corners and edges of the first face. Each end has a
+# rank, and the end of the lower rank is first. The rank of an end that edge n cuts off is CUT - n.
+# Else it is 2 i + 1 at corner i of the first face, and 2 i in the edge that ends there.
 CUT = -1
 
 
@@ -45,10 +45,10 @@ def _between(p, q, r):
 
 @kernel
 def _add_end(count, rank, code, point, last, codes, points):
-    """Write an end of a segment, before one of a higher rank; return the new number of ends.
+    """Write an end of a segment, before an end of a higher rank; return the new number of ends.
 
-    `count`, 0 or 1, is the number so far, and `last` the rank of that end. `codes` (2,) and
-    `points` (2, 3) are written.
+    `rank`, `code` and `point` are those of the new end. `count`, 0 or 1, is the number of ends in
+    `codes` (2,) and `points` (2, 3) so far, and `last` the rank of that end.
     """
     stay_outlined()
     at = count
@@ -62,11 +62,11 @@ def _add_end(count, rank, code, point, last, codes, points):
 
 @kernel
 def _segment(a, k, b, first, codes, points):
-    """Write the ends that edge k of face a, in the plane of face b, has in b; return their number.
+    """Write the ends of the part of edge k of face a that is in face b; return how many there are.
 
-    `first` says whether a is the first face of the pair. The ends, in order, are given by their
-    `codes` (see `common_polygons`) and points. The result is UNSURE if a crossing cannot be rounded
-    correctly in double-doubles.
+    The edge is in the plane of b. `first` tells whether a is the first face of the pair. `codes`
+    (2,) gets numbers of corners and crossings as at `common_polygons.SECOND`, and `points` (2, 3)
+    coordinates. The result is UNSURE if a crossing cannot be rounded correctly in double-doubles.
     """
     stay_outlined()
     p, q, axis = a[k], a[(k + 1) % 3], spread_axis(b)
@@ -88,9 +88,9 @@ def _segment(a, k, b, first, codes, points):
             count = _add_end(count, 2 * corner + 1, corner, point, last, codes, points)
             last = 2 * corner + 1
         elif least(sides) >= 0:
-            # Here b is the first face of the pair. Inside it, edge k + 2 of a cuts the line off at
-            # the start of edge k, edge k + 1 at its end. On its border, the rank is that of the
-            # corner or edge of b there.
+            # Here b is the first face of the pair. If the end is inside b, edge k + 2 of a cuts the
+            # line off at the start of edge k, edge k + 1 at its end. If it is on the border of b,
+            # the rank is that of the corner or edge of b there.
             i = corner_index(point, b)
             edge = 0 if sides[0] == 0 else (1 if sides[1] == 0 else 2)
             rank = 2 * i + 1 if i >= 0 else 2 * ((edge + 1) % 3)
@@ -101,7 +101,8 @@ def _segment(a, k, b, first, codes, points):
     # Corners of b inside of the edge, and crossings of the edge with edges of b.
     for n in range(3):
         if corners[n] == 0 and _between(p, q, b[n]):
-            # Edges n and n + 2 meet there: the first that p or q is outside of cuts it off.
+            # Edges n and n + 2 of b meet there. The first of them that p or q is outside of cuts
+            # the segment off.
             low, high = min(n, (n + 2) % 3), max(n, (n + 2) % 3)
             edge = low if min(starts[low], stops[low]) < 0 else high
             code, rank = (SECOND + n, CUT - edge) if first else (n, 2 * n + 1)
@@ -111,7 +112,7 @@ def _segment(a, k, b, first, codes, points):
         if corners[n] * corners[m] < 0 and starts[n] * stops[n] < 0:
             code = CROSSED + (3 * k + n if first else 3 * n + k)
             rank = CUT - n if first else 2 * m
-            # p holds the place of the crossing, which is written to the row that the end got.
+            # p is only a placeholder: the crossing is written next, to the row that the end got.
             count = _add_end(count, rank, code, p, last, codes, points)
             last = rank
             if not edge_crossing(p, q, b[n], b[m], axis, points[0 if codes[0] == code else 1]):
@@ -121,7 +122,10 @@ def _segment(a, k, b, first, codes, points):
 
 @kernel
 def _segment_in_line(a, k, b, m, codes, points):
-    """Write what edge k of face a and edge m of face b in one line share, as `_segment` does."""
+    """Write the ends of what edge k of face a and edge m of face b in one line share; return 2.
+
+    `codes` and `points` are as in `_segment`, with a as the first face; ranks are as at CUT.
+    """
     stay_outlined()
     p, q, r, s = a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3]
     axis = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)
@@ -147,7 +151,10 @@ def _segment_in_line(a, k, b, m, codes, points):
 
 @kernel
 def _flat_segment(a, b, codes, points):
-    """Write the segment that two faces in one plane share, as `_segment`; UNSURE for a polygon."""
+    """Write the segment that two faces in one plane share, as `_segment` does; return its result.
+
+    It is 2, 0 if they share at most a point, or UNSURE if they share an area.
+    """
     stay_outlined()
     axis = spread_axis(b)
     c, d = projected(a, axis), projected(b, axis)
@@ -166,9 +173,10 @@ def _flat_segment(a, b, codes, points):
 def edge_segments(own, other, pairs, signs, codes, points, sizes):
     """Write the segments of pairs of faces of which one has an edge in the plane of the other.
 
-    `signs` are those of `pair_signs`. Each segment has two ends, by their `codes` (n, 2), as in
-    `common_polygons`, and `points` (n, 2, 3). `sizes` become 2; 0 if the faces share at most a
-    point; UNSURE if rational numbers must decide, also for pairs without such an edge; or THIN.
+    `own` and `other` are corners (m, 3, 3), `signs` those of `pair_signs`. `codes` (n, 2), numbers
+    as at `common_polygons.SECOND`, and `points` (n, 2, 3) get the two ends of each segment. `sizes`
+    (n,) become 2; 0 if the faces share at most a point; UNSURE if rational numbers must decide,
+    also for pairs without such an edge; or THIN if a face has no area.
     """
     for n in range(len(pairs)):
         a, b = face_at(own, pairs[n, 0]), face_at(other, pairs[n, 1])

@@ -88,8 +88,10 @@ def _cross_sign(p, q, r, s, axis):
 
 @inlined
 def _direction_sign(p, q, r, s, axes, turns):
-    """Return the sign of (q - p) x (s - r) along the infinitesimal move of `move_apart`."""
-    # Each component of the direction is infinitely smaller than the one before.
+    """Return the sign of the product of (q - p) x (s - r) and the infinitesimal move.
+
+    The move is, as in `move_apart`, by turns[k] along axes[k], each infinitely less than the last.
+    """
     for k in range(3):
         sign = _cross_sign(p, q, r, s, axes[k])
         if sign != 0:
@@ -99,10 +101,10 @@ def _direction_sign(p, q, r, s, axes, turns):
 
 @entry
 def move_apart(own, other, pairs, axes, turns, signs):
-    """Replace signs of pairs that are 0 by those after the second mesh moves infinitesimally.
+    """Replace `pair_signs` of 0 by those after the second mesh moves by an infinitesimal amount.
 
-    The mesh moves along axis axes[0] by an infinitesimal amount of sign turns[0], and by amounts of
-    higher orders along the other two. Signs stay 0 of faces without area and of parallel edges.
+    The mesh moves along axis axes[0] in the direction of sign turns[0], and by amounts of higher
+    orders along the other two. Signs of faces without area and of parallel edges stay 0.
     """
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
@@ -125,7 +127,7 @@ def move_apart(own, other, pairs, axes, turns, signs):
 def _root(parents, steps, k):
     """Return the root of point k and how much deeper k is; shorten the path to it (union-find).
 
-    `steps` has how much deeper each point is than its parent, 0 for a root.
+    `steps` tells how much deeper each point is than its parent; it is 0 for a root.
     """
     depth = 0
     while parents[k] != k:
@@ -138,22 +140,22 @@ def _root(parents, steps, k):
 
 
 @entry
-def join_points(names, first, changes, parents, steps):
+def join_points(point_ids, first, changes, parents, steps):
     """Join the points that edges connect, and find how their depths differ.
 
-    The depth of a point is the number of sheets of the other solid around it. `names` (m, 3) are
-    the numbers of the points at the corners of faces. first[e], for edge e = 3 i + k of face i, is
-    the first edge with the same ends, or -1: only edges with first[e] = e are used, and `changes`
-    (3 m,) has the change of the depth along these, from corner k on. `parents` (n,) become the
-    roots of the points, and `steps` how much deeper than these they are.
+    The depth of a point is the number of sheets of the other solid around it. `point_ids` (m, 3)
+    are the numbers of the points at the corners of faces. first[e], for edge e = 3 i + k of face i,
+    is the first edge with the same ends, or -1: only edges with first[e] = e are used, and
+    `changes` (3 m,) has the change of the depth along these, from corner k on. `parents` (n,)
+    becomes the root of each point, and `steps` (n,) how much deeper each point is than its root.
     """
     for k in range(len(parents)):
         parents[k], steps[k] = k, 0
     for edge in range(len(first)):
         if first[edge] == edge:
             i, k = edge // 3, edge % 3
-            a, up = _root(parents, steps, names[i, k])
-            b, down = _root(parents, steps, names[i, (k + 1) % 3])
+            a, up = _root(parents, steps, point_ids[i, k])
+            b, down = _root(parents, steps, point_ids[i, (k + 1) % 3])
             if a != b:
                 # The depth of the end is that of the start and `changes`.
                 parents[b] = a
@@ -165,7 +167,7 @@ def join_points(names, first, changes, parents, steps):
 
 @kernel
 def _height(face, p, e):
-    """Return the height of a point over a face, times twice its area, in units of 2**(3 e)."""
+    """Return the height of p over a face, times twice its area, over 2**(3 e): a double-double."""
     stay_outlined()
     u, v = floats.difference(face[1], face[0], -e), floats.difference(face[2], face[0], -e)
     return floats.dd_dot(floats.dd_cross(u, v), floats.difference(p, face[0], -e))
@@ -175,9 +177,9 @@ def _height(face, p, e):
 def find_crossings(edges, faces, origin, e, shares, points):
     """Write where edges (n, 2, 3) cross faces (n, 3, 3): shares (n, 2) and points (n, 6).
 
-    The share is 0 at the start of an edge, 1 at its end. Both are double-doubles; points are
-    relative to `origin`, over 2**e. Where an edge is so near the plane that the share is
-    inaccurate, the volume does not depend on it by more than on the rounding of a term.
+    A share is 0 at the start of an edge, 1 at its end. All are double-doubles; points are relative
+    to `origin`, over 2**e. Where an edge is so near the plane that the share is inaccurate, the
+    volume depends on the share no more than on the rounding of a term.
     """
     origin = origin[0], origin[1], origin[2]
     for n in range(len(edges)):
@@ -196,9 +198,10 @@ def find_crossings(edges, faces, origin, e, shares, points):
 
 @entry
 def add_shares(rows, shares, signs, table):
-    """Subtract s t and s t**2 (step 3 above) of each crossing from row rows[n] of `table`.
+    """Subtract s t and s t**2 of each crossing from `share` and `twice` of its edge.
 
-    A row has the `share` of an edge and `twice` (see SHARES); signs are 1 where the edge enters.
+    These are, as double-doubles, in row rows[n] of `table` (see SHARES). t is in `shares` (n, 2);
+    s, in `signs`, is 1 where the edge enters the other solid, -1 where it leaves.
     """
     for n in range(len(rows)):
         row, t = table[rows[n]], _read(shares[n], 0)
@@ -232,7 +235,7 @@ def _negative(a):
 
 @kernel
 def _volume(a, b, c):
-    """Return a . (b x c) of vectors of double-doubles, and the sum of its absolute terms."""
+    """Return (a . (b x c), size) of vectors of double-doubles; size sums the absolute terms."""
     stay_outlined()
     sizes = floats.cross_size(floats.high(b), floats.high(c))
     return floats.dd_dot(floats.dd_cross(b, c), a), floats.dot_size(floats.high(a), sizes)
@@ -240,7 +243,7 @@ def _volume(a, b, c):
 
 @kernel
 def _add(sums, volume, moment, size, area):
-    """Add a term to the sums (see SUMS)."""
+    """Add a term to the `sums` (see SUMS): six times a volume, 24 times its moment, and so on."""
     stay_outlined()
     x = floats.dd_add(_read(sums, 0), volume)
     sums[0], sums[1] = x
@@ -258,27 +261,28 @@ def _length(v):
 
 
 @entry
-def add_faces(corners, outward, names, depths, first, rows, table, origin, e, sums):
-    """Add the terms of faces, as far as they are inside the other solid.
+def add_faces(corners, outward, point_ids, depths, first, rows, table, origin, e, sums):
+    """Add the terms of the parts of faces that are inside the other solid to `sums` (see SUMS).
 
-    outward : (m,) 1 if the winding of a face is that of its solid, -1 if it is reversed, or 0.
-    names, depths : numbers of the corners (m, 3), and the depth of each of these points.
+    outward : (m,) 1 if the normal of a face points out of its solid, -1 if into it, 0 to skip it.
+    point_ids, depths : numbers of the points at corners (m, 3), and the depth of each point.
     first : (3 m,) the first edge with the same ends, edge k of face i being 3 i + k.
     rows, table : (3 m,) the row of `table` with the shares (see SHARES) of each first edge; -1 if
         it crosses no face.
+    origin, e : coordinates are relative to `origin`, over 2**e.
     """
     origin = origin[0], origin[1], origin[2]
     for i in range(len(corners)):
         # The face is a fan around its first corner, so that only the edge across counts.
         edge = first[3 * i + 1]
-        row, end = rows[edge], depths[names[i, 2]]
+        row, end = rows[edge], depths[point_ids[i, 2]]
         if outward[i] == 0 or (row < 0 and end == 0):
             continue
         share = twice = np.float64(end), 0.0
         if row >= 0:
             share, twice = _read(table[row], 0), _read(table[row], 2)
             # The first edge with these ends runs from c to b: exchange t and 1 - t.
-            if names[edge // 3, edge % 3] != names[i, 1]:
+            if point_ids[edge // 3, edge % 3] != point_ids[i, 1]:
                 twice = floats.dd_sub((2.0 * share[0], 2.0 * share[1]), twice)
         a = floats.difference(_corner(corners, i, 0), origin, -e)
         b = floats.difference(_corner(corners, i, 1), origin, -e)
@@ -296,7 +300,7 @@ def add_faces(corners, outward, names, depths, first, rows, table, origin, e, su
 
 @inlined
 def _point(points, n):
-    """Read a point of double-doubles."""
+    """Return point n, row n of (.., 6), as a vector of double-doubles."""
     return _read(points[n], 0), _read(points[n], 2), _read(points[n], 4)
 
 
@@ -304,7 +308,8 @@ def _point(points, n):
 def _double_area(a, b, c, outward, p, q):
     """Return twice the signed area of triangle a p q in face a b c; p and q are relative to a.
 
-    It is positive if a, p and q run counter-clockwise, seen from outside the solid (`outward`).
+    It is positive if a, p, q run counter-clockwise as seen from outside: where the normal of a b c
+    points if `outward` is 1, on the other side if it is -1.
     """
     u, v = floats.high(floats.difference(b, a, 0)), floats.high(floats.difference(c, a, 0))
     size = max(floats.largest(u), floats.largest(v))
@@ -318,18 +323,19 @@ def _double_area(a, b, c, outward, p, q):
 
 @inlined
 def _offset(p, r):
-    """Return the difference of two vectors of double-doubles, rounded."""
+    """Return p - r of vectors of double-doubles, rounded to a vector of doubles."""
     return (
         floats.dd_sub(p[0], r[0])[0], floats.dd_sub(p[1], r[1])[0], floats.dd_sub(p[2], r[2])[0]
     )  # fmt: skip
 
 
 @entry
-def add_segments(own, other, outward, reverse, pairs, points, origin, e, sums):
-    """Add the terms of segments in which faces meet, given by two points each: (2 n, 6).
+def add_segments(own, other, outward, outward2, pairs, points, origin, e, sums):
+    """Add the terms of segments in which pairs of faces meet to `sums` (see SUMS).
 
-    Seen from outside, the shared part of the face of the first solid is on the left of its segment.
-    outward, reverse : see `add_faces`, of the first solid and of the second.
+    Segment n is in faces pairs[n] of `own` and `other` (m, 3, 3), from row 2 n of `points` (.., 6)
+    to the next one. Seen from outside, the shared part of the first face is on its left. All but
+    `outward2`, the `outward` of the second solid, is as in `add_faces`.
     """
     origin = origin[0], origin[1], origin[2]
     for n in range(len(pairs)):
@@ -345,14 +351,14 @@ def add_segments(own, other, outward, reverse, pairs, points, origin, e, sums):
         area = _double_area(
             a, _corner(own, i, 1), _corner(own, i, 2), outward[i], _offset(p, r), _offset(q, r)
         ) - _double_area(
-            b, _corner(other, j, 1), _corner(other, j, 2), reverse[j], _offset(p, s), _offset(q, s)
+            b, _corner(other, j, 1), _corner(other, j, 2), outward2[j], _offset(p, s), _offset(q, s)
         )
         _add(sums, volume, moment, size + size1 + size2, area)
 
 
 @entry
 def sum_areas(corners, e, sums):
-    """Add twice the areas of faces, in units of 2**(2 e), to a double-double."""
+    """Add twice the areas of faces (m, 3, 3), in units of 2**(2 e), to `sums`, a double-double."""
     for i in range(len(corners)):
         a = _corner(corners, i, 0)
         u = floats.difference(_corner(corners, i, 1), a, -e)
@@ -370,11 +376,11 @@ def _warm() -> None:
     signs, outward = np.zeros((1, 15), np.int8), np.zeros(1, np.int8)
     whole, sums = np.zeros(3, np.int64), np.zeros(SUMS)
     move_apart(faces, faces, pairs, np.arange(3), np.ones(3, np.int8), signs)
-    names = np.zeros((1, 3), np.int64)
-    join_points(names, whole, whole.copy(), whole.copy(), whole.copy())
+    point_ids = np.zeros((1, 3), np.int64)
+    join_points(point_ids, whole, whole.copy(), whole.copy(), whole.copy())
     shares, points = np.zeros((2, 2)), np.zeros((2, 6))
     find_crossings(np.zeros((1, 2, 3)), faces, three, 0, shares, points)
     add_shares(np.zeros(1, np.int64), shares, np.zeros(1), np.zeros((1, SHARES)))
-    add_faces(faces, outward, names, whole, whole, whole, np.zeros((1, SHARES)), three, 0, sums)
+    add_faces(faces, outward, point_ids, whole, whole, whole, np.zeros((1, SHARES)), three, 0, sums)
     sum_areas(faces, 0, sums)
     add_segments(faces, faces, outward, outward, pairs, points, three, 0, sums)

@@ -54,11 +54,11 @@ NOTHING = SharedVolume(0.0, np.full(3, np.nan), 0.0, np.full((2, 3), np.nan))
 class Crossings(NamedTuple):
     """Where edges of one solid cross faces of another, and the depths of its points.
 
-    edges, faces : (n,) the first edge with the same ends as one that crosses, edge k of face i
-        being 3 i + k, and the face of the other solid.
+    edges, faces : (n,) the edge that crosses, as the first edge 3 i + k (edge k of face i) with the
+        same ends, and the face of the other solid.
     signs : (n,) 1 where the edge enters the other solid, -1 where it leaves.
-    of_pairs : (m, 3) the crossing of each edge of the face of each pair; -1 if there is none.
-    depths : the number of sheets of the other solid around each point, by the point's name.
+    of_pairs : (m, 3) for each pair, the crossing of each edge of the face; -1 if there is none.
+    depths : the number of sheets of the other solid around each point, by point id.
     """
 
     edges: Whole
@@ -71,7 +71,7 @@ class Crossings(NamedTuple):
 def shared_volume(
     first: Surface, second: Surface, find_pairs: Callable[[], Pairs], threads: int
 ) -> SharedVolume:
-    """Return the volume that two solids share, or NOTHING; `find_pairs` finds faces that meet."""
+    """Return what two solids share, or NOTHING; `find_pairs` returns all faces that meet."""
     for surface in (first, second):
         check_depths(surface)
     surfaces, pairs = (first, second), find_pairs()
@@ -85,13 +85,13 @@ def shared_volume(
         found.append(_Moved(surfaces, pairs, signs, turn, threads))
         if found[-1].is_empty:
             return NOTHING
-    volume, moment, area = found[0].sums()
+    volume, centroid, area = found[0].sums()
     if volume == 0.0:
         return NOTHING
     low, high = zip(*(each.bounds() for each in found), strict=True)
     bounds = np.stack([np.max(low, axis=0), np.min(high, axis=0)])
     # Rounding must not take the centroid out of the box.
-    centroid = np.clip(moment, *bounds)
+    centroid = np.clip(centroid, *bounds)
     return SharedVolume(volume, centroid, area, bounds)
 
 
@@ -115,7 +115,7 @@ def check_depths(surface: Surface) -> None:
 
 
 class _Moved:
-    """Two solids, the second of which is moved by an infinitesimal amount of sign `turn`.
+    """Two solids; the second is moved by an infinitesimal amount, of sign `turn` on each axis.
 
     `pairs` are the faces that meet, and `signs` their `pair_signs` before the move.
     """
@@ -123,9 +123,9 @@ class _Moved:
     def __init__(
         self, surfaces: Surfaces, pairs: Pairs, signs: Signs, turn: int, threads: int
     ) -> None:
+        """Find the signs after the move, and where edges of either solid cross the other."""
         self.surfaces, self.pairs = surfaces, pairs
-        # Pairs of faces in one plane.
-        self.flat = ~signs[:, :SIDES].any(axis=1)
+        self.flat = ~signs[:, :SIDES].any(axis=1)  # pairs of faces in one plane
         corners = [surface.corners for surface in surfaces]
         moved, self._axes, self._turns = signs.copy(), np.arange(3), np.full(3, turn, np.int8)
         overlap_terms.move_apart(*corners, pairs, self._axes, self._turns, moved)
@@ -139,13 +139,13 @@ class _Moved:
     def _edges_across(
         self, which: int, signs: Signs, crossed: NDArray[np.bool_], threads: int
     ) -> Crossings:
-        """Return where a solid's edges cross the other; `signs` are those before the move."""
+        """Return where edges of solid `which`, flagged in `crossed` (n, 3) by pair, cross faces."""
         own, other = self.surfaces[which], self.surfaces[1 - which]
         row, k = np.nonzero(crossed)
         face, across = self.pairs[row, which].astype(np.int64), self.pairs[row, 1 - which]
         start = own.first_of_edge[3 * face + k]
         # An edge enters if it starts outside: above an outward face.
-        backward = own.names[face, k] != own.names[start // 3, start % 3]
+        backward = own.point_ids[face, k] != own.point_ids[start // 3, start % 3]
         enters = self.signs[row, 3 * which + k] * np.where(backward, -1, 1) * other.outward[across]
         # A crossing counts once, though its edge belongs to several faces.
         _, once, number = np.unique(
@@ -156,20 +156,20 @@ class _Moved:
         edges, faces, enters = start[once], across[once].astype(np.int64), enters[once]
         changes = np.zeros(3 * len(own.corners), np.int64)
         np.add.at(changes, edges, enters)
-        # Points in planes of faces that they may meet.
-        doubtful = np.zeros(own.names.max() + 1, np.bool_)
+        # Points that were in planes of faces before the move, by `signs`, are doubtful.
+        doubtful = np.zeros(own.point_ids.max() + 1, np.bool_)
         row, k = np.nonzero(signs[:, 3 * which : 3 * which + 3] == 0)
-        doubtful[own.names[self.pairs[row, which], k]] = True
+        doubtful[own.point_ids[self.pairs[row, which], k]] = True
         depths = self._depths(which, changes, doubtful, threads)
         return Crossings(edges, faces, enters.astype(np.float64), of_pairs, depths)
 
     def _depths(
         self, which: int, changes: Whole, doubtful: NDArray[np.bool_], threads: int
     ) -> Whole:
-        """Return the number of sheets of the other solid around each point of solid `which`.
+        """Return the depth of each point of solid `which`: how many sheets of the other it is in.
 
-        `changes` (3 m,) are those along edges. `doubtful` flags points in planes of faces, whose
-        depths may depend on the move.
+        `changes` (3 m,) are those of the depth along edges. `doubtful` flags points in planes of
+        faces, whose depths may depend on the move.
         """
         own, other = self.surfaces[which], self.surfaces[1 - which]
         faces = np.flatnonzero(own.outward)
@@ -177,15 +177,15 @@ class _Moved:
         bounding[own.first_of_edge.reshape(-1, 3)[faces]] = True
         roots, steps = np.empty((2, len(doubtful)), np.int64)
         overlap_terms.join_points(
-            own.names, np.where(bounding, own.first_of_edge, -1), changes, roots, steps
+            own.point_ids, np.where(bounding, own.first_of_edge, -1), changes, roots, steps
         )
         # One point of each connected part, if possible one that is not in a plane of a face.
         is_used = np.zeros(len(doubtful), np.bool_)
-        is_used[own.names[faces]] = True
+        is_used[own.point_ids[faces]] = True
         used = np.flatnonzero(is_used)
         order = used[np.lexsort((doubtful[used], roots[used]))]
         points = order[np.unique(roots[order], return_index=True)[1]]
-        places = own.places[points]
+        places = own.positions[points]
         low, high = other.bounds
         near = ((places >= low) & (places <= high)).all(axis=1)
         depth = np.zeros(len(points), np.int64)
@@ -201,7 +201,7 @@ class _Moved:
         return np.asarray(of_roots[roots] + steps)
 
     def _depth_after_move(self, which: int, place: Reals) -> int:
-        """Return how many sheets of a solid, after the move, are around a point."""
+        """Return how many sheets of solid `which`, after the move, are around a point."""
         surface = self.surfaces[which]
         low, high = surface.bounds
         # A segment from the point to beyond the bounds, as edge 0 of a face.
@@ -211,7 +211,7 @@ class _Moved:
         ids = np.flatnonzero(surface.outward)
         pairs = kernel_input(np.stack([np.zeros_like(ids), ids], axis=1).astype(np.int32))
         signs = signs_of_corners(faces, surface.corners, pairs)
-        # If it is the first solid, it moves the other way.
+        # If the surface is that of the first solid, it moves the other way relative to the point.
         turns = self._turns if which == 1 else -self._turns
         overlap_terms.move_apart(faces, surface.corners, pairs, self._axes, turns, signs)
         # Each sheet that the segment leaves counts 1, each that it enters -1.
@@ -227,7 +227,7 @@ class _Moved:
         """Return the lower and the upper corner of the box of the shared solid."""
         origin, e = self._frame
         both = zip(self.surfaces, self.sides, strict=True)
-        places = [surface.places[side.depths != 0] for surface, side in both]
+        places = [surface.positions[side.depths != 0] for surface, side in both]
         places += [np.ldexp(points[:, ::2], e) + origin for _, points in self._crossing_points]
         every = np.concatenate(places)
         return every.min(axis=0), every.max(axis=0)
@@ -240,7 +240,7 @@ class _Moved:
 
     @cached_property
     def _crossing_points(self) -> list[tuple[Reals, Reals]]:
-        """For each side, where in its edges crossings are, 0 to 1, (n, 2), and points (n, 6)."""
+        """For each solid, shares (n, 2) of its edges at crossings, 0 to 1, and points (n, 6)."""
         found = []
         for ends, faces in map(self._crossing, range(2)):
             shares, points = np.empty((len(ends), 2)), np.empty((len(ends), 6))
@@ -249,7 +249,7 @@ class _Moved:
         return found
 
     def _crossing(self, which: int) -> tuple[Reals, Reals]:
-        """Return the ends (n, 2, 3) of edges that cross, and the faces (n, 3, 3) there."""
+        """Return the ends (n, 2, 3) of edges of a solid that cross, and the faces (n, 3, 3)."""
         own, other = self.surfaces[which].corners, self.surfaces[1 - which].corners
         face, k = np.divmod(self.sides[which].edges, 3)
         ends = np.stack([own[face, k], own[face, (k + 1) % 3]], axis=1)
@@ -257,10 +257,10 @@ class _Moved:
 
     @cached_property
     def _segments(self) -> tuple[Pairs, Whole]:
-        """Pairs of faces that cross, and the start and end (n, 2) of the segment of each.
+        """Pairs of faces that cross, and the start and end (n, 2) of the segment of each pair.
 
-        These are crossings, those of the second side numbered after those of the first. Seen from
-        outside, what is inside the second solid is on the left.
+        Starts and ends are numbers of crossings, those of the second solid's edges after those of
+        the first. Seen from outside, what is inside the second solid is on the segment's left.
         """
         of_pairs = [side.of_pairs for side in self.sides]
         of_pairs[1] = np.where(of_pairs[1] < 0, -1, of_pairs[1] + len(self.sides[0].edges))
@@ -282,7 +282,7 @@ class _Moved:
             self.surfaces, self.sides, self._crossing_points, strict=True
         ):
             edges, rows = np.unique(side.edges, return_inverse=True)
-            ends = side.depths[own.names[edges // 3, (edges % 3 + 1) % 3]]
+            ends = side.depths[own.point_ids[edges // 3, (edges % 3 + 1) % 3]]
             # `share` and `twice` of an edge (see SHARES) begin with D, the depth at its end.
             table = np.zeros((len(edges), SHARES))
             table[:, ::2] = ends[:, None]
@@ -290,7 +290,7 @@ class _Moved:
             of_edges = np.full(3 * len(own.corners), -1)
             of_edges[edges] = np.arange(len(edges))
             overlap_terms.add_faces(
-                own.corners, own.outward, own.names, side.depths, own.first_of_edge, of_edges,
+                own.corners, own.outward, own.point_ids, side.depths, own.first_of_edge, of_edges,
                 table, origin, e, sums,
             )  # fmt: skip
         pairs, ends = self._segments
@@ -310,10 +310,10 @@ class _Moved:
         return scaled_back(volume / 6.0, 3 * e), centroid, area
 
     def _area_in_contact(self) -> float:
-        """Return the area of contacts from outside that the move makes overlaps with two sides."""
+        """Return the area of contacts from outside that the move turned into thin overlaps."""
         first, second = self.surfaces
         pairs, total = self.pairs[self.flat], 0.0
-        # They are if corners of the first face are below the second one, seen from outside.
+        # A contact became an overlap if corners of the first face are below the second face.
         inside = self.signs[self.flat, 0] * second.outward[pairs[:, 1]] < 0
         for i, j in pairs[inside].tolist():
             a, b = first.face(i), second.face(j)
@@ -329,8 +329,8 @@ class _Moved:
         """Return the volume and the centroid by sums in rational numbers.
 
         The terms are those of `add_faces` and `add_segments`, derived in `overlap_terms`: six times
-        the volumes of tetrahedra at the origin, and 24 times their moments. `share` and `twice` are
-        its step 3.
+        the volumes of tetrahedra at the origin, and 24 times their moments. For `share` and `twice`
+        see step 3 there.
         """
         volume, moment, points = Fraction(0), [Fraction(0)] * 3, list[Vector]()
         for own, side, (ends, faces) in zip(
@@ -347,13 +347,13 @@ class _Moved:
                 points.append([x + t * (y - x) for x, y in zip(p, q, strict=True)])
             # Add the fan of each face a, b, c around a, over the edge b c.
             across = own.first_of_edge[1::3]
-            inside = (side.depths[own.names[:, 2]] != 0) | np.isin(across, list(crossed))
+            inside = (side.depths[own.point_ids[:, 2]] != 0) | np.isin(across, list(crossed))
             for i in np.flatnonzero(inside & (own.outward != 0)).tolist():
                 edge = int(across[i])
-                end = int(side.depths[own.names[edge // 3, (edge % 3 + 1) % 3]])
+                end = int(side.depths[own.point_ids[edge // 3, (edge % 3 + 1) % 3]])
                 cuts = crossed.get(edge, [])
                 share, twice = (end - sum(sign * t**k for sign, t in cuts) for k in (1, 2))
-                if own.names[edge // 3, edge % 3] != own.names[i, 1]:
+                if own.point_ids[edge // 3, edge % 3] != own.point_ids[i, 1]:
                     # The edge runs from c to b: exchange t and 1 - t.
                     twice = 2 * share - twice
                 a, b, c = vectors(own.corners[i])
@@ -381,7 +381,7 @@ class _Moved:
 
 
 def vectors(points: Reals) -> list[Vector]:
-    """Return points (n, 3) in rational numbers."""
+    """Return points (n, 3) as lists of three rational numbers."""
     return [[Fraction(x) for x in point] for point in points.tolist()]
 
 

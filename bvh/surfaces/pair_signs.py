@@ -41,7 +41,10 @@ _corner = inlined(lambda faces, i, k: (faces[i, k, 0], faces[i, k, 1], faces[i, 
 
 @entry
 def pair_signs(own, other, pairs, signs):
-    """Write the signs (n, SIGNS) of pairs of faces, given by their corners (m, 3, 3)."""
+    """Write the signs (n, SIGNS) of `pairs` (n, 2) of faces of `own` and `other`, (m, 3, 3).
+
+    Of faces a, b: `orient3d` of b and a's corners, of a and b's corners, of all pairs of edges.
+    """
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
         a = _corner(own, i, 0), _corner(own, i, 1), _corner(own, i, 2)
@@ -91,7 +94,7 @@ class Joints(NamedTuple):
 
 @entry
 def find_bends(joints):
-    """Set the bends; set `outward` to 0 for faces without area."""
+    """Set the `bends` of `Joints`; set their `outward` to 0 for faces without area."""
     corners, outward, twins, bends, _ = joints
     for i in range(len(corners)):
         if outward[i] != 0 and spread_axis(face_at(corners, i)) < 0:
@@ -109,7 +112,7 @@ def find_bends(joints):
 
 @inlined
 def _sides(a, b):
-    """Return the sides of face b that the corners of face a are on."""
+    """Return the sides of face b's plane, 1, -1 or 0 for in it, that the corners of a are on."""
     return (
         0 if corner_index(a[0], b) >= 0 else orient3d(b[0], b[1], b[2], a[0]),
         0 if corner_index(a[1], b) >= 0 else orient3d(b[0], b[1], b[2], a[1]),
@@ -119,7 +122,7 @@ def _sides(a, b):
 
 @inlined
 def touches_at_most(s):
-    """Return whether a face meets a plane in a point or not at all, by the sides of its corners."""
+    """Return whether a face meets a plane in at most a point, by the sides s of its corners."""
     total = s[0] + s[1] + s[2]
     zeros = (s[0] == 0) + (s[1] == 0) + (s[2] == 0)
     return abs(total) == 3 or (zeros == 1 and total != 0)
@@ -136,9 +139,9 @@ edge_in = inlined(
 
 @inlined
 def _seen(side, outside, inside):
-    """Return the kinds of cells along a half-plane by the side of the other surface it is on.
+    """Return the kinds of cells (bits) along a half-plane of a face, by its side of a solid.
 
-    `outside` if that is 1, `inside` if it is -1, and none if it is 0: in the surface.
+    They are `outside` for the side 1, `inside` for -1, and none for 0: in the solid's surface.
     """
     return outside if side > 0 else (inside if side < 0 else 0)
 
@@ -147,7 +150,7 @@ def _seen(side, outside, inside):
 def _from_joint(joints, j, k, p, height, outside, inside):
     """Return the kinds of cells along a half-plane from edge k of face j through a point p.
 
-    `height` is the side of the face on which p is; `outside` and `inside` are as in `_seen`.
+    `height` is the side of the face, 1 or -1, that p is on; `outside` and `inside` as in `_seen`.
     """
     stay_outlined()
     corners, outward, twins, bends, _ = joints
@@ -155,29 +158,30 @@ def _from_joint(joints, j, k, p, height, outside, inside):
     if bend == UNKNOWN:
         return OPEN
     if side != bend:
-        # Outside where the solid is convex or flat, if above one face; inside where reflex or flat,
-        # if below one.
+        # Above one face, it is outside if the solid is convex or flat there; below one face, it is
+        # inside if the solid is reflex or flat.
         return _seen(side, outside, inside)
     i = twins[j, k] // 3
     a, b, c = face_at(corners, i)
-    # 0 if it is in the plane of the other face: then it is the half-plane of that face itself.
+    # Else the neighbour i decides, 0 if the half-plane is that of the neighbour itself.
     return _seen(outward[i] * orient3d(a, b, c, p), outside, inside)
 
 
 @inlined
 def _beyond(bend, outside, inside):
-    """Return the kinds of cells along the plane of a face, beyond an edge at which the face ends.
+    """Return the kinds of cells along the plane of a face, beyond an edge where the face ends.
 
-    The plane is outside of the solid there if the edge is convex (-1), inside if it is reflex.
+    The plane is `outside` of the solid there if the `bend` is convex (-1), `inside` if reflex (1).
     """
     return OPEN if bend == UNKNOWN else _seen(-bend, outside, inside)
 
 
 @inlined
 def _seen_from(a, s, joints, j, k, outside, inside):
-    """Return the kinds of cells along face a, by the sides of face j that its corners are on.
+    """Return the kinds of cells along face a, on either side of face j of the other surface.
 
-    Edge k of face j, or none if it is -1, is in the plane of a.
+    s are the sides of face j that the corners of a are on. Edge k of face j, none if k is -1, is in
+    the plane of a. `outside` and `inside` are as in `_seen`.
     """
     found = 0
     for side in (-1, 1):
@@ -192,9 +196,9 @@ def _seen_from(a, s, joints, j, k, outside, inside):
 
 @kernel
 def _cells_across(first, second, i, j, s):
-    """Return the kinds of cells at the segment that two faces share; -1 if there is none.
+    """Return the kinds of cells at the segment that faces i and j share; -1 if there is none.
 
-    The faces are in different planes, and s has the sides of the second that the first is on.
+    The faces are in different planes; s are the sides of face j that the corners of face i are on.
     """
     stay_outlined()
     a, b = face_at(first.corners, i), face_at(second.corners, j)
@@ -209,7 +213,7 @@ def _cells_across(first, second, i, j, s):
         return -1
     if first.outward[i] == UNKNOWN or second.outward[j] == UNKNOWN:
         return OPEN
-    # They pass through each other: all kinds of cells meet there.
+    # If the faces pass through each other, all kinds of cells meet there.
     if k < 0 and m < 0:
         return DECIDED
     found = _seen_from(a, s, second, j, m, IN_FIRST, IN_BOTH | IN_SECOND)
@@ -220,7 +224,7 @@ def _cells_across(first, second, i, j, s):
 def _passes(sides, sides2, k):
     """Return whether edge k of a triangle passes through the inside of another in its plane.
 
-    `sides` are those of the other's edges on which corners are, `sides2` the reverse.
+    sides[n] are the sides of the other's edge n for this one's corners, sides2[k] the reverse.
     """
     m, passed = (k + 1) % 3, least(sides2[k]) < 0 < most(sides2[k])
     for n in range(3):
@@ -230,10 +234,8 @@ def _passes(sides, sides2, k):
 
 @inlined
 def _may_pass(bend, p, q, a):
-    """Return whether an edge p, q may pass through a triangle in its plane, or along its border.
-
-    Not if it only divides a flat part: its bend is 0.
-    """
+    """Return whether an edge p, q may pass through a triangle a in 2D, or along its border."""
+    # An edge that only divides a flat part counts as none.
     if bend == 0:
         return False
     s, t, u = orient2d(p, q, a[0]), orient2d(p, q, a[1]), orient2d(p, q, a[2])
@@ -243,7 +245,7 @@ def _may_pass(bend, p, q, a):
 
 @kernel
 def _cells_in_plane(first, second, i, j, known):
-    """Return the kinds of cells where faces in one plane share more than a point, or -1.
+    """Return the kinds of cells where faces i and j, in one plane, share a segment or area, or -1.
 
     `known` kinds need not be found again: the result may be 0 in place of these, or of -1.
     """
@@ -290,8 +292,8 @@ def _cells_in_plane(first, second, i, j, known):
 def cells_at_contacts(first, second, pairs, met, met2, undecided):
     """Return the kinds of cells, as bits, at contacts of pairs of faces; stop once all are found.
 
-    Pieces in contact, by their first faces, are set in `met` and `met2`; pairs that signs do not
-    decide in `undecided`.
+    `first` and `second` are `Joints`. True is written to `met` and `met2` for the first faces of
+    pieces in contact, and to `undecided` (n,) for pairs that signs do not decide.
     """
     found = 0
     for n in range(len(pairs)):
@@ -318,7 +320,7 @@ def cells_at_contacts(first, second, pairs, met, met2, undecided):
 
 @entry
 def count_crossings(faces, p, q):
-    """Return how many faces a segment crosses; -1 if it may meet an edge or end in a face."""
+    """Return how many faces the segment p, q crosses; -1 if it may meet an edge or end in one."""
     p, q, count = (p[0], p[1], p[2]), (q[0], q[1], q[2]), 0
     low, high = floats.lower_of(p, q), floats.upper_of(p, q)
     for i in range(len(faces)):
@@ -346,9 +348,9 @@ def count_crossings(faces, p, q):
 
 @kernel
 def _height(face, p, e):
-    """Return the height of a point over a face, times twice its area, and the size of its terms.
+    """Return (height, size) of a point over a face, times twice the face's area.
 
-    The height is a double-double. Differences of coordinates are scaled by 2**-e, to at most one.
+    The height is a double-double, `size` sums its absolute terms. Lengths are scaled by 2**-e.
     """
     stay_outlined()
     u, v = floats.difference(face[1], face[0], -e), floats.difference(face[2], face[0], -e)

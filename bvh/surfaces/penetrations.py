@@ -55,8 +55,8 @@ def deepest_of(
 ) -> Deepest:
     """Return the deepest place of two solids in each other; `find_pairs` finds faces that meet.
 
-    The result is NOTHING if they do not overlap. If no place inside both is found, it has no point,
-    and the bound of the depth as `error`.
+    The result is NOTHING if the solids do not overlap. If no place inside both is found, its point
+    is NaN, and its `error` the bound of the depth.
     """
     low = np.maximum(first.bounds[0], second.bounds[0])
     high = np.minimum(first.bounds[1], second.bounds[1])
@@ -70,7 +70,7 @@ def deepest_of(
         search.look_at(places, places.add_corners(low, high))
     vertex_inside = search.best > 0.0
     if not vertex_inside and relation_of(*pair, find_pairs) in NAMES[:2]:
-        # Other places are rounded, and may be inside for that alone.
+        # Other places are rounded, and may be inside only because of that.
         return NOTHING
     starts = [places.add_faces(low, high) for places in sides]
     starts += [places.add_box(low, high) for places in sides]
@@ -95,21 +95,23 @@ def deepest_of(
 
 
 class _Places:
-    """Points of a solid, and the nearest points of the surface of another.
+    """Points `at` (n, 3) of a solid `own`, and their nearest points on the surface of an `other`.
 
-    `depth` is the distance from the other surface, negative outside, and `own_depth` that from the
-    solid's own, +inf for points on it; `near` is the nearest point of the other surface, in `face`
-    with the unit normal `normal`, and `clear` its distance from edges by `distances_to_creases`.
+    `depth` (n,) is the distance from the other surface, negative outside, and `own_depth` (n,) that
+    from the solid's own, +inf for points on it. `near` (n, 3) is the nearest point of the other
+    surface, in `face` with the unit normal `normal`; `clear` is the distance of `near` from the
+    edges around its flat part (`distances_to_creases`).
     """
 
     def __init__(self, own: Surface, other: Surface, threads: int) -> None:
+        """Begin without points, for points of `own` and their distances from `other`."""
         self.own, self.other, self._threads = own, other, threads
         self.at, self.near, self.normal = (np.empty((0, 3)) for _ in range(3))
         self.depth, self.own_depth, self.clear = (np.empty(0) for _ in range(3))
         self.face = np.empty(0, np.int64)
 
     def add(self, points: Reals, on_surface: bool) -> Whole:
-        """Add points, and return their numbers; `on_surface` if they are of their own surface."""
+        """Add points (n, 3), and return their numbers; `on_surface`: on that of their own solid."""
         first, count, tree = len(self.depth), len(points), self.other.tree
         if count == 0:
             return np.empty(0, np.int64)
@@ -131,27 +133,27 @@ class _Places:
         return np.arange(first, first + count)
 
     def add_corners(self, low: Reals, high: Reals) -> Whole:
-        """Add the corners of faces that are in a box, before other points."""
-        at = self.own.places
+        """Add the corners of faces that are in a box, before other points; return their numbers."""
+        at = self.own.positions
         used = np.zeros(len(at), np.bool_)
-        used[self.own.names] = True
+        used[self.own.point_ids] = True
         self._corners = np.flatnonzero(used & ((at >= low) & (at <= high)).all(axis=1))
         return self.add(at[self._corners], True)
 
     def add_faces(self, low: Reals, high: Reals) -> Whole:
-        """Add the corners of parts of faces in a box, and return simplices: these parts."""
-        corners, names = self.own.corners, self.own.names
+        """Add corners of the parts of faces in a box; return these triangles as simplices."""
+        corners, ids = self.own.corners, self.own.point_ids
         meet = ((corners.min(axis=1) <= high) & (corners.max(axis=1) >= low)).all(axis=1)
-        within = meet & np.isin(names, self._corners).all(axis=1)
+        within = meet & np.isin(ids, self._corners).all(axis=1)
         parts = clipped_to_box(corners[meet & ~within], low, high)
         points, numbers = np.unique(parts.reshape(-1, 3), axis=0, return_inverse=True)
         # Corners in the box were added first, so that their ranks are their numbers.
-        whole = np.searchsorted(self._corners, names[within])
+        whole = np.searchsorted(self._corners, ids[within])
         cut = self.add(points, True)[numbers.reshape(-1, 3)]
         return self._simplices(np.concatenate([whole, cut]))
 
     def add_box(self, low: Reals, high: Reals) -> Whole:
-        """Add the corners of a box, and return simplices: tetrahedra that fill it."""
+        """Add the corners of a box; return tetrahedra that fill it, as simplices."""
         box = np.stack([low, high])
         numbers = self.add(box[np.indices((2, 2, 2)).reshape(3, -1).T, np.arange(3)], False)
         # Kuhn's triangulation: paths along the axes, in each order, from corner 0 to corner 7.
@@ -159,7 +161,7 @@ class _Places:
         return self._simplices(numbers[np.array(paths)])
 
     def holds_middles(self, low: Reals, high: Reals, noise: float) -> bool:
-        """Return whether the middle of a face is inside the other solid, and deeper than noise."""
+        """Return whether a face's middle in a box is deeper than `noise` in the other solid."""
         middles = self.own.corners.mean(axis=1)
         middles = middles[((middles > low) & (middles < high)).all(axis=1)]
         tree, threads = self.other.tree, self._threads
@@ -168,7 +170,7 @@ class _Places:
 
     @staticmethod
     def _simplices(corners: Whole) -> Whole:
-        """Return simplices by their corners, at first with MORE of these as other places."""
+        """Return simplices (n, k + MORE) of corners (n, k), the first MORE also as other places."""
         return np.concatenate([corners, corners[:, :MORE]], axis=1)
 
 
@@ -185,23 +187,25 @@ class _Cells(NamedTuple):
         return cls(places, cells, _first_bounds(places, cells[:, :-MORE]))
 
     def above(self, limit: float) -> _Cells:
-        """Return the simplices with bounds above a limit."""
+        """Return the simplices in which the bound of the depth is above a limit."""
         kept = self.bound > limit
         return _Cells(self.places, self.cells[kept], self.bound[kept])
 
     def joined(self, other: _Cells) -> _Cells:
-        """Return these simplices, then others of the same places."""
+        """Return these simplices and then `other` ones, of the same places."""
         cells, bound = np.concatenate([self.cells, other.cells]), np.append(self.bound, other.bound)
         return _Cells(self.places, cells, bound)
 
 
 class _Search:
-    """A search for the deepest place: the best so far, and by how much others may be deeper.
+    """A search for the deepest place: `best`, the depth so far, is at the place `where`.
 
-    `least` is the depth below which differences are due to rounding.
+    After `run`, other places are deeper by at most `error`. `least` is the depth below which
+    differences are due to rounding.
     """
 
     def __init__(self, least: float) -> None:
+        """Begin without a place; differences of depths below `least` are due to rounding."""
         self.best, self.error, self._least = 0.0, 0.0, least
         self.where: tuple[_Places, int] | None = None
 
@@ -211,7 +215,7 @@ class _Search:
         return self.best + max(self.best * ENOUGH, self._least)
 
     def look_at(self, places: _Places, numbers: Whole) -> None:
-        """Replace the best so far if one of these places, not outside its own solid, is deeper."""
+        """Replace the best place if one of `numbers`, not outside its own solid, is deeper."""
         depth = np.where(places.own_depth[numbers] >= 0.0, places.depth[numbers], 0.0)
         if len(depth) and depth.max() > self.best * (1.0 + NOISE):
             k = int(depth.argmax())
@@ -235,9 +239,9 @@ class _Search:
         self.error = max(self.limit, lost) - self.best
 
     def _divided(self, part: _Cells) -> _Cells:
-        """Test a few places in simplices; return parts of those that may hold deeper ones.
+        """Test a few places in simplices; return parts of those that may hold deeper places.
 
-        These are halves, or halves of halves where there are few simplices.
+        Parts are halves, or halves of halves where there are few simplices.
         """
         places, count = part.places, part.cells.shape[1] - MORE
         most, aim = _bounds(places, part.cells, self.limit)
@@ -249,7 +253,7 @@ class _Search:
         if in_space:
             uphill, least = _uphill(places, cells, most)
             added.append(uphill)
-        # Write the numbers that `places.add` will give the new points, here and below.
+        # Here and below, write the numbers that `places.add` will give to the new points.
         cells = cells.copy()
         for k in range(len(added)):
             cells[:, count + k] = first + k * len(owners) + owners
@@ -277,7 +281,11 @@ class _Search:
 
 
 def _first_bounds(places: _Places, corners: Whole) -> Reals:
-    """Return bounds of the depth in simplices by distances alone; 0 where all of one is outside."""
+    """Return bounds (n,) of the depth in simplices by distances alone; 0 for those all outside.
+
+    `corners` (n, k) are numbers of places.
+    """
+    # The depth changes by at most the distance; `reach` is the greatest one from each corner.
     at = places.at[corners]
     reach = np.sqrt(((at[:, :, None] - at[:, None]) ** 2).sum(axis=3)).max(axis=2)
     depth, own = places.depth[corners], places.own_depth[corners]
@@ -288,9 +296,10 @@ def _first_bounds(places: _Places, corners: Whole) -> Reals:
 def _bounds(places: _Places, cells: Whole, limit: float) -> tuple[Reals, Reals]:
     """Return bounds of the depth in simplices, (n,), and where they are attained, (n, 3).
 
-    Each place gives a function: the distance from its nearest face, or from the plane of that while
-    the simplex is in its flat part. A bound is the maximum of an average of these at the corners.
-    The average with the least maximum, the value of a matrix game, is found if it is above `limit`.
+    Each place of a simplex gives a function: the distance from the place's nearest face, or from
+    the plane of that face if the simplex is over its flat part. An average of functions bounds the
+    depth; its maximum is at a corner. The average with the least maximum, the value of a matrix
+    game, is sought until the bound is at most `limit`.
     """
     count = cells.shape[1] - MORE
     at = places.at[cells[:, :count]]
@@ -329,7 +338,7 @@ def _bounds(places: _Places, cells: Whole, limit: float) -> tuple[Reals, Reals]:
 
 
 def _longest_edges(at: Reals) -> tuple[Whole, Whole, Reals]:
-    """Return the ends of the longest edge of each simplex, as corner indices, and its middle."""
+    """Return the longest edges (a, b, middle) of simplices (n, k, 3), a and b corner indices."""
     ends = choices(at.shape[1], 2)
     a, b = ends[((at[:, ends[:, 0]] - at[:, ends[:, 1]]) ** 2).sum(axis=2).argmax(axis=1)].T
     rows = np.arange(len(at))
@@ -337,11 +346,12 @@ def _longest_edges(at: Reals) -> tuple[Whole, Whole, Reals]:
 
 
 def _uphill(places: _Places, cells: Whole, most: Reals) -> tuple[Reals, Reals]:
-    """Return places uphill of simplices, and distances there above which these hold no maximum.
+    """Return points (n, 3) uphill of simplices, and bounds of their distances from the surface.
 
-    At a local maximum x nearest points q are on all sides, and one of them uphill: (q - x) u >= 0.
-    It is at most hypot(depth, s) + r from a place that is uphill by s of the middle of a simplex of
-    radius r.
+    A simplex holds no local maximum of the depth, which is at most `most`, if its point is farther
+    from the other surface than the bound. For at a local maximum x, nearest points q are on all
+    sides, and one of them is uphill, along u: (q - x) u >= 0. That one is at most
+    hypot(depth, s) + r from a point that is uphill by s of the middle of a simplex of radius r.
     """
     at = places.at[cells]
     corners = at[:, :-MORE]
@@ -364,7 +374,7 @@ def _uphill(places: _Places, cells: Whole, most: Reals) -> tuple[Reals, Reals]:
 
 
 def distances_to_faces(points: Reals, corners: Reals) -> Reals:
-    """Return the distances of points (..., 3) from triangles (..., 3, 3)."""
+    """Return the distances of points (..., 3) from triangles (..., 3, 3), rounded."""
     edges, offsets = np.roll(corners, -1, axis=-2) - corners, points[..., None, :] - corners
     off = distances_to_edges(offsets, edges)
     normal = np.cross(edges[..., 0, :], edges[..., 1, :])

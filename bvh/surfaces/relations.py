@@ -55,7 +55,7 @@ NAMES = ("disjoint", "touching", "overlapping", "inside", "contains", "equal")
 def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]) -> str:
     """Return how the first solid is related to the second, one of NAMES.
 
-    `find_pairs` finds the pairs of faces that meet.
+    `find_pairs` returns all pairs (n, 2) of their faces that meet.
     """
     if have_same_faces(first, second):
         return NAMES[5]
@@ -109,24 +109,25 @@ def have_same_faces(first: Surface, second: Surface) -> bool:
     corners = [first.corners, second.corners]
     if first.digest != second.digest or not np.array_equal(first.hashes, second.hashes):
         return False
-    names = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
-    both = [faces[np.lexsort(faces.T)] for faces in np.sort(names, axis=2)]
+    point_ids = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
+    both = [faces[np.lexsort(faces.T)] for faces in np.sort(point_ids, axis=2)]
     return np.array_equal(*both)
 
 
 def _name_of(cells: set[Cell], apart: str) -> str:
     """Return the relation of two solids by the kinds of cells that there are.
 
-    `apart` is that of solids whose interiors do not meet.
+    `apart` is the result if no cell is in both: "disjoint" or "touching".
     """
     if BOTH not in cells:
         return apart
-    # Without a cell in the first alone it is inside the second; without either they are equal.
+    # Without a cell in the first alone, the first is inside the second; without one in the second
+    # alone, it contains the second; without both they are equal.
     return NAMES[2 + (FIRST not in cells) + 2 * (SECOND not in cells)]
 
 
 def _are_separated(box: Reals, other: Reals) -> bool:
-    """Return whether a plane across an axis has one box (2, 3) on each side, or in it."""
+    """Return whether a plane across an axis separates two boxes (2, 3), which may touch it."""
     return bool(((box[1] <= other[0]) | (other[1] <= box[0])).any())
 
 
@@ -143,7 +144,10 @@ def _cells_at_crossings(surfaces: Surfaces, pairs: Pairs, rng: np.random.Generat
 
 
 def _segments(a: Face, b: Face) -> list[tuple[Segment, float]]:
-    """Return the segments that bound what two faces share, and the size of the smaller face."""
+    """Return (ends, size) of the segments that bound what two faces share: a polygon or segment.
+
+    `ends` are homogeneous points; `size` is that of the smaller face. A point has no segment.
+    """
     if not (a.has_area and b.has_area):
         return []
     _, polygon = common(a, b)
@@ -153,11 +157,11 @@ def _segments(a: Face, b: Face) -> list[tuple[Segment, float]]:
 
 
 def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
-    """Return the shares of a segment at which it meets a face, and if it is along a border of it.
+    """Return (shares, is_border): where a segment meets a face, and whether it is along its border.
 
     A share is 0 at the start and 1 at the end. If the segment is not parallel to the face, there is
-    one share, where its line meets the plane, even if that is not in the face. If it is in the
-    plane, the shares are the two between which it is in the face, or one, or none. If it is
+    one share, where its line meets the plane, even if that is not in the face. If the segment is in
+    the plane, there are the two shares between which it is in the face, or one, or none. If it is
     parallel to the plane, but not in it, they are those of its projection: callers have no such
     segment, or may also cut it there.
     """
@@ -186,11 +190,12 @@ def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
 def _parts_inside(
     other: Surface, ends: Segment, faces: list[int], rng: np.random.Generator
 ) -> Iterator[tuple[Row, Row]]:
-    """Yield the starts and ends of the parts of an edge that are inside a solid.
+    """Yield (start, end), homogeneous points, of the parts of an edge that are inside a solid.
 
-    `faces` are the ids of all faces of the solid that the edge may meet.
+    `ends` are those of the edge, `faces` the ids of all faces of the solid that it may meet.
     """
-    # Cut the edge at the shares (`shares_met`) where it meets faces; `covers` are parts in a face.
+    # Cut the edge at the shares (`shares_met`) where it meets faces. `covers` are its parts in a
+    # face: (first share, last share, whether along the border of the face).
     cuts: set[Fraction] = set()
     covers: list[tuple[Fraction, Fraction, bool]] = []
     for k in faces:
@@ -213,7 +218,7 @@ def _parts_inside(
 
 
 def _is_flat(surface: Surface, edge: int) -> bool:
-    """Return whether an edge is of two faces in one plane, such as the diagonal of a quad."""
+    """Return whether edge 3 i + k is of two faces in one plane, such as the diagonal of a quad."""
     keys, order = surface._edges
     first, last = (
         np.searchsorted(keys, keys[edge], side, sorter=order) for side in ("left", "right")
@@ -224,12 +229,11 @@ def _is_flat(surface: Surface, edge: int) -> bool:
 
 
 def longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> float:
-    """Return the length of the longest part of an edge that is inside another solid.
+    """Return the length of the longest part of an edge of `own` that is inside another solid.
 
-    `side` is 0 if `own` is the first solid, 1 for the second.
+    `pairs` (n, 2) are all faces that meet; `side` is the column of those of `own`. No vertex of
+    `own` may be inside: a part is then between two places where the edge meets a face.
     """
-    # Callers know that no vertex is inside: a part is between two places where the edge meets a
-    # face.
     best, rng = 0.0, np.random.default_rng(0)
     if side == 1:
         # Put the faces of `own` first and sort by them.
@@ -253,7 +257,10 @@ def longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> float
 def _cells_along_parts(
     surfaces: Surfaces, ends: Segment, size: float, rng: np.random.Generator
 ) -> set[Cell]:
-    """Return the cells around the parts of a segment between the faces that it meets."""
+    """Return the cells around the parts of a segment into which all faces that it meets cut it.
+
+    `ends` are homogeneous points; `size` is about that of the faces.
+    """
     box = np.array([rounded(p) for p in ends])
     low, high = np.nextafter(box.min(axis=0), -np.inf), np.nextafter(box.max(axis=0), np.inf)
     cuts, cells = {Fraction(0), Fraction(1)}, set[Cell]()
@@ -269,9 +276,10 @@ def _cells_along_parts(
 def _isolated_cells(
     surfaces: Surfaces, which: int, met: Flags, rng: np.random.Generator
 ) -> set[Cell]:
-    """Return the cells on both sides of pieces that share no segment with the other surface.
+    """Return the cells on both sides of pieces of surface `which` that share no segment.
 
-    These are the pieces that are not in `met`. They may share points.
+    `met` is True for the first faces of pieces that share a segment with the other surface or with
+    their own. The others may share points.
     """
     surface, cells = surfaces[which], set[Cell]()
     # Faces that overlap others of their surface are in `met`, and so are their pieces.
@@ -285,7 +293,7 @@ def _isolated_cells(
 
 
 def _cells_of_pieces(surfaces: Surfaces, which: int) -> set[Cell]:
-    """Return the cells on both sides of a surface that does not meet the other one anywhere."""
+    """Return the cells on both sides of surface `which`, 0 or 1, if it does not meet the other."""
     # All of each piece is inside the other surface, or all of it outside: test a corner of each.
     surface, other, cells = surfaces[which], surfaces[1 - which], set[Cell]()
     points = surface.corners[surface.first_faces, 0]
@@ -300,10 +308,11 @@ def _cells_of_pieces(surfaces: Surfaces, which: int) -> set[Cell]:
 
 
 def _two_sided_cells(surfaces: Surfaces, which: int, pieces: Whole, inside: bool) -> set[Cell]:
-    """Return the cells on both sides of pieces, given by their first faces, that meet no others.
+    """Return the cells on both sides of pieces of surface `which` that do not meet the other one.
 
-    `inside` tells whether they are inside the other surface. There are two cells if the pieces
-    bound the solid anywhere; walls without thickness, as of a face and its reverse, have one.
+    `pieces` are given by their first faces; `inside` tells whether all are inside the other
+    surface. There are two cells if the pieces bound the solid anywhere; walls without thickness,
+    such as of a face and its reverse, have one.
     """
     surface, other = surfaces[which], surfaces[1 - which]
     all_cells: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}

@@ -26,10 +26,10 @@ HEIGHT_ERROR = 8.0 * 2.0**-53
 
 
 def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]]:
-    """Return the heights of points over a plane, of exact sign, and which are at least 0.
+    """Return (heights, up): heights (n,) of points over a plane, of exact sign, and height >= 0.
 
-    The plane is (nx, ny, nz, offset), with n . p + offset as the height; NaN of points that are not
-    finite. Heights that might overflow are all divided by the same power of two.
+    The plane is (nx, ny, nz, offset), and a height n . p + offset, or NaN for a point that is not
+    finite. If some could overflow, all heights are divided by the same power of two.
     """
     finite = np.isfinite(points).all(axis=1)
     extent = np.abs(points[finite]).max(initial=0.0)
@@ -51,7 +51,7 @@ def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]
 
 
 def sections_of(vertices: Reals, faces: Ids, planes: Reals) -> Iterator[Curves]:
-    """Yield the section of a mesh by each plane (n, 4); planes of one normal in turn are faster."""
+    """Yield the section of a mesh by each plane (n, 4); runs of planes of one normal are faster."""
     normal: Reals | None = None
     for plane in planes:
         if len(planes) == 1:
@@ -65,6 +65,7 @@ def sections_of(vertices: Reals, faces: Ids, planes: Reals) -> Iterator[Curves]:
                 sizes = np.abs(terms).sum(axis=1) * HEIGHT_ERROR + 2.0**-1000
                 low = (terms.sum(axis=1) - sizes)[faces].min(axis=1)
                 high = (terms.sum(axis=1) + sizes)[faces].max(axis=1)
+        # Faces that may meet the plane; "not >", so that NaN bounds keep a face.
         slack = abs(plane[3]) * HEIGHT_ERROR
         near = np.flatnonzero(~((low > slack - plane[3]) | (high < -slack - plane[3])))
         used, rows = np.unique(faces[near], return_inverse=True)
@@ -76,16 +77,16 @@ def sections_of(vertices: Reals, faces: Ids, planes: Reals) -> Iterator[Curves]:
 
 
 def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
-    """Return the section of a mesh by a plane (nx, ny, nz, offset), without polygons.
+    """Return the section of a mesh by a plane (nx, ny, nz, offset).
 
-    It has a segment for each face that the plane cuts, so that `faces` is (n, 1).
+    It has a segment for each face that the plane cuts, `faces` of shape (n, 1), and no polygons.
     """
     all_heights, up = plane_heights(plane, vertices)
     sides = up[faces].sum(axis=1)
     cut = np.flatnonzero((sides > 0) & (sides < 3) & ~np.isnan(all_heights[faces]).any(axis=1))
     # Adding 0.0 turns -0.0 into 0.0.
     corners, heights, above = vertices[faces[cut]] + 0.0, all_heights[faces[cut]], up[faces[cut]]
-    names = names_of(corners.reshape(-1, 3)).reshape(-1, 3)
+    point_ids = names_of(corners.reshape(-1, 3)).reshape(-1, 3)
     face, k = (above != np.roll(above, -1, axis=1)).nonzero()
     # Each face has two cut edges: order them from the one that leads down to the one that leads up.
     order = np.lexsort([~above[face, k], face])
@@ -97,12 +98,12 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     low, high = heights[face, k], heights[face, j]
     p, q = corners[face, k], corners[face, j]
     share = (low / (low - high))[:, None]
-    # Halves of the corners differ by a double, whatever these are.
+    # The difference of halves does not overflow, however large the corners are.
     points = p + 2.0 * share * (0.5 * q - 0.5 * p)
     # A vertex in the plane is itself the point.
     points = np.where((high == 0.0)[:, None], q, points)
     points = np.clip(points, np.minimum(p, q), np.maximum(p, q))
-    rows = np.sort(np.stack([names[face, k], names[face, j]], axis=1), axis=1)
+    rows = np.sort(np.stack([point_ids[face, k], point_ids[face, j]], axis=1), axis=1)
     ends = names_of(rows)
     ids = faces[cut[face]]
     each = np.arange(len(face))
@@ -110,7 +111,7 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     edges[high == 0.0] = ids[each, j][high == 0.0, None]
     edges = np.column_stack([np.zeros(len(face), np.int32), edges])
     ends = ends.reshape(-1, 2)
-    # Of a face with two equal corners, both edges are the same one.
+    # Leave out segments of faces with two equal corners: both cut edges are the same.
     long = ends[:, 0] != ends[:, 1]
     return Curves(
         points.reshape(-1, 2, 3)[long], cut[long].astype(np.int32).reshape(-1, 1),
@@ -119,13 +120,14 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
 
 
 def clipped_to_box(faces: Reals, low: Reals, high: Reals) -> Reals:
-    """Return triangles that cover the parts of others (n, 3, 3) in a box."""
+    """Return triangles (m, 3, 3) that cover the parts of `faces` (n, 3, 3) in the box low..high."""
     for axis in range(3):
         for sign, limit in ((1.0, low[axis]), (-1.0, high[axis])):
             heights = sign * (faces[:, :, axis] - limit)
             inside = heights >= 0.0
             count = inside.sum(axis=1)
-            # The corner that is alone on its side comes first.
+            # Triangles that are cut begin with the corner a that is alone on its side; p and q are
+            # the cuts of its edges to b and c.
             some = np.flatnonzero((count == 1) | (count == 2))
             alone = np.where(count[some] == 1, inside[some].argmax(1), inside[some].argmin(1))
             order = (alone[:, None] + np.arange(3)) % 3
@@ -148,9 +150,9 @@ def chained(
 ) -> list[tuple[list[int], bool]]:
     """Return (steps, closed) of polylines; a step is segment k, or ~k for segment k backwards.
 
-    `ends` (n, 2) are the nodes at both ends of each segment. A polyline ends where other than two
-    segments meet. With `turn(last, candidates)`, which chooses the next segment, it goes on where
-    an even number of segments meet, and is cut into loops.
+    `ends` (n, 2) are numbers of the nodes at both ends of each segment. Without `turn`, a polyline
+    ends where one segment, or more than two, meet. With it, a polyline goes on where an even number
+    of segments meet, by turn(last step, possible next steps), and is cut into loops.
     """
     at: dict[int, list[int]] = defaultdict(list)
     for k, (a, b) in enumerate(ends.tolist()):
@@ -159,8 +161,8 @@ def chained(
     lines, used = [], [False] * len(ends)
 
     def follow(first: int, start: int) -> None:
-        """Add the polyline from a node along a first segment; each loop in it is one of its own."""
-        # By node of the polyline, the number of steps that lead there.
+        """Add the polyline from node `start` along step `first`; each loop becomes its own line."""
+        # `seen`: for each node of the polyline, the number of steps that lead there.
         line, seen = list[int](), {start: 0}
         step: int | None = first
         while step is not None:
@@ -191,25 +193,28 @@ def chained(
 
 
 def leftmost(segments: Reals, normal: Reals) -> Callable[[int, list[int]], int]:
-    """Return a `turn` of `chained` for segments in a plane: leftmost, but forward ones first."""
+    """Return a `turn` for `chained` that takes the leftmost segment, forward ones first.
+
+    The segments (n, 2, 3) are in a plane, left as seen from where `normal` points.
+    """
     vectors = segments[:, 1] - segments[:, 0]
 
     def along(step: int) -> Any:
-        """Return the vector of a segment k, or of ~k backwards."""
+        """Return the vector of segment k for the step k, its negative for the step ~k."""
         return vectors[step] if step >= 0 else -vectors[~step]
 
     def turn(last: int, after: list[int]) -> int:
         """Return which of the steps `after` goes on from the step `last`."""
         u = along(last)
         angles = [np.arctan2(normal @ np.cross(u, along(step)), u @ along(step)) for step in after]
-        # Prefer segments that run forward: on their left is the same side of the surface.
+        # Prefer segments that run forward: the same side of the surface is on the left of them all.
         return max(zip((step >= 0 for step in after), angles, after, strict=True))[2]
 
     return turn
 
 
 def points_of(segments: Reals, line: Sequence[int]) -> Reals:
-    """Return the points of a polyline of `chained`; a closed one ends with its first point."""
+    """Return the points of a polyline of steps of `chained`; a closed one repeats the first."""
     steps = np.array(line)
     backward = steps < 0
     chosen = segments[np.where(backward, ~steps, steps)]

@@ -38,10 +38,11 @@ CACHED = 4096
 class Surface:
     """A closed surface: its m faces, and tables that are computed when first read.
 
-    `make_tree` returns a `BVH` over the faces, called at the first need.
+    `make_tree` returns a `BVH` over the faces; it is called when the tree is first needed.
     """
 
     def __init__(self, vertices: Reals, faces: Any, make_tree: Callable[[], Any]) -> None:
+        """Take vertices (n, 3), faces (m, 3) of them, and a function that returns their `BVH`."""
         self._vertices, self._faces = vertices + 0.0, faces  # without -0.0
         corners = self.corners = kernel_input(self._vertices[faces])  # (m, 3, 3)
         self._make_tree = make_tree
@@ -52,7 +53,7 @@ class Surface:
 
     @classmethod
     def of(cls, tree: Any) -> Surface:
-        """Return the surface of a tree, as it is now; it is cached with the tree's arrays."""
+        """Return the surface of a `BVH` as it is now; it is cached with the tree's arrays."""
         cached = vars(tree.arrays)
         if "_surface" not in cached:
             cached.setdefault("_surface", cls(tree.vertices, tree.faces, lambda: tree))
@@ -61,7 +62,7 @@ class Surface:
 
     @cached_property
     def tree(self) -> Any:
-        """The tree over the faces."""
+        """The `BVH` over the faces."""
         return self._make_tree()
 
     @cached_property
@@ -85,7 +86,7 @@ class Surface:
         return int(self.hashes.sum())
 
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
-        """Return the faces that bound the solid and meet a box, and perhaps others near it."""
+        """Return the faces that bound the solid and meet a box low..high, and perhaps others."""
         if len(self.corners) > FEW:
             ids = self.tree.overlap_box(low, high).prim_id
         else:
@@ -101,9 +102,9 @@ class Surface:
     def _boxes(self) -> tuple[Any, ...]:
         """(lower, upper, order, axis, longest): boxes of faces, sorted by `lower` on an axis.
 
-        `order` has the face of each box, `longest` is the largest extent of one on the axis.
+        `order` has the face of each box; `longest` is the largest extent of a face on the axis.
         """
-        # The axis is the one on which bounds are spread most, less the longest extent.
+        # Choose the axis on which faces are spread most, compared to the longest of them.
         lower, upper = self.corners.min(axis=1), self.corners.max(axis=1)
         axis = int(np.argmax(np.ptp(lower, axis=0) - (upper - lower).max(axis=0)))
         order = np.argsort(lower[:, axis])
@@ -111,7 +112,7 @@ class Surface:
         return lower[order], upper[order], order, axis, longest
 
     def is_inside(self, q: Reals) -> bool | None:
-        """Return whether a point is inside; None if undecided, such as for points on a face."""
+        """Return whether a point q is in the solid; None if undecided, as for points on a face."""
         low, high = self.bounds.tolist()
         if not all(map(le, low, q.tolist())) or not all(map(ge, high, q.tolist())):
             return False
@@ -130,7 +131,7 @@ class Surface:
 
     @cached_property
     def _outside(self) -> list[Reals | None]:
-        """Points outside the bounds; None for each that overflows."""
+        """WAYS_OUT points outside the bounds, None in place of those that overflow."""
         low, high = self.bounds
         with np.errstate(all="ignore"):
             reach = high - low + np.abs(high)
@@ -138,7 +139,7 @@ class Surface:
         return [kernel_input(p) if np.isfinite(p).all() else None for p in points]
 
     def are_inside(self, points: Reals, threads: int) -> NDArray[np.int8]:
-        """Return 1 for points inside, 0 for others, -1 for undecided ones."""
+        """Return 1 for points (n, 3) inside the solid, 0 for others, -1 for undecided ones."""
         if len(points) * len(self.corners) <= AT_ONCE:
             flags = map(self.is_inside, points)
             return np.array([-1 if flag is None else flag for flag in flags], np.int8)
@@ -148,7 +149,7 @@ class Surface:
         return inside.astype(np.int8)
 
     def points_beside(self, k: int) -> list[tuple[Reals, bool | None]]:
-        """Return (point, `is_inside`) on both sides of the middle of face k; [] for overflow."""
+        """Return (point, `is_inside`) on both sides of face k, near its middle; [] for overflow."""
         if k not in self._beside:
             a, b, c = self.corners[k]
             with np.errstate(all="ignore"):
@@ -161,18 +162,19 @@ class Surface:
 
     @cached_property
     def own_pairs(self) -> NDArray[np.int32]:
-        """Pairs (n, 2) of faces that meet beyond shared vertices and edges; none is cancelled."""
+        """Pairs (n, 2) of faces, none cancelled, that meet beyond shared vertices and edges."""
         pairs = self._all_own_pairs
         return pairs[~self.cancelled[pairs].any(axis=1)]
 
     @cached_property
     def _all_own_pairs(self) -> NDArray[np.int32]:
+        """The pairs of `own_pairs` and those of cancelled faces."""
         pairs: NDArray[np.int32] = self.tree.self_overlaps()
         return pairs
 
     @cached_property
     def cancelled(self) -> NDArray[np.bool_]:
-        """(m,) True of faces that bound nothing: equal faces cancel in pairs."""
+        """(m,) True for faces that bound nothing: equal faces cancel each other in pairs."""
         found = np.zeros(len(self.corners), np.bool_)
         faces = np.unique(self._all_own_pairs).astype(np.int64)
         found[faces] = True
@@ -180,28 +182,28 @@ class Surface:
         return found
 
     @cached_property
-    def names(self) -> Whole:
-        """Numbers of corners by their points, (m, 3): equal for corners at one point."""
+    def point_ids(self) -> Whole:
+        """Numbers of the points at the corners of faces, (m, 3): equal for corners at one point."""
         return np.asarray(names_of(self._vertices)[self._faces])
 
     @cached_property
-    def places(self) -> Reals:
-        """The point of each number in `names`, (n, 3)."""
-        places = np.zeros((self.names.max() + 1, 3))
-        places[self.names.reshape(-1)] = self.corners.reshape(-1, 3)
-        return places
+    def positions(self) -> Reals:
+        """The coordinates (n, 3) of the points that `point_ids` number."""
+        positions = np.zeros((self.point_ids.max() + 1, 3))
+        positions[self.point_ids.reshape(-1)] = self.corners.reshape(-1, 3)
+        return positions
 
     @cached_property
     def outward(self) -> NDArray[np.int8]:
-        """(m,) 1 for faces whose normals point out of the solid, -1 if they point into it.
+        """(m,) 1 for faces whose normals point out of the solid, -1 if into it, else 0.
 
-        0 for faces that bound nothing, and where rays do not find out. Of faces that meet others
-        beyond shared vertices, the solid may be on both sides: see `overlap_volumes.check_depths`.
+        0 is for faces that bound nothing or that rays do not decide. The solid may be on both sides
+        of faces that meet others beyond shared vertices: see `overlap_volumes.check_depths`.
         """
         one, two = self._joined
         # Faces with the same winding run through their edge in different directions.
-        names = self.names.reshape(-1)
-        alike = names[one] != names[two]
+        starts = self.point_ids.reshape(-1)
+        alike = starts[one] != starts[two]
         part = connected(one[alike] // 3, two[alike] // 3, len(self.corners))
         u, v = np.moveaxis(self.corners[:, 1:] - self.corners[:, :1], 1, 0)
         clear = ~self.cancelled & np.cross(u, v).any(axis=1)
@@ -210,8 +212,8 @@ class Surface:
         faces, turns = np.flatnonzero(clear), np.zeros(len(self.corners), np.int8)
         rng = np.random.default_rng(0)
         for _ in range(ROUNDS):
-            # The first face that a ray hits bounds the cell that it starts in. Rays are cast to a
-            # random face of each part whose turn has not been found.
+            # The first face that a ray hits bounds the cell of its start. Rays are cast to a random
+            # face of each part whose turn has not been found.
             faces = rng.permutation(faces[turns[part[faces]] == 0])
             if not len(faces):
                 break
@@ -222,9 +224,9 @@ class Surface:
         return outward
 
     def _turns_seen(self, faces: Whole, rng: np.random.Generator) -> tuple[Whole, Whole]:
-        """Return faces that rays to random points of given faces hit, and their turns.
+        """Return faces that rays to random points of given faces hit, and the turn of each.
 
-        1 if the front was hit from outside or the back from inside: the normal points out; else -1.
+        It is 1 if the normal points out: front hit from outside or back from inside; else -1.
         """
         a, b, c = np.moveaxis(self.corners[faces], 1, 0)
         u, v = rng.uniform(0.2, 0.4, (2, len(faces), 1))
@@ -246,10 +248,7 @@ class Surface:
 
     @cached_property
     def _joined(self) -> tuple[Whole, Whole]:
-        """Pairs of twin edges: with the same ends, of just two faces that are not cancelled.
-
-        Two arrays of edges, edge k of face i being 3 i + k.
-        """
+        """Twins, in two arrays: edges 3 i + k with the same ends, of just two uncancelled faces."""
         keys, order = self._edges
         used = order[~self.cancelled[order // 3]]
         starts, counts = _runs(keys[used])
@@ -272,14 +271,15 @@ class Surface:
 
     @cached_property
     def _edges(self) -> tuple[Whole, Whole]:
-        """Keys of the edges, equal for equal ends, and their order; edge k of face i is 3 i + k."""
-        edges = np.sort(np.stack([self.names, np.roll(self.names, -1, axis=1)], axis=2), axis=2)
+        """(keys, order): of each edge 3 i + k, a key, equal for equal ends; and the keys' order."""
+        ids = self.point_ids
+        edges = np.sort(np.stack([ids, np.roll(ids, -1, axis=1)], axis=2), axis=2)
         keys = edges[:, :, 0].ravel() << 32 | edges[:, :, 1].ravel()
         return keys, np.argsort(keys, kind="stable")
 
     @cached_property
     def first_of_edge(self) -> Whole:
-        """The first edge, by its number (see `_edges`), that has the same ends as each edge."""
+        """(3 m,) for each edge, 3 i + k, the number of the first edge with the same ends."""
         keys, order = self._edges
         first = np.empty(len(keys), np.int64)
         starts, counts = _runs(keys[order])
@@ -288,9 +288,9 @@ class Surface:
 
     @cached_property
     def _creases(self) -> Any:
-        """A tree over the edges that bound flat parts, as triangles without area.
+        """A tree over the edges around flat parts of the surface, as triangles without area.
 
-        None if no two faces are in one plane, about (FLAT): then these are the edges of every face.
+        None if no two neighbours are nearly in one plane (FLAT): all edges then bound flat parts.
         """
         keys, order = self._edges
         starts, counts = _runs(keys[order])
@@ -311,8 +311,8 @@ class Surface:
         creased[one[flat]] = False
         firsts = order[starts]
         firsts = firsts[creased[firsts]]
-        ends = self.names.reshape(-1)[np.stack([firsts, _next_corner(firsts)], axis=1)]
-        return type(self.tree).from_triangles(self.places, ends[:, [0, 1, 1]], warn=False)
+        ends = self.point_ids.reshape(-1)[np.stack([firsts, _next_corner(firsts)], axis=1)]
+        return type(self.tree).from_triangles(self.positions, ends[:, [0, 1, 1]], warn=False)
 
     def distances_to_creases(self, points: Reals, faces: Whole) -> Reals:
         """Return the distances of points (n, 3), each in a face, from edges around flat parts."""
@@ -322,16 +322,16 @@ class Surface:
         return distances_to_edges(points[:, None] - corners, np.roll(corners, -1, axis=1) - corners)
 
     def unpaired(self, faces: Whole) -> Whole:
-        """Return one of each group of equal faces, of any winding, if their number is odd."""
-        names = names_of(self.corners[faces].reshape(-1, 3)).reshape(-1, 3)
+        """Return one face of each group of equal faces, of any winding, with an odd number."""
+        point_ids = names_of(self.corners[faces].reshape(-1, 3)).reshape(-1, 3)
         _, first, count = np.unique(
-            names_of(np.sort(names, axis=1)), return_index=True, return_counts=True
+            names_of(np.sort(point_ids, axis=1)), return_index=True, return_counts=True
         )
         return np.sort(faces[first[count % 2 == 1]])
 
     @cached_property
     def pieces(self) -> Whole:
-        """The piece of each face (m,), given by its first face; a piece is connected by edges."""
+        """(m,) the first face of the piece of each face: all faces that edges connect with it."""
         keys, order = self._edges
         same = keys[order[1:]] == keys[order[:-1]]
         a, b = order[:-1][same] // 3, order[1:][same] // 3
@@ -344,13 +344,13 @@ class Surface:
 
 
 def _runs(ordered: Whole) -> tuple[Whole, Whole]:
-    """Return where runs of equal numbers start in an array, and their lengths."""
+    """Return (starts, lengths) of the runs of equal numbers in an array."""
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     return starts, np.diff(starts, append=len(ordered))
 
 
 def _next_corner(corners: Whole) -> Whole:
-    """Return the corners after others in their faces: corner k of face i is 3 i + k."""
+    """Return the next corner in the same face for each corner; corner k of face i is 3 i + k."""
     return np.where(corners % 3 == 2, corners - 2, corners + 1)
 
 
@@ -362,12 +362,12 @@ def unit_normals(corners: Reals) -> Reals:
 
 
 def distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
-    """Return the distances (...) of points from the nearest of three edges of each.
+    """Return the distances (...) of points from the nearest one of three edges.
 
-    `edges` (..., 3, 3) are vectors from start to end, `offsets` (..., 3, 3) lead from each start to
-    the point.
+    `edges` (..., 3, 3) are the vectors of the edges, `offsets` (..., 3, 3) those from the start of
+    each edge to the point.
     """
-    # An edge of length 0 has a share that is NaN: it is its start.
+    # The share is that of the nearest point on the edge; NaN, of an edge of length 0, becomes 0.
     with np.errstate(all="ignore"):
         share = (offsets * edges).sum(axis=-1) / (edges * edges).sum(axis=-1)
     share = np.clip(np.nan_to_num(share), 0.0, 1.0)
@@ -376,7 +376,7 @@ def distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
 
 
 def connected(a: Whole, b: Whole, count: int) -> Whole:
-    """Return the lowest face connected to each of `count` faces; a[i] and b[i] are neighbours."""
+    """Return (count,) the lowest face connected to each face, by neighbours a[i] and b[i]."""
     # Give both neighbours the lower number of the two, until nothing changes.
     part = np.arange(count)
     while True:
@@ -394,6 +394,6 @@ def names_of(rows: NDArray[Any]) -> Whole:
     order = np.lexsort(rows.T)
     ordered = rows[order]
     changes = (ordered[1:] != ordered[:-1]).any(axis=1)
-    names = np.empty(len(rows), np.int64)
-    names[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
-    return names
+    ranks = np.empty(len(rows), np.int64)
+    ranks[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
+    return ranks

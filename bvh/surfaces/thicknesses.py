@@ -14,20 +14,21 @@ Ids = NDArray[np.int32]
 # Balls shrink until a step changes them by less than this share, for at most this many rounds.
 SHRUNK, ROUNDS = 1e-9, 60
 
-# Hits on faces at a point are those nearer than this share of the coordinates: points are rounded.
+# Hits nearer than this share of the coordinates may be at the point itself, which is rounded.
 ROUNDING = 2.0**-44
 
 
 def along_normals(
     tree: Any, points: Reals, normals: Reals, own: Ids, threads: int
 ) -> tuple[Reals, Ids, Reals]:
-    """Return distances from points of faces `own` to where rays into the solid leave it.
+    """Return (distances, faces, outward) of rays from points into a solid to where they leave it.
 
-    Also the faces there, and the normals that point out of the solid at the points. The inside of
-    a closed mesh is where rays cross it an odd number of times: the ray goes against the normal if
-    the solid is on that side, otherwise along it; the distance is NaN if it is on neither. Rays
-    through open meshes go against the normals, until they meet the back of a face; the distance is
-    inf, and the face -1, if they do not.
+    The points (n, 3) are in faces `own` (n,), with unit `normals`. `faces` are those where rays
+    leave, `outward` the normals that point out of the solid. The inside of a closed mesh is where
+    rays cross it an odd number of times: a ray goes against the normal if the solid is on that
+    side, else along it; the distance is NaN, the face -1, if it is on neither. Rays in open meshes
+    go against the normals until they meet the back of a face; if they do not, the distance is inf
+    and the face -1.
     """
     if not tree.is_closed:
         hits = tree.closest_hit(points, -normals, cull="front", threads=threads)
@@ -39,15 +40,15 @@ def along_normals(
         rest = np.flatnonzero(np.isnan(found))
         hits = tree.all_hits(points[rest], turn * normals[rest], edges="once", threads=threads)
         ray, t, met = hits.ray_id, hits.t, hits.prim_id
-        # Leave out hits at the point itself: near ones, on faces with a corner of its own face.
+        # Leave out hits at the point itself: near ones, on faces with a corner of the point's face.
         near = np.flatnonzero(t <= noise)
         first, second = corners[own[rest[ray[near]]]], corners[met[near]]
         shared = (first[:, :, None] == second[:, None]).all(axis=3).any(axis=(1, 2))
         clear = np.ones(len(t), np.bool_)
         clear[near[shared]] = False
         ray, t, met = ray[clear], t[clear], met[clear]
-        # A ray that crosses an odd number of faces starts inside, and is outside after a hit that
-        # an even number of hits follow. Hits at one place count together.
+        # A ray that crosses an odd number of faces starts inside. It is outside after a hit that an
+        # even number of hits `follow`. Hits at one place count as one: the `last` of them.
         follow = np.searchsorted(ray, ray, "right") - np.arange(len(ray)) - 1
         last = np.ones(len(ray), np.bool_)
         last[:-1] = (ray[1:] != ray[:-1]) | (t[1:] != t[:-1])
@@ -62,10 +63,10 @@ def along_normals(
 def by_balls(
     tree: Any, points: Reals, normals: Reals, own: Ids, threads: int
 ) -> tuple[Reals, Ids, Reals]:
-    """Return the diameters of the largest balls that touch a surface at points, from inside.
+    """Return (diameters, faces, outward) of the largest balls that touch a surface from inside.
 
-    The second result are the faces that they touch on the other side, -1 where the diameter is not
-    finite; the third is that of `along_normals`.
+    They touch it at the points (n, 3) and, on the other side, at `faces`, -1 where the diameter is
+    not finite. `outward` (n, 3), and the arguments, are as in `along_normals`.
 
     Shrinking balls: Ma, Bae, Choi 2012, "3D medial axis point approximation using nearest neighbors
     and the normal field".

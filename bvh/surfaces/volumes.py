@@ -20,15 +20,16 @@ def solid_sums(surface: Surface) -> tuple[float, Reals]:
     low, high = surface.bounds
     origin, e = frame_of(low, high, surface.bounds)
     sums = np.zeros(SUMS)
-    names = np.arange(3 * len(faces)).reshape(-1, 3)
-    every = names.reshape(-1)
-    # All edges are inside, at the depth 1, and cross no faces: the terms are those of whole faces.
+    point_ids = np.arange(3 * len(faces)).reshape(-1, 3)
+    every = point_ids.reshape(-1)
+    # Sum the terms of whole faces: all edges are inside, at the depth 1, and cross no faces. Each
+    # corner is a point of its own.
     overlap_terms.add_faces(
-        corners, outward, names, np.ones_like(every), every, np.full_like(every, -1),
+        corners, outward, point_ids, np.ones_like(every), every, np.full_like(every, -1),
         np.zeros((1, SHARES)), origin, e, sums,
     )  # fmt: skip
-    # Both ends of the interval that holds the sum have the same nearest double, or the sum is
-    # repeated in integers.
+    # Both ends of the interval that holds the exact sum must have the same nearest double; else the
+    # sum is repeated in integers.
     total, error = Fraction(sums[0]) + Fraction(sums[1]), Fraction(sums[SIZE]) * Fraction(ROUNDING)
     unit = Fraction(2) ** (3 * e) / 6
     volume = nearest((total - error) * unit)
@@ -38,7 +39,10 @@ def solid_sums(surface: Surface) -> tuple[float, Reals]:
 
 
 def _exact_solid_sums(corners: Reals, outward: NDArray[np.int8]) -> tuple[float, Reals]:
-    """Return the volume and the centroid by sums in integers."""
+    """Return the volume and the centroid of a solid by sums in integers.
+
+    `corners` (m, 3, 3) are those of its faces; `outward` (m,) is 1 if a normal points out, else -1.
+    """
     if not len(corners):
         return 0.0, np.full(3, np.nan)
     rows, scale = scaled(corners.reshape(-1, 3).tolist())
@@ -55,7 +59,7 @@ def _exact_solid_sums(corners: Reals, outward: NDArray[np.int8]) -> tuple[float,
 
 
 def area_of(corners: Reals) -> float:
-    """Return the area of faces with corners (m, 3, 3)."""
+    """Return the sum of the areas of faces with corners (m, 3, 3), without those not finite."""
     corners = np.ascontiguousarray(corners[np.isfinite(corners).all(axis=(1, 2))])
     if not len(corners):
         return 0.0
@@ -80,11 +84,11 @@ def scaled_back(x: float, e: int) -> float:
 
 
 def exponent_of(sizes: Reals) -> int:
-    """Return an exponent e, clipped to +-1000, such that 2**e is larger than all sizes."""
+    """Return an exponent e, clipped to +-1000, such that 2**e is larger than all sizes >= 0."""
     return int(np.clip(np.frexp(sizes.max(initial=0.0))[1] + 1, -1000, 1000))
 
 
 def frame_of(low: Reals, high: Reals, corners: Reals) -> tuple[Reals, int]:
-    """Return the middle of a box, and e: 2**e is larger than the offsets of `corners` from it."""
+    """Return the middle of the box low..high, and e: all `corners` are within 2**e of it."""
     origin = low / 2.0 + high / 2.0
     return origin, exponent_of(np.abs(corners / 2.0 - origin / 2.0)) + 1

@@ -51,7 +51,11 @@ class Passing(NamedTuple):
 
 @inlined
 def filtered_side(o, d_scaled, floor, a, b):
-    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
+    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it.
+
+    `d_scaled` and `floor` stand for the direction d (see `triangles.scaled_ray`): d times a power
+    of two, and a bound of what underflows in a product with it.
+    """
     # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
     p, q = minus(a, o), minus(b, a)
     value, size = dot(d_scaled, cross(p, q)), floats.dot_size(d_scaled, floats.cross_size(p, q))
@@ -71,9 +75,10 @@ def _sign_beyond(value, error):
 def sides(o, d, d_scaled, floor, corners):
     """Return (side, vertex): the side on which a ray passes a triangle, and a vertex on the ray.
 
-    The side is -1 or 1 for a hit, 0 for a miss. -1 is the front: the ray opposes the normal (v1-v0)
-    x (v2-v0). The vertex is the index of one that the ray passes exactly through, or NO_VERTEX,
-    also where that has not been found out.
+    The side is -1 or 1 for a hit, 0 for a miss; -1 means that the ray (o, d) meets the front, which
+    the normal (v1-v0) x (v2-v0) points out of. The vertex is the index of a corner that the ray
+    passes exactly through, or NO_VERTEX if there is none or none has been looked for. `d_scaled`
+    and `floor` are those of `triangles.scaled_ray`.
     """
     # The filter returns NO_VERTEX if it decided, else a vertex of an edge that it did not decide.
     side, vertex = filtered_sides(o, d_scaled, floor, corners)
@@ -84,9 +89,10 @@ def sides(o, d, d_scaled, floor, corners):
 
 @inlined
 def filtered_sides(o, d_scaled, floor, corners):
-    """Return (side, NO_VERTEX) as `sides` does, if the filter decides it; else (0, vertex).
+    """Return (side, NO_VERTEX) if the float64 filter decides the side of `sides`, else (0, vertex).
 
-    That vertex is an end of an edge that the filter leaves undecided.
+    That vertex, 0 to 2, is an end of an edge that the filter leaves undecided. The arguments are
+    those of `sides`, but for the direction itself.
     """
     v0, v1, v2 = corners
     # Two edges of opposite signs are a miss whatever the third is; if two edges are undecided, the
@@ -105,7 +111,10 @@ def filtered_sides(o, d_scaled, floor, corners):
 
 @kernel
 def open_sides(o, d, d_scaled, floor, corners, k):
-    """Return the same as `sides`, exactly, by the moment of vertex k, which the ray may be near."""
+    """Return the exact (side, vertex) of `sides`, by the moment of vertex k, 0 to 2.
+
+    `filtered_sides` returned this vertex, which the ray may be near.
+    """
     stay_outlined()
     corners = turned(corners, k)
     near = passing(o, d, d_scaled, corners[0])
@@ -124,7 +133,7 @@ def turned(corners, k):
 
 @inlined
 def passing(o, d, d_scaled, v):
-    """Return how a ray passes the vertex v: a `Passing` of which the `end` is unknown yet."""
+    """Return how the ray (o, d) passes the vertex v: a `Passing` whose `end` is NOWHERE yet."""
     ray = (d_scaled[0],), (d_scaled[1],), (d_scaled[2],)
     moment, sizes = floats.sized_cross(ray, floats.difference(v, o, 0))
     through = floats.largest(floats.high(moment)) == 0.0 and passes_through(o, d, v)
@@ -139,10 +148,10 @@ passing_nothing = inlined(
 
 @inlined
 def side_at(o, d, d_scaled, floor, near, corners):
-    """Return (side, near): the side of `sides`, exactly, by how the ray passes the first corner.
+    """Return (side, near): the exact side of `sides`, -1, 0 or 1, and an updated `near`.
 
-    `near` is the `Passing` of that corner. It is returned with another `end` if the ray is found to
-    meet the line of an edge of that vertex.
+    `near` is the `Passing` of the first of the three corners. It is returned with another `end` if
+    the ray turns out to meet the line of an edge at this corner; the neighbour uses that.
     """
     # s0 and s2 are the sides of the edges to and from the first corner, s1 that of the third edge.
     # Opposite signs are a miss. Filters come first, then exact signs for what they leave at 0.
@@ -171,14 +180,15 @@ def side_at(o, d, d_scaled, floor, near, corners):
         s1 = exact_side(o, d, d_scaled, floor, after, before)
         if s0 * s1 < 0 or s1 * s2 < 0:
             return 0, near
+    # No two signs are opposite; if all are 0, the ray is in the plane and misses.
     return floats.sign(s0 + s1 + s2), near
 
 
 @inlined
 def _moment_side(near, floor, a, b):
-    """Return the side of the edge (a, b), by the moment of one end, or 0 if rounding could matter.
+    """Return the side of the edge (a, b) in plain doubles, or 0 where rounding could change it.
 
-    That end is `near.vertex`.
+    One end of the edge is `near.vertex`, whose moment is used; `floor` is that of `sides`.
     """
     # The side is the sign of m . (b-a), with the moment m. Each component of m is off by 8 *
     # 2**-106 of its size (see `floats.difference_of_products`) and is rounded; with the rounding of
@@ -193,14 +203,14 @@ def _moment_side(near, floor, a, b):
 
 @kernel
 def exact_side(o, d, d_scaled, floor, a, b):
-    """Return the exact sign of d . ((a-o) x (b-a)), where `filtered_side` could not decide it."""
+    """Return the exact side of the edge (a, b), the sign of d . ((a-o) x (b-a))."""
     stay_outlined()
     return _close_side(o, d, floor, passing(o, d, d_scaled, a), a, b)
 
 
 @kernel
 def _close_side(o, d, floor, near, a, b):
-    """Return the exact side of the edge (a, b), of which one end is `near.vertex`."""
+    """Return the exact side, -1, 0 or 1, of the edge (a, b), one end of which is `near.vertex`."""
     stay_outlined()
     # First double-doubles, of the moment times the edge.
     q = floats.difference(b, a, 0)
@@ -224,9 +234,9 @@ passes_through = inlined(lambda o, d, v: is_zero(o, d, v, (1.0, 1.0, 1.0)))
 
 @kernel
 def is_zero(o, d, v, e):
-    """Return whether each of the three terms of (d x (v-o)) . e surely has a factor that is zero.
+    """Return whether all three terms of (d x (v-o)) . e are surely zero: one factor of each is.
 
-    False means that this is unknown.
+    e is any vector, such as an edge. False means that this is unknown.
     """
     stay_outlined()
     p = floats.difference(v, o, 0)
@@ -239,7 +249,7 @@ def is_zero(o, d, v, e):
 
 @inlined
 def _is_zero(d, p, i, j):
-    """Return whether d[i] * p[j] - d[j] * p[i] is surely zero, for p of double-doubles."""
+    """Return whether d[i] * p[j] = d[j] * p[i] surely, for doubles d and double-doubles p."""
     (x, x_low), (y, y_low) = p[i], p[j]
     # Equal products of high parts, and of low parts, are sufficient.
     return floats.are_equal_products(d[i], y, d[j], x) and (

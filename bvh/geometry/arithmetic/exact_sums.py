@@ -29,12 +29,12 @@ MASK = 0xFFFFFFFF  # of the 32 bits of a limb
 
 @llvm_operation
 def new_sum(typingctx: TypingContext) -> Operation:
-    """Return an empty sum on the stack of the calling function, which must outlive all uses."""
+    """Return an empty sum, an int64 array on the stack of the caller, valid until it returns."""
     # A call in a loop returns the same memory every time.
     kind = types.Array(types.int64, 1, "C")
 
     def codegen(context, builder, signature, args):
-        """Emit an array of LIMBS + 2 zeros on the stack, of which LOWEST has the value LIMBS."""
+        """Emit an array of zeros on the stack; its slot LOWEST is LIMBS: no limb is in use."""
         # Numba's arrays take long to import and are needed only when a kernel is compiled.
         from numba.np import arrayobj
 
@@ -56,10 +56,11 @@ def new_sum(typingctx: TypingContext) -> Operation:
 
 @kernel
 def _mantissa(x, shift):
-    """Return the integer mantissa of abs(x), shifted left by up to 10 bits, as two 32-bit limbs."""
+    """Return the integer mantissa of abs(x) << min(shift, 10) as two 32-bit limbs, low and high."""
     stay_outlined()
     word = bits(x)
     m = word & 0xFFFFFFFFFFFFF
+    # Normal doubles have a hidden leading bit; denormals, with the exponent bits 0, have none.
     if (word >> 52) & 0x7FF:
         m |= 1 << 52
     m <<= min(shift, 10)
@@ -69,12 +70,13 @@ def _mantissa(x, shift):
 @kernel
 def _unit(x):
     """Return e such that abs(x) = m * 2**e with the integer mantissa m of `_mantissa`."""
+    # Denormals, with the exponent bits 0, have the unit of the exponent bits 1.
     return max((bits(x) >> 52) & 0x7FF, 1) - 1075
 
 
 @kernel
 def _multiply(a0, a1, b0, b1):
-    """Return the four 32-bit limbs of (a0 + a1 * 2**32) * (b0 + b1 * 2**32)."""
+    """Return the four 32-bit limbs, lowest first, of (a0 + a1 * 2**32) * (b0 + b1 * 2**32)."""
     stay_outlined()
     mask = np.uint64(MASK)
     half = np.uint64(32)
@@ -94,7 +96,8 @@ def add_product(total, factor, x, y, z, w):
     negative = (bits(x) ^ bits(y) ^ bits(z) ^ bits(w)) < 0
     if factor < 0.0:
         negative = not negative
-    # Align the product with the limbs by shifting its factors, which have 10 spare bits each.
+    # The product is an integer times 2**(position - BASE). Align it with the limbs by a shift that
+    # the factors share, which have 10 spare bits each.
     position = _unit(x) + _unit(y) + _unit(z) + _unit(w) + BASE
     limb = position >> 5
     shift = position & 31
@@ -156,7 +159,7 @@ def add_product_of_six(total, x, y):
 
 @kernel
 def add_triple(total, factor, a, b, c):
-    """Add factor * a . (b x c) to the sum, for factor +1.0 or -1.0."""
+    """Add factor * a . (b x c) to the sum, for factor +1.0 or -1.0 and vectors of doubles."""
     stay_outlined()
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
@@ -170,7 +173,7 @@ difference_terms = inlined(lambda a, b, i: (a[i], -b[i]))
 
 @kernel
 def add_dot(total, factor, a, b):
-    """Add factor * a . b to the sum, for factor +1.0 or -1.0."""
+    """Add factor * a . b to the sum, for factor +1.0 or -1.0 and vectors of doubles."""
     add_product(total, factor, a[0], b[0], 1.0, 1.0)
     add_product(total, factor, a[1], b[1], 1.0, 1.0)
     add_product(total, factor, a[2], b[2], 1.0, 1.0)
@@ -212,7 +215,7 @@ def take_sign(total):
 
 @kernel
 def _top_bit(total):
-    """Return the position of the highest set bit of a non-zero absolute value."""
+    """Return the position of a positive sum's highest set bit, counted from that of limb 0."""
     i = total[HIGHEST] + 1
     while total[i] == 0:
         i -= 1
@@ -226,9 +229,10 @@ def _top_bit(total):
 
 @kernel
 def _align(total, top, count, out):
-    """Copy an absolute value, shifted, to the first `count` limbs of `out`.
+    """Copy a positive sum, shifted, to the first `count` limbs of another sum, `out`.
 
-    Its highest bit, `top`, becomes the highest of limb count - 2; limb count - 1 becomes 0.
+    Its highest set bit, at the position `top`, becomes the highest bit of limb count - 2. Limb
+    count - 1 becomes 0, so that the copy can be doubled.
     """
     stay_outlined()
     first = top - 31 - 32 * (count - 2)  # the bit that is moved to bit 0 of the copy
@@ -290,7 +294,7 @@ def divide(n, d):
             value = (rest[i] << 1) | carry
             rest[i] = value & MASK
             carry = value >> 32
-    sticky = 0
+    sticky = 0  # 1 if a remainder is left: the quotient is a little larger than its 56 bits
     for i in range(count):
         if rest[i] != 0:
             sticky = 1
@@ -302,7 +306,8 @@ def divide(n, d):
 def leading(total):
     """Return (x, e), x a double-double: x * 2**e is the sum to a relative error of 2**-63.
 
-    The sum is overwritten. With e apart, no sum is too large or too small; that of 0 is x = 0.
+    The exponent e, an integer apart, represents sums beyond the range of doubles. A sum of 0 gives
+    x = (0.0, 0.0). The sum is overwritten.
     """
     stay_outlined()
     sign = take_sign(total)
@@ -319,7 +324,7 @@ def leading(total):
 
 @kernel
 def rounded(total, k):
-    """Return the sum over 2**k as a double, rounded as by `divide`; the sum is overwritten."""
+    """Return the sum over 2**k, rounded and limited as by `divide`; the sum is overwritten."""
     stay_outlined()
     unit = new_sum()
     p = power_of_two
@@ -332,7 +337,8 @@ def rounded(total, k):
 def _round(sign, m, sticky, unit):
     """Round sign * m * 2**unit to the nearest double, ties to even, but never to 0 or inf.
 
-    m is an integer of 55 or 56 bits; `sticky` is 1 if the exact value is slightly above, else 0.
+    m is a positive integer of 55 or 56 bits. `sticky` is 1 if the exact value exceeds m by less
+    than 1, and 0 if it is m.
     """
     stay_outlined()
     length = 0
@@ -350,6 +356,7 @@ def _round(sign, m, sticky, unit):
         mantissa += 1
     if mantissa == 0:
         return sign * SMALLEST
+    # Far beyond the largest double.
     if unit + drop + 53 > 1100:
         return sign * LARGEST
     return sign * min(scale_by(float(mantissa), unit + drop), LARGEST)
@@ -357,8 +364,9 @@ def _round(sign, m, sticky, unit):
 
 @kernel
 def triple_sign(o, d, a, b):
-    """Return the exact sign of d . ((a - o) x (b - o))."""
+    """Return the exact sign of d . ((a - o) x (b - o)), for vectors of finite doubles."""
     stay_outlined()
+    # Expanded, it is d . (a x b) + d . (o x a) - d . (o x b).
     total = new_sum()
     add_triple(total, 1.0, d, a, b)
     add_triple(total, 1.0, d, o, a)

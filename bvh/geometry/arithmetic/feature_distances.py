@@ -23,11 +23,11 @@ GREAT, UNDERFLOW = 2.0**1000, 2.0**-900
 
 @inlined
 def as_double(d, e):
-    """Return d * 2**e as a double, 0 only for d = 0; others stop at the smallest or largest."""
+    """Return d * 2**e for d >= 0, between the smallest and the largest double unless d is 0."""
     return min(max(floats.scale_by(d, e), SMALLEST), LARGEST) if d > 0.0 else 0.0
 
 
-# The square root of a double-double, rounded to a double.
+# The square root of a double-double that is not negative, rounded to a double.
 root_of = inlined(lambda x: floats.dd_sqrt(x)[0] if x[0] != 0.0 else 0.0)
 # A double-double, or a vector of them, times a power of two.
 _times = inlined(lambda x, s: (x[0] * s, x[1] * s))
@@ -36,7 +36,8 @@ _all_times = inlined(lambda v, s: (_times(v[0], s), _times(v[1], s), _times(v[2]
 
 @inlined
 def square_of(v):
-    """Return (s, e), s a double-double: |v|**2 is s * 2**(2 e), for a vector of double-doubles."""
+    """Return (s, e): |v|**2 is s * 2**(2 e), for double-doubles s and the components of v."""
+    # Scaled to a largest component of about 1, squares do not overflow.
     e = floats.exponent(floats.largest(floats.high(v)))
     w = _all_times(v, floats.power_of_two(-e))
     return floats.dd_dot(w, w), e
@@ -66,7 +67,7 @@ def exact_cross(p, q, r, s):
 
 @kernel
 def exact_volume_of(p, a, b, c):
-    """Return (v, e): ((b - a) x (c - a)) . (p - a) is v * 2**e, to a relative error of 2**-63."""
+    """Return (v, e): ((b - a) x (c - a)) . (p - a) is v * 2**e, to 2**-63, v a double-double."""
     # Expand it to p . (a x b) + p . (b x c) + p . (c x a) - a . (b x c), and sum that exactly.
     stay_outlined()
     total = new_sum()
@@ -77,10 +78,10 @@ def exact_volume_of(p, a, b, c):
 
 @kernel
 def by_normal(volume, e, n, f):
-    """Return (distance, exponent): the height of a volume over a base, abs(volume) / |n|.
+    """Return (distance, exponent): the height of a volume over its base, abs(volume) / |normal|.
 
-    The volume is a double-double times 2**e; n, the normal of the base, a vector of double-doubles
-    times 2**f.
+    The volume is `volume` * 2**e, a double-double; the normal of the base is n * 2**f, a vector of
+    double-doubles. The height is distance * 2**exponent.
     """
     stay_outlined()
     if volume[0] == 0.0:
@@ -107,9 +108,9 @@ def offset(p, q):
 
 @kernel
 def to_edge(p, a, b):
-    """Return (distance, exponent, t) of p from an edge, whose point a + t (b - a) is nearest.
+    """Return (distance, exponent, t) of p from the edge (a, b), with the nearest point a + t (b-a).
 
-    An edge without length is the point a, with t = 0.
+    The distance is distance * 2**exponent. An edge without length is the point a, with t = 0.
     """
     stay_outlined()
     (pa, i), (pb, j), (e, k) = offset(p, a), offset(p, b), offset(b, a)
@@ -134,7 +135,10 @@ def to_edge(p, a, b):
 
 @kernel
 def to_corner(p, corner, k):
-    """Return (distance, exponent) of p from a corner; 2**k brings their difference to about 1."""
+    """Return (distance, exponent): the distance of p from a corner is distance * 2**exponent.
+
+    2**k brings the difference of the points to about 1, so that its square is in range.
+    """
     stay_outlined()
     square, scale = square_of(floats.difference(p, corner, k))
     return root_of(square), scale - k
@@ -142,9 +146,10 @@ def to_corner(p, corner, k):
 
 @kernel
 def double_area(v0, v1, v2, k):
-    """Return (n, sizes): 2**(2 k) times the normal (v1-v0) x (v2-v0), and its terms' sizes.
+    """Return (n, sizes): the normal (v1-v0) x (v2-v0) times 2**(2 k), and its terms' sizes.
 
-    n is a vector of double-doubles, whose length is twice the area of the face.
+    n is a vector of double-doubles; its length is twice the area of the face, times 2**(2 k). 2**k
+    brings the face's edges to about 1. Sizes are sums of absolute terms (`floats.cross_size`).
     """
     stay_outlined()
     ab, ac = floats.difference(v1, v0, k), floats.difference(v2, v0, k)
@@ -153,10 +158,9 @@ def double_area(v0, v1, v2, k):
 
 @kernel
 def to_plane(p, v0, v1, v2, k, n, n_size, a):
-    """Return (distance, exponent) of p from the plane of a face that has an area.
+    """Return (distance, exponent): p is distance * 2**exponent from the plane of a face with area.
 
-    `n` and `n_size` are those of `double_area`; `a` is the vector from v0 to p times 2**k, of
-    double-doubles.
+    `n` and `n_size` are what `double_area` returns for k; `a` is (p - v0) * 2**k in double-doubles.
     """
     stay_outlined()
     volume, e, f = floats.dd_dot(n, a), -3 * k, -2 * k

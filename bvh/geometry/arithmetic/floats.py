@@ -43,7 +43,7 @@ lose_nan_min = inlined(lambda a, b: b if b < a else a)
 sign = inlined(lambda x: (1 if x > 0 else 0) - (1 if x < 0 else 0))
 # floor(log2(abs(x))) of a normal double; -1023 for zero and denormals.
 exponent = inlined(lambda x: ((bits(x) >> 52) & 0x7FF) - 1023)
-# The exponent of the power of two above a size, in the normal range.
+# The k of the least power of two 2**k above a size, clamped to -1022..1022.
 power_above = inlined(lambda size: min(max(exponent(size) + 1, -1022), 1022))
 # 2.0**k, where k is clamped to the exponents of normal doubles, -1022..1023.
 power_of_two = inlined(lambda k: from_bits((min(max(k, -1022), 1023) + 1023) << 52))
@@ -75,13 +75,13 @@ largest = inlined(lambda v: max(abs(v[0]), max(abs(v[1]), abs(v[2]))))
 
 @inlined
 def vector(array, i):
-    """Read numbers 3 i, 3 i + 1 and 3 i + 2 of an array or pointer: row i of (n, 3), a 3-tuple."""
+    """Return row i of an array of shape (n, 3), or of a pointer to its numbers, as a 3-tuple."""
     return (peek(array, 3 * i), peek(array, 3 * i + 1), peek(array, 3 * i + 2))
 
 
 @inlined
 def row_of(array, at):
-    """Read four numbers from `at` on as a 4-tuple: a row of an affine map, or a plane."""
+    """Return the four numbers from flat index `at` on, a row of an affine map or a plane."""
     return peek(array, at), peek(array, at + 1), peek(array, at + 2), peek(array, at + 3)
 
 
@@ -96,6 +96,7 @@ upper_of = inlined(lambda a, b: (max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2
 @inlined
 def finite(v):
     """Return whether all components of a 3-tuple are finite (0 * inf and 0 * NaN are NaN)."""
+    # The first test, of the sum, fails for finite components if they overflow together.
     return (v[0] + v[1] + v[2]) * 0.0 == 0.0 or (
         v[0] * 0.0 == 0.0 and v[1] * 0.0 == 0.0 and v[2] * 0.0 == 0.0
     )
@@ -115,7 +116,7 @@ def two_sum(a, b):
 
 @inlined
 def fast_two_sum(a, b):
-    """Return (s, e) as `two_sum` does, sooner, for abs(a) >= abs(b) or a = 0 (Dekker)."""
+    """Return (s, e) as `two_sum` does, faster, for abs(a) >= abs(b) or a = 0 (Dekker)."""
     s = a + b
     return s, b - (s - a)
 
@@ -176,7 +177,7 @@ def dd_div(a, b):
 
 @inlined
 def dd_sqrt(a):
-    """Return the square root of a positive double-double (one step of Newton's method)."""
+    """Return the square root of a positive double-double as one (a step of Newton's method)."""
     s = sqrt(a[0])
     p, e = two_product(s, s)
     return fast_two_sum(s, (((a[0] - p) - e) + a[1]) / (2.0 * s))
@@ -200,7 +201,7 @@ def dd_dot(a, b):
 
 @inlined
 def cross_size(a, b):
-    """Return the sum of the absolute terms of each component of a cross product."""
+    """Return, for each component of a x b, the sum of its two terms' absolute values."""
     return (
         abs(a[1] * b[2]) + abs(a[2] * b[1]),
         abs(a[2] * b[0]) + abs(a[0] * b[2]),
@@ -214,7 +215,7 @@ dot_size = inlined(lambda a, b: abs(a[0] * b[0]) + abs(a[1] * b[1]) + abs(a[2] *
 
 @inlined
 def difference(a, b, k):
-    """Return (a - b) * 2**k as a vector of double-doubles, exact unless it under- or overflows."""
+    """Return (a - b) * 2**k of doubles, as double-doubles, exact unless it under- or overflows."""
     s = power_of_two(k)
     x = two_sum(a[0], -b[0])
     y = two_sum(a[1], -b[1])
@@ -224,7 +225,7 @@ def difference(a, b, k):
 
 @inlined
 def unrounded(v, k):
-    """Return v * 2**-k, of a vector of doubles, as a vector of double-doubles with low parts 0."""
+    """Return v * 2**-k, for a vector v of doubles, as a vector of double-doubles (high, 0.0)."""
     s = power_of_two(-k)
     return (v[0] * s, 0.0), (v[1] * s, 0.0), (v[2] * s, 0.0)
 
@@ -235,9 +236,9 @@ high = inlined(lambda a: (a[0][0], a[1][0], a[2][0]))
 
 @by_type(inline=True)
 def _mixed_products(a, b):
-    """Return the products of the high part of one number with the low part of the other, added.
+    """Return a[0] * b[1] + a[1] * b[0]: each high part times the other number's low part.
 
-    Numbers are (high, low), or (high,) if they are doubles: then one product is left.
+    Numbers are (high, low), or (high,) for a double, whose low part is 0; at most one is a double.
     """
     if len(a) == 1:
         return lambda a, b: a[0] * b[1]
@@ -246,10 +247,9 @@ def _mixed_products(a, b):
 
 @inlined
 def difference_of_products(a, b):
-    """Return (a[0] * a[1] - b[0] * b[1], the sum of both products' sizes).
+    """Return (a[0] * a[1] - b[0] * b[1], size): a double-double and abs(product) summed over both.
 
-    Factors are double-doubles (high, low), or doubles as (high,). So is the difference, with high
-    and low part.
+    Each of the four factors is a double-double (high, low) or a double (high,).
     """
     # Low parts are at most 2**-53 of high ones, so leaving out the product of two of them and
     # rounding the other corrections lose less than 16 * 2**-106 of the size, and 8 where one of
@@ -262,9 +262,10 @@ def difference_of_products(a, b):
 
 @inlined
 def sized_cross(a, b):
-    """Return (a x b, sizes): the error of a component is below 16 * 2**-106 of its size.
+    """Return (a x b, sizes): double-doubles, and sums of the absolute terms of each component.
 
-    Components of a and b are double-doubles, or doubles as in `difference_of_products`.
+    The error of a component is below 16 * 2**-106 of its size. Components of a and b are
+    double-doubles (high, low) or doubles (high,).
     """
     x, sx = difference_of_products((a[1], b[2]), (a[2], b[1]))
     y, sy = difference_of_products((a[2], b[0]), (a[0], b[2]))
@@ -274,9 +275,10 @@ def sized_cross(a, b):
 
 @inlined
 def sized_dot(n, sizes, a):
-    """Return (n . a, its size), for n and its sizes as `sized_cross` returns them.
+    """Return (n . a, size), a double-double, for n and `sizes` as `sized_cross` returns them.
 
-    The error, that of n included, is below 38 * 2**-106 of the size.
+    The size is the sum of the absolute terms; the error, that of n included, is below 38 * 2**-106
+    of it.
     """
     x, ex = two_product(n[0][0], a[0][0])
     y, ey = two_product(n[1][0], a[1][0])
@@ -301,10 +303,10 @@ def are_equal_products(a, b, c, d):
 
 @inlined
 def round_quotient(n, n_size, d, d_size):
-    """Return (decided, n / d): if decided, it is the double nearest to the exact quotient.
+    """Return (decided, n / d); if decided, the quotient is the double nearest to the exact one.
 
-    n and d are double-doubles, of numbers or of lanes, each off by at most DD_ERROR times its size,
-    the sum of the absolute terms that it was computed from.
+    n and d are double-doubles, of numbers or of SIMD lanes. Each is off by at most DD_ERROR times
+    its size `n_size` or `d_size`, the sum of the absolute terms that it was computed from.
     """
     # The quotient's relative error is the sum of both operands' relative errors and the division's
     # own. If the double nearest to the two ends of that interval is the same, it is the nearest to

@@ -21,7 +21,8 @@ def equaliser(games: Reals) -> Reals:
     Weights are at least 0 and add up to 1. Where no such weights make all weighted sums of columns
     equal, up to rounding, others are returned: callers may only rely on sign and sum. k is 2 to 4.
     """
-    # Cramer's rule: the weights are the signed minors of the differences of columns.
+    # Cramer's rule: the weight of a row is the signed minor, without that row, of the differences
+    # of all other columns from the first one.
     size, last = games.shape[-1], games[..., 1:] - games[..., :1]
     minors = last[..., choices(size, size - 1)[::-1], :]
     weights = _determinants(minors) * np.resize([1.0, -1.0], size)

@@ -31,7 +31,7 @@ TINY = 2.0**-1070
 def drop_axis(p, axis):
     """Return a point projected along an axis: its two other coordinates, in cyclic order.
 
-    So a turn to the left is one as seen from the positive end of the axis.
+    This order keeps orientations: a left turn is one that is seen from the axis's positive end.
     """
     if axis == 0:
         return p[1], p[2]
@@ -42,7 +42,7 @@ def drop_axis(p, axis):
 
 @inlined
 def filtered_turn(a, b, c):
-    """Return the sign of `orient2d`, or 0 where rounding could change it."""
+    """Return 1 if a, b, c turns left, -1 if right, 0 where rounding could change the sign."""
     left, right = (b[0] - a[0]) * (c[1] - a[1]), (b[1] - a[1]) * (c[0] - a[0])
     sure = abs(left - right) > AREA_ERROR * (abs(left) + abs(right)) + TINY
     return floats.sign(left - right) if sure else 0
@@ -50,12 +50,12 @@ def filtered_turn(a, b, c):
 
 @kernel
 def orient2d(a, b, c):
-    """Return the sign of the area of the triangle a, b, c in the plane: 1 if it turns left."""
+    """Return the exact sign of the area of a, b, c in 2D: 1 left turn, -1 right, 0 on a line."""
     stay_outlined()
     turn = filtered_turn(a, b, c)
     if turn != 0:
         return turn
-    # Both products of the area have a factor that is 0.
+    # Each of the area's two products has a factor that is 0: a difference of equal doubles.
     if (b[0] == a[0] or c[1] == a[1]) and (b[1] == a[1] or c[0] == a[0]):
         return 0
     return _exact_area(a, b, c)
@@ -74,16 +74,17 @@ def _exact_area(a, b, c):
 
 @inlined
 def plane_of(a, b, c):
-    """Return (normal, sizes): (b-a) x (c-a) in doubles, and sums of the absolute terms of it."""
+    """Return (normal, sizes): (b-a) x (c-a) in doubles, and each component's absolute terms."""
     p, q = minus(b, a), minus(c, a)
     return cross(p, q), cross_size(p, q)
 
 
 @inlined
 def filtered_above(plane, a, p):
-    """Return the sign of `orient3d` of p over a plane through a, 0 where rounding could change it.
+    """Return 1 if p is above a plane, -1 if below, 0 where rounding could change the sign.
 
-    `plane` is what `plane_of` returns for a triangle with the corner a.
+    `plane` is what `plane_of` returns for a triangle whose first corner is `a`; above is where its
+    normal points.
     """
     n, sizes = plane
     r = minus(p, a)
@@ -98,8 +99,8 @@ def filtered_above(plane, a, p):
 def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operation:
     """Return r . (p x q) of vectors of integers below 2**60 as (sign, first, second, exponent).
 
-    The value is sign * (first * 2**53 + second) * 2**exponent, but for less than 2**exponent, with
-    integers of 53 bits.
+    The value is sign * (first * 2**53 + second) * 2**exponent, with an error below 2**exponent.
+    `first` and `second` are integers below 2**53. The sign is 1 or -1; 0 has 0 for both integers.
     """
 
     def codegen(context, builder, signature, args):
@@ -132,9 +133,9 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
 
 @inlined
 def _integer(x, s):
-    """Return (x * s as an integer, whether that is exact), for doubles x and a power of two s.
+    """Return (n, exact) with the integer n of x * s, for a double x and a power of two s.
 
-    It is not exact where x * s has a fraction, or is not below 2**60.
+    It is not exact where x * s has a fraction or is not below 2**60; n is then useless.
     """
     y = x * s
     n = np.int64(y if abs(y) < 2.0**60 else 0.0)
@@ -148,9 +149,9 @@ _power = inlined(lambda k: floats.from_bits((k + 1023) << 52) if abs(k) <= 1000 
 
 @inlined
 def _integers(v, i, j, k):
-    """Return (n, e, exact): components of v times 2**i, 2**j and 2**k are integers n times 2**e.
+    """Return (n, e, exact): if exact, v's components times 2**i, 2**j, 2**k are n times 2**e.
 
-    v is a vector of double-doubles. If not `exact`, some component is no such integer.
+    v is a vector of double-doubles, n a tuple of three integers, useless if not exact.
     """
     # 2**e is the least power for which all components are below 2**60.
     e = max(exponent(v[0][0]) + i, max(exponent(v[1][0]) + j, exponent(v[2][0]) + k)) - 59
@@ -175,11 +176,11 @@ def _cleared(v, x, y, z):
 
 @kernel
 def integer_volume(p, q, r):
-    """Return (decided, value, e): the volume r . (p x q) of double-doubles is value * 2**e.
+    """Return (decided, value, e): if decided, the volume r . (p x q) is value * 2**e.
 
-    It is decided if powers of two, one for each axis and one for each vector, make all components
-    integers below 2**60. The value is a double-double with the sign of the volume, off by less than
-    2**-105 of itself. If not decided, value and e mean nothing.
+    p, q and r are vectors of double-doubles. It is decided if powers of two, one for each axis and
+    one for each vector, make all components integers below 2**60. The value is a double-double with
+    the sign of the volume, off by less than 2**-105 of itself.
     """
     stay_outlined()
     # Leave out components that are only multiplied by zeros, as they need not become integers:
@@ -216,7 +217,7 @@ def orient3d(a, b, c, p):
 def exact_volume(a, b, c, p):
     """Return the sign of `orient3d` without its filter: by integers, else by exact sums."""
     stay_outlined()
-    # Common cases of 0: all points in one plane across an axis; a corner of the triangle.
+    # Common cases of 0: all points in one plane across an axis; p is a corner of the triangle.
     for k in range(3):
         if a[k] == b[k] == c[k] == p[k]:
             return 0
@@ -226,6 +227,7 @@ def exact_volume(a, b, c, p):
     decided, value, _ = integer_volume(u, v, r)
     if decided:
         return floats.sign(value[0])
+    # Expanded: p . (b x c) - a . (b x c) - p . (a x c) - p . (b x a).
     total = new_sum()
     add_triple(total, 1.0, p, b, c)
     add_triple(total, -1.0, a, b, c)

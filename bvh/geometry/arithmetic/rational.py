@@ -49,6 +49,7 @@ def exact_point(p: Iterable[float]) -> Row:
 
 def rounded(p: Row) -> list[float]:
     """Return the coordinates of a homogeneous point, each rounded to the nearest double."""
+    # Python rounds the quotient of two integers correctly.
     return [x / p[-1] for x in p[:-1]]
 
 
@@ -73,7 +74,7 @@ def times(factor: int, row: Row) -> Row:
 
 
 def product(a: Iterable[Row], b: Iterable[Row]) -> list[Row]:
-    """Return the product of two matrices."""
+    """Return the product of two matrices, each given by rows, as rows."""
     columns = list(zip(*b, strict=True))
     return [tuple(dots(row, columns)) for row in a]
 
@@ -85,13 +86,14 @@ def adjugate(x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
 
 
 def minus(a: Row, b: Row) -> Row:
-    """Return the vector from homogeneous point b to a, without weight, up to a positive factor."""
+    """Return the vector from homogeneous point b to a, without weight, times a positive factor."""
     v, w = (1, 1) if a[-1] == b[-1] else (a[-1], b[-1])
     return tuple([x * w - y * v for x, y in zip(a[:-1], b[:-1], strict=True)])
 
 
 def mixed(a: Row, b: Row, f: int, g: int) -> Row:
-    """Return the homogeneous point f a + g b, whose weight is not 0."""
+    """Return the homogeneous point f a + g b, of which the weight must not be 0."""
+    # Rows have no common factor and a positive weight: equal points are equal rows.
     row = [f * x + g * y for x, y in zip(a, b, strict=True)]
     factor = gcd(*row) if row[-1] > 0 else -gcd(*row)
     return tuple([x // factor for x in row])
@@ -103,19 +105,19 @@ def between(a: Row, b: Row, n: int, d: int) -> Row:
 
 
 def plane_through(normal: Row, p: Row) -> Row:
-    """Return the plane with a normal through a homogeneous point."""
+    """Return the plane (a, b, c, d) with the normal (a, b, c) through a homogeneous point p."""
     return *times(p[-1], normal), -dot(normal, p)
 
 
 def crossing(p: Row, q: Row, plane: Row) -> Row:
-    """Return the point at which a segment crosses a plane; its ends p, q are on opposite sides."""
+    """Return the homogeneous point of a segment in a plane; its ends p, q are on opposite sides."""
     return mixed(p, q, -dot(plane, q), dot(plane, p))
 
 
 def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[Row]:
-    """Clip a convex polygon, a segment or a point to heights of at least 0, or of 0 if `level`.
+    """Clip a convex polygon, a segment or a point to heights >= 0 over a plane, or = 0 if `level`.
 
-    Polygons are lists of homogeneous corners in order, empty if nothing is left.
+    Polygons are lists of homogeneous corners in order. The result is empty if nothing is left.
     """
     heights = dots(plane, polygon)
     clip: list[Row] = []
@@ -125,7 +127,7 @@ def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[
             clip.append(mixed(polygon[i - 1], p, -g, f))
         if g == 0 or (g > 0 and not level):
             clip.append(p)
-    return list(dict.fromkeys(clip))
+    return list(dict.fromkeys(clip))  # without repetitions
 
 
 class Face(NamedTuple):
@@ -154,8 +156,8 @@ def exact_face(corners: Corners) -> Face:
 def common(a: Face, b: Face) -> tuple[bool, list[Row]]:
     """Return (flat, corners) of the intersection of two faces with areas.
 
-    `flat` says whether both are in one plane. The corners, homogeneous points, are those of a
-    polygon, in order, the ends of a segment, a point, or none.
+    `flat` says whether both are in one plane. The corners are homogeneous points: a polygon in
+    order, the two ends of a segment, a single point, or none.
     """
     polygon = list(a.corners)
     flat = not any(dots(b.plane, polygon))
@@ -174,7 +176,7 @@ def triangle_meets_sphere(corners: Corners, center: Sequence[float], radius: flo
 
 
 def box_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -> bool:
-    """Return whether a box, given by its lower and upper corner, is within `radius` of a point."""
+    """Return whether a solid box, of corners (lower, upper), is within `radius` of a point."""
     (low, high, point, (reach,)), _ = scaled([*corners, center, [radius]])
     gaps = [max(a - x, x - b, 0) for a, b, x in zip(low, high, point, strict=True)]
     return dot(tuple(gaps), tuple(gaps)) <= reach * reach
@@ -191,13 +193,13 @@ def triangle_meets_planes(corners: Corners, planes: Iterable[Sequence[float]]) -
 def triangle_distance(a: Corners, b: Corners) -> float:
     """Return the distance of two triangles that do not touch, to about a unit in the last place."""
     rows, scale = scaled([*a, *b])
-    # The squared distance of the scaled triangles, scale**2 times the one of the given ones.
+    # The squared distance of the scaled triangles is scale**2 times that of the given ones.
     n, d = square_between(rows[:3], rows[3:])
     return root(n, d * scale * scale)
 
 
 def square_between(p: Sequence[Row], q: Sequence[Row]) -> Square:
-    """Return the squared distance of two triangles, if no edge of one pierces the other."""
+    """Return the squared distance of two triangles of one scale that do not pierce each other."""
     squares = [_square_to_face(x, q) for x in p] + [_square_to_face(x, p) for x in q]
     for i in range(3):
         squares += [_square_of_edges(p[i - 1], p[i], q[j - 1], q[j]) for j in range(3)]
@@ -207,8 +209,8 @@ def square_between(p: Sequence[Row], q: Sequence[Row]) -> Square:
 def round_gap(a: Corners, radius: float, b: Corners, radius2: float) -> float:
     """Return the distance of the surfaces of two spheres or capsules, or of one and a face.
 
-    A sphere or capsule is its axis, a triangle without area, and its radius; a face has the radius
-    0. The result is 0 if they touch.
+    `a` and `b` are triangles: the face itself, with the radius 0, or an axis, as a triangle without
+    area whose first two corners are its ends. The result is 0 if the surfaces touch or cross.
     """
     rows, scale = scaled([*a, *b, [radius], [radius2]])
     p, q, (r,), (s,) = rows[:3], rows[3:6], *rows[6:]
@@ -216,7 +218,8 @@ def round_gap(a: Corners, radius: float, b: Corners, radius2: float) -> float:
     n, d = (0, 1) if pierced else square_between(p, q)
     if n > (r + s) ** 2 * d:
         return _less_root(-(r + s), n, d, scale)
-    # One may be inside the other: its corner farthest from the axis then gives the gap.
+    # The shape of `corners` may be inside the other: then its corner farthest from the axis, at the
+    # squared distance n / d, gives the gap more - sqrt(n / d).
     for axis, corners, more in ((p, q, r - s), (q, p, s - r)):
         n, d = max([square_to_edge(x, axis[0], axis[1]) for x in corners], key=_quotient)
         if more > 0 and more**2 * d > n:
@@ -225,9 +228,10 @@ def round_gap(a: Corners, radius: float, b: Corners, radius2: float) -> float:
 
 
 def pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
-    """Return whether a segment, the first two rows of `axis`, meets a face not parallel to it.
+    """Return whether the segment of the first two rows of `axis` meets a face not parallel to it.
 
-    It may end on the face. A face without area, or a segment without length, counts as parallel.
+    All rows have one scale. An end of the segment on the face counts. A face without area, or a
+    segment without length, counts as parallel: the result is False.
     """
     edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
     normal = cross(edges[0], edges[1])
@@ -236,7 +240,7 @@ def pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
         # On one side of the plane, or parallel to it: of features that meet within the plane,
         # `square_between` is 0. A face without an area has f = g = 0.
         return False
-    # The crossing times f + g; it is in the face if it is on the inner side of all edges.
+    # x is the crossing times f + g. It is in the face if it is on the inner side of all edges.
     f, g = abs(f), abs(g)
     x = tuple([g * u + f * v for u, v in zip(axis[0], axis[1], strict=True)])
     return all(
@@ -250,7 +254,8 @@ def _less_root(more: int, n: int, d: int, scale: int) -> float:
 
     The result is never 0 or infinite: it stops at the smallest and the largest double.
     """
-    # Nothing cancels in abs(more**2 - n / d) / (abs(more) + sqrt(n / d)).
+    # Nothing cancels in the same abs(more**2 - n / d) / (abs(more) + sqrt(n / d)); `total` is that
+    # sum, and `top` and `bottom` are the fraction, all times 2**shift.
     more = abs(more)
     shift = max(0, 200 - n.bit_length() + d.bit_length())
     total = (more << shift) + isqrt((n << 2 * shift) // d)
@@ -267,6 +272,7 @@ def less(a: Row, b: Row) -> Row:
 
 def square_to_edge(x: Row, a: Row, b: Row) -> Square:
     """Return the squared distance of a point x from a segment a, b, all of one scale."""
+    # Between the ends, it is |w|**2 - (w . e)**2 / |e|**2, by Pythagoras.
     w, e = less(x, a), less(b, a)
     along, length = dot(w, e), dot(e, e)
     if along <= 0:
@@ -278,7 +284,8 @@ def square_to_edge(x: Row, a: Row, b: Row) -> Square:
 
 
 def _square_to_face(x: Row, face: Sequence[Row]) -> Square:
-    """Return the squared distance of a point from a triangle, segment or point of three rows."""
+    """Return the squared distance of a point x from a triangle, segment or point of three rows."""
+    # From the plane if the projection of x is in the triangle, else from the nearest edge.
     edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
     normal = cross(edges[0], edges[1])
     if any(normal) and all(
@@ -290,11 +297,12 @@ def _square_to_face(x: Row, face: Sequence[Row]) -> Square:
 
 
 def _square_of_edges(p: Row, q: Row, r: Row, s: Row) -> Square:
-    """Return the squared distance of two segments p, q and r, s."""
+    """Return the squared distance of two segments p, q and r, s, all of one scale."""
     u, v, w = less(q, p), less(s, r), less(r, p)
     n = cross(u, v)
     square = dot(n, n)
-    # The lines' nearest points, as shares of u and v times `square`, are within both segments.
+    # The tests: the nearest points of both lines, as shares of u and v, here times `square`, are
+    # within the segments. Else an end of a segment is nearest.
     if square and 0 < dot(cross(w, v), n) < square and 0 < dot(cross(w, u), n) < square:
         return dot(w, n) ** 2, square
     ends = (p, r, s), (q, r, s), (r, p, q), (s, p, q)
@@ -307,7 +315,8 @@ def root(n: int, d: int) -> float:
         return 0.0
     factor = gcd(n, d)
     n, d = n // factor, d // factor
-    # The integer root, of some 64 bits, of the quotient times an even power of two.
+    # The integer root, of some 64 bits, of n / d * 2**shift, an even power; the result is then
+    # above / below. Of a negative shift, the root is shifted back.
     shift = d.bit_length() - n.bit_length() + 130
     shift += shift % 2
     above = isqrt((n << max(shift, 0)) // (d << max(-shift, 0))) << max(-shift // 2, 0)

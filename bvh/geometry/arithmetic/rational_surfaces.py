@@ -17,14 +17,15 @@ from bvh.geometry.arithmetic.rational import Corners, Row, dot, less, scaled, sq
 def surface_meets_sphere(
     axis: Corners, radius: float, center: Sequence[float], reach: float
 ) -> bool:
-    """Return whether a point is within `reach` of the surface."""
+    """Return whether the point `center` is within `reach` of the surface of a sphere or capsule."""
     (*rows, at, (r,), (s,)), _ = scaled([*axis, center, [radius], [reach]])
     n, d = square_to_edge(at, rows[0], rows[1])
+    # The distance sqrt(n / d) from the axis is within r - s..r + s.
     return n <= (r + s) ** 2 * d and (r <= s or n >= (r - s) ** 2 * d)
 
 
 def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence[float]]) -> bool:
-    """Return whether the surface meets the polytope of some planes of doubles."""
+    """Return whether the surface meets the polytope of planes (n, offset) of four doubles."""
     # A plane without a normal and with a negative offset excludes all points.
     if any(not any(p[:3]) and p[3] < 0.0 for p in planes):
         return False
@@ -37,16 +38,17 @@ def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence
 def solid_meets_planes(
     axis: Corners, radius: float, planes: Sequence[Row], *, deeper: bool = False
 ) -> bool:
-    """Return whether the solid sphere or capsule meets a polytope of exact planes.
+    """Return whether the solid sphere or capsule meets a polytope of planes in rows of integers.
 
-    With `deeper`, only points nearer to the axis than the radius count.
+    If `deeper`, only points of the solid count that are nearer to the axis than the radius.
     """
     return _is_near(*_around(axis, radius, planes), deeper)
 
 
 def solid_is_within(axis: Corners, radius: float, planes: Sequence[Row]) -> bool:
-    """Return whether the solid sphere or capsule lies in a polytope of exact planes."""
+    """Return whether the solid sphere or capsule lies in a polytope of planes of integers."""
     ends, r, sides = _around(axis, radius, planes)
+    # Both ends have a distance h / |normal| of at least r from each plane.
     heights = [(dot(side[:3], end) + side[3], side[:3]) for side in sides for end in ends]
     return all(h >= 0 and h * h >= r * r * dot(normal, normal) for h, normal in heights)
 
@@ -62,10 +64,10 @@ def solid_contains(axis: Corners, radius: float, x: Sequence[Fraction]) -> bool:
 def _around(
     axis: Corners, radius: float, planes: Sequence[Row]
 ) -> tuple[list[Row], int, list[Row]]:
-    """Return (ends, radius, planes) in integers of one scale; planes without a normal are left out.
+    """Return (ends, radius, planes) in integers of one scale, without planes that have no normal.
 
-    Planes are in order of the height of the axis's lower end, so that those come first that are
-    most likely to have it on their outer side.
+    Planes are sorted by the height of the axis's lower end over them. So the first are the most
+    likely ones to have it on their outer side.
     """
     (*ends, (r,)), scale = scaled([*axis, [radius]])
     sides = {(*plane[:3], plane[3] * scale) for plane in planes if any(plane[:3])}
@@ -108,10 +110,11 @@ def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = 
 def _nearest_of(
     a: Row, v: Row, planes: Sequence[Row], mode: int | None
 ) -> tuple[list[Fraction], list[Fraction]] | None:
-    """Return (x, w): x + w is the point of a polytope that is nearest to the segment x = a + t v.
+    """Return (x, w): x + w, in all given planes, is the polytope's nearest point to a segment.
 
-    The nearest point must be in all of the given planes, for t = 0 or 1 by `mode`, or any t within
-    0..1 if that is None. The result is None if it is not, or not unique.
+    The polytope is that of these planes; x = a + t v is the nearest point of the segment, at
+    t = `mode`, 0 or 1, or at any t within 0..1 if `mode` is None. The result is None if there is no
+    such point, or more than one.
     """
     # Unknowns: a factor for each plane's normal in w, and t unless it is given. Equations: x + w is
     # in each plane, and for any t, w is perpendicular to v. At an end of the segment, w must not
@@ -139,10 +142,11 @@ def _nearest_of(
 
 
 def solution(lines: Sequence[Sequence[int]]) -> list[Fraction] | None:
-    """Return the solution of n linear equations, or None if they are singular.
+    """Return the solution x of n linear equations, or None if they are singular.
 
-    Each is a row of n coefficients and the value of their sum.
+    An equation is a row of n coefficients and a value b: sum(coefficient * x) = b.
     """
+    # Gauss-Jordan elimination.
     rows = [[Fraction(x) for x in line] for line in lines]
     for k in range(len(rows)):
         first = next((j for j in range(k, len(rows)) if rows[j][k]), None)
@@ -159,8 +163,8 @@ def solution(lines: Sequence[Sequence[int]]) -> list[Fraction] | None:
 
 def _reaches_out(ends: Sequence[Row], r: int, planes: Sequence[Row]) -> bool:
     """Return whether a polytope that has a point near a segment has one at least r away from it."""
-    # One that leaves a box around the segment, at twice the distance, does; within the box its
-    # farthest points are corners: of three planes each, of the polytope or the box.
+    # Cut the polytope by a box, 2 r around the segment: if it leaves the box, points of the cut are
+    # on the box. The points of the cut that are farthest away are corners, of three planes each.
     box = [
         (*(s * (k == axis) for k in range(3)), 2 * r - min(s * end[axis] for end in ends))
         for axis in range(3) for s in (1, -1)

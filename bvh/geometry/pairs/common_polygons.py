@@ -67,7 +67,12 @@ def sides_of(a, turn, b):
 
 @inlined
 def share_an_area(sides, sides2):
-    """Return whether two triangles in a plane share an area, by `sides` and `sides2`."""
+    """Return whether two triangles in a plane share an area.
+
+    sides[k][m] is the side of the first one's edge k, inner if 1, that corner m of the second is
+    on; `sides2` is as much with both swapped.
+    """
+    # If not, all corners of one are outside of, or on, the line of an edge of the other.
     shared = True
     for k in range(3):
         shared = shared and most(sides[k]) > 0 and most(sides2[k]) > 0
@@ -76,7 +81,10 @@ def share_an_area(sides, sides2):
 
 @inlined
 def share_a_segment(a, b, sides, k, m):
-    """Return whether edge k of triangle a and edge m of b, in a plane, share a segment."""
+    """Return whether edge k of triangle a and edge m of b share more than a point.
+
+    sides[k] are the sides of edge k on which b's corners are, 0 on its line (see `sides_of`).
+    """
     in_line = sides[k][m] == 0 and sides[k][(m + 1) % 3] == 0
     return in_line and overlap(a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3])
 
@@ -89,17 +97,19 @@ _between = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
 def _side(corner, k, turns, sides, sides2):
     """Return the side of edge k of the second triangle on which a corner of the polygon is.
 
-    1 is the inner side, 0 on the edge's line. The corner is given by its number (see SECOND);
-    `turns` is -1 if the triangles run around in opposite directions, else 1.
+    It is 1 on the inner side, 0 on the edge's line, -1 outside. `corner` is a number as at SECOND:
+    a corner of either triangle or a crossing of edges. `turns` is -1 if the triangles run around in
+    opposite directions, else 1; `sides` and `sides2` are as in `share_an_area`.
     """
     if corner < SECOND:
         return sides2[k][corner]
     if corner < CROSSED:
         return 0 if corner - SECOND == k or corner - SECOND == (k + 1) % 3 else 1
-    # It is where edge i of the first crosses the line of edge m of the second. That line enters the
-    # inner side of k at b, the corner of edges m and k, towards the other end c of m. With the
-    # height h over edge i, the corner is at the share h(b) / (h(b) - h(c)) of the way from b to c:
-    # its sign is the side. The sign of h(b) - h(c) follows from the side of m to which i leads.
+    # The corner is where edge i of the first crosses the line of edge m of the second. That line
+    # enters the inner side of k at b, the corner of edges m and k, towards the other end c of m.
+    # With the height h over edge i, the crossing is at the share h(b) / (h(b) - h(c)) of the way
+    # from b to c: the sign of the share is the side. h(b) has the sign sides[i] of b; that of
+    # h(b) - h(c) follows from the side of m to which i leads.
     i, m = (corner - CROSSED) // 3, (corner - CROSSED) % 3
     grows = -turns * sides2[m][(i + 1) % 3] * (1 if k == (m + 1) % 3 else -1)
     return sides[i][_between(m, k)] * grows
@@ -107,14 +117,15 @@ def _side(corner, k, turns, sides, sides2):
 
 @kernel
 def _clip(scratch, count, k, turns, sides, sides2):
-    """Clip a polygon to the inner side of edge k of the second triangle; return how many corners.
+    """Clip a polygon to the inner side of edge k of the second triangle; return its new count.
 
-    The polygon, of `count` corners on entry, is in the first two of the scratch's rows, and is
-    replaced there: the numbers of its corners, and of the edge that follows each.
+    The first two rows of `scratch` have the numbers (see SECOND) of the polygon's `count` corners,
+    and of the edge that follows each, and get those of the clipped one; both others are memory.
+    `turns`, `sides` and `sides2` are as in `_side`.
     """
     stay_outlined()
-    # `last`, `side` and `after` are the sides of k on which corners i - 1, i and i + 1 are, and
-    # `edge` is the one from corner i - 1 to i.
+    # `last`, `side` and `after` are the sides of k that corners i - 1, i and i + 1 are on; `edge`
+    # leads from corner i - 1 to i.
     corners, edges, new_corners, new_edges = scratch
     found, last = 0, _side(corners[count - 1], k, turns, sides, sides2)
     first = _side(corners[0], k, turns, sides, sides2)
@@ -155,11 +166,12 @@ def _height(p, a, b):
 def edge_crossing(p, q, a, b, axis, row):
     """Write the point where the edge p, q crosses the line of a, b to `row` (3,); return `sure`.
 
-    All are points of one plane in space, which is projected along `axis`, to which it is not
-    parallel. If `sure`, the coordinates are correctly rounded. The heights over the line are f at p
-    and g at q, off by less than 16 * 2**-106 of their sizes; products, sums and their rounding make
-    less than 2**-101 of the sizes of numerator and denominator of (f q - g p) / (f - g).
+    All are points in space of one plane, which is not parallel to `axis`. `sure` tells whether the
+    coordinates are correctly rounded.
     """
+    # The point is (f q - g p) / (f - g), with heights f of p and g of q over the projected line.
+    # Heights are off by less than 16 * 2**-106 of their sizes; numerator and denominator, with the
+    # rounding of products and sums, by less than 2**-101 of theirs.
     stay_outlined()
     c, d = drop_axis(a, axis), drop_axis(b, axis)
     f, f_size = _height(drop_axis(p, axis), c, d)
@@ -181,9 +193,10 @@ def edge_crossing(p, q, a, b, axis, row):
 def common_polygons(own, other, pairs, scratch, corners, sizes):
     """Write the corners (n, MOST, 3) of the polygons that pairs of faces in one plane share.
 
-    `pairs` (n, 2) are indices of faces in `own` and `other`, of shape (.., 3, 3). `sizes` (n,) are
-    numbers of corners: 0 if the faces share at most a point; UNSURE for a shared segment, for a
-    face without area, and if a corner is not surely rounded correctly. `scratch`: see ROWS.
+    `pairs` (n, 2) are indices of a face in `own` and one in `other`, arrays of corners (.., 3, 3).
+    `sizes` (n,) gets numbers of corners: 0 if the faces share at most a point; UNSURE for a shared
+    segment, for a face without area, and if a corner is not surely rounded correctly. `scratch` is
+    memory of shape (ROWS, MOST + 1).
     """
     for n in range(len(pairs)):
         a, b = _corners(own, pairs[n, 0]), _corners(other, pairs[n, 1])

@@ -26,8 +26,8 @@ _repeats = inlined(lambda t: t[0] == t[1] or t[1] == t[2] or t[2] == t[0])
 @inlined
 def faces_overlap(a, b):
     """Return whether two faces meet elsewhere than in a corner or edge that they share."""
-    # Faces that share an edge overlap where they have an area in common; those that share all
-    # three corners always do.
+    # Faces that share an edge overlap where they have an area in common; faces that share all three
+    # corners always overlap.
     i, j, k = corner_index(a[0], b), corner_index(a[1], b), corner_index(a[2], b)
     if i < 0 and j < 0 and k < 0:
         return triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
@@ -35,7 +35,8 @@ def faces_overlap(a, b):
         return _overlap_repeated(a, b)
     if i >= 0 and j >= 0 and k >= 0:
         return True
-    # Rotate both to begin with the shared corner or edge. The indices 0, 1 and 2 sum up to 3.
+    # Rotate both to begin with the shared corner or edge. The corner of b that is not on the shared
+    # edge has the index 3 - i - j, as 0 + 1 + 2 = 3.
     if i >= 0 and j >= 0:
         return _fold(a[0], a[1], a[2], b[3 - i - j])
     if j >= 0 and k >= 0:
@@ -82,7 +83,7 @@ def _flat_fold(x, y, a, b):
 
 @inlined
 def _sectors_meet(a, b):
-    """Return whether two faces that share their first corners meet elsewhere, too."""
+    """Return whether two faces that share only their first corners, a[0] = b[0], meet elsewhere."""
     # d1 and d2 are the sides of the plane of a on which b[1] and b[2] are; e1 and e2 those of b on
     # which a[1] and a[2] are: 1 above, -1 below, 0 where rounding could change the sign.
     v = a[0]
@@ -94,7 +95,7 @@ def _sectors_meet(a, b):
     e1, e2 = predicates.filtered_above(plane, v, a[1]), predicates.filtered_above(plane, v, a[2])
     if e1 * e2 > 0:
         return False
-    # If no sign is 0, one of those that `_decide_sectors` compares is enough.
+    # If no sign is 0, one of the two tests at the end of `_decide_sectors` suffices.
     if d1 * d2 < 0 and e1 * e2 < 0:
         return d2 * e1 > 0
     return _decide_sectors(a, b)
@@ -103,8 +104,8 @@ def _sectors_meet(a, b):
 @inlined
 def _surely_apart(a, b):
     """Return whether a line through the first corner separates the projections of two sectors."""
-    # A direction in both sectors would be one in both projections, as long as one of these has an
-    # angle. Most faces in one plane, such as those of a fan, are decided here.
+    # A direction in both sectors would be in both projected sectors. Most faces in one plane, such
+    # as those of a fan, are decided here.
     axis = widest_axis(a)
     v, c, d = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
     e, f = drop_axis(b[1], axis), drop_axis(b[2], axis)
@@ -130,18 +131,18 @@ def _decide_sectors(a, b):
     if (d1 == 0 and d2 == 0) or (e1 == 0 and e2 == 0):
         i, j = spread_axis(a), spread_axis(b)
         return _flat_sectors(a, b, i) if i >= 0 and j >= 0 else _overlap_thin(a, b, i, j)
-    # The line of b[1] and b[2] pierces a's plane upward (t > 0) or downward. It does so within the
-    # sector of a if it passes the edges v, a[1] and a[2], v on their inner sides; the signs of
-    # these two volumes are e1 and -e2.
+    # The line from b[1] to b[2] pierces a's plane upward (t > 0) or downward. The crossing is in
+    # the sector of a if the line passes the edges v, a[1] and a[2], v on their inner sides; the
+    # volumes of line and edge have the signs e1 and -e2.
     t = d2 - d1
     return t * e1 >= 0 and t * e2 <= 0
 
 
 @inlined
 def _within(v, a1, a2, turn, p):
-    """Return whether the sector at v between a1 and a2 in the plane contains the direction of p.
+    """Return whether the 2D sector at v from a1 to a2 contains the direction from v to p.
 
-    `turn` is 1 if it turns left from a1 to a2, -1 if right.
+    `turn` is 1 if v, a1, a2 turns left, -1 if right.
     """
     return turn * orient2d(v, a1, p) >= 0 and turn * orient2d(v, p, a2) >= 0
 
@@ -150,7 +151,7 @@ def _within(v, a1, a2, turn, p):
 def _flat_sectors(a, b, axis):
     """Return whether two faces in one plane with the same first corner meet elsewhere, too.
 
-    `axis` projects their plane to an area, and so both faces.
+    The plane is not parallel to `axis`, so that projections along it keep areas.
     """
     stay_outlined()
     v = drop_axis(a[0], axis)
@@ -167,7 +168,7 @@ def _flat_sectors(a, b, axis):
 
 @kernel
 def _touch(a0, a1, a2, b0, b1, b2):
-    """Return the same as `triangles_touch`, which is inlined, by a call."""
+    """Return the same as `triangles_touch`, by a call: its code is then compiled only once."""
     stay_outlined()
     return triangles_touch(a0, a1, a2, b0, b1, b2)
 
@@ -178,8 +179,8 @@ def _overlap_thin(a, b, i, j):
 
     i and j are the `spread_axis` of a and of b: below 0 for one without an area.
     """
-    # Such a face is two segments that begin at the corner; apart from it, convex sets that begin
-    # there meet if and only if the far end of one meets the other.
+    # A face without area is two segments that begin at the corner. Convex sets that begin there
+    # meet elsewhere if and only if the far end of one meets the other.
     stay_outlined()
     v = a[0]
     for k in range(2 if i < 0 else 1):
@@ -197,14 +198,14 @@ def _overlap_thin(a, b, i, j):
 def _overlap_repeated(a, b):
     """Return whether faces that share a corner meet elsewhere, if one has two equal corners."""
     stay_outlined()
-    # Count the different corners that they share; the last is v, corner `index` of a.
+    # Count the different corners that both share; the last one is v, corner `index` of a.
     shared, index, v = 0, 0, a[0]
     for i in range(3):
         repeated = (i > 0 and a[i] == a[0]) or (i > 1 and a[i] == a[1])
         if corner_index(a[i], b) >= 0 and not repeated:
             shared, index, v = shared + 1, i, a[i]
     if shared != 1:
-        # Two: the face with a repeated corner is the edge that they share.
+        # They share two corners: the face with a repeated corner is the shared edge.
         return False
     a, b = turned(a, index), turned(b, corner_index(v, b))
     return _overlap_thin(a, b, spread_axis(a), spread_axis(b))

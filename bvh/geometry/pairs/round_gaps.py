@@ -26,7 +26,7 @@ SIZE = 11
 
 @inlined
 def _foot(p, a, b):
-    """Return the point of a segment that is nearest to p, in doubles."""
+    """Return the point of the segment a, b that is nearest to p, in doubles."""
     v = minus(b, a)
     return moved_along(a, v, along(dot(minus(p, a), v), dot(v, v)))
 
@@ -44,9 +44,10 @@ def _farthest(t, a, b):
 
 @inlined
 def _inside(a, r, b, s, error):
-    """Return bounds (low, high) of the gap from b, of radius s, to the surface of a around it.
+    """Return bounds (low, high) of the gap from b, of radius s, to the surface of a around b.
 
-    a has the radius r, and `error` is that of the gap. Bounds are negative if b reaches out of a.
+    a is an axis of radius r; the rounded gap is off by at most `error`. It is negative if b reaches
+    out of a.
     """
     gap = (r - s) - _farthest(b, a[0], a[1])
     return gap - error, gap + error
@@ -60,10 +61,10 @@ _corners = inlined(
 
 @kernel
 def _gap(a, r, b, s):
-    """Return (low, high, x, y, g) of triangles a and b with radii r and s.
+    """Return (low, high, x, y, g) of triangles a and b, faces or axes, with radii r and s.
 
-    low and high are bounds of the gap, (0, inf) if sizes are out of the filter's range; x and y
-    nearest points of the triangles, rounded, and g a direction from y to x.
+    low and high are bounds of the surfaces' gap, (0, inf) if sizes are out of the filter's range. x
+    and y are the nearest points of the triangles, rounded, and g is a direction from y to x.
     """
     # All is computed relative to a corner, which loses nothing but the rounding of differences.
     o = b[0]
@@ -96,10 +97,10 @@ def _gap(a, r, b, s):
 
 @entry
 def find_gaps(corners, radii, rows, others, other_radii, other_rows, found):
-    """Write SIZE numbers, (low, high, x, y, g) of `_gap`, for each pair of triangles with radii.
+    """Write bounds of the gaps of pairs, and nearest points, to `found` (pairs, SIZE).
 
-    The k-th pair is triangle rows[k] of `corners` (n, 3, 3) and `radii` (n,), and other_rows[k] of
-    `others` and `other_radii`. `found` is (pairs, SIZE).
+    The k-th pair is the shape rows[k] of `corners` (n, 3, 3) and `radii` (n,), and other_rows[k] of
+    `others` and `other_radii`. A row is (low, high, x, y, g) as `_gap` returns them.
     """
     t, u, out = pointer(corners), pointer(others), pointer(found)
     r, s = pointer(radii), pointer(other_radii)

@@ -22,7 +22,10 @@ MOST_SIDES = 18
 
 @kernel
 def surface_and_sphere(p, q, radius, center, reach):
-    """Return APART, MEET or UNSURE for a surface and the ball of a centre and radius `reach`."""
+    """Return APART, MEET or UNSURE for a surface and the ball of a centre and radius `reach`.
+
+    The surface has the distance `radius` from the axis p, q.
+    """
     # Distances have a relative error of 4 * 2**-53, but for the smallest.
     stay_outlined()
     d = abs(signed_distance(center, p, q, radius))
@@ -33,7 +36,7 @@ def surface_and_sphere(p, q, radius, center, reach):
 
 @kernel
 def surface_and_box(p, q, radius, low, high):
-    """Return APART, MEET or UNSURE for a surface and the solid box low..high."""
+    """Return APART, MEET or UNSURE for the surface `radius` off an axis p, q and a solid box."""
     stay_outlined()
     # A box is inside the shape, which is convex, if its corners are: apart from its surface.
     inside = True
@@ -43,8 +46,8 @@ def surface_and_box(p, q, radius, low, high):
                 inside = inside and signed_distance((cx, cy, cz), p, q, radius) < 0.0
     if inside:
         return APART
-    # The nearest point of the axis is where the derivative of its squared distance from the box
-    # changes its sign.
+    # The axis's point nearest to the box, by bisection: the derivative of its squared distance from
+    # the box changes its sign there.
     v, first, last = minus(q, p), 0.0, 1.0
     for _ in range(64 if p != q else 0):
         t = 0.5 * (first + last)
@@ -79,7 +82,7 @@ def _nearest(low, high, x):
 
 @kernel
 def _unit(planes, i):
-    """Return (unit normal of plane i, length of its normal); zeros if that is tiny or huge."""
+    """Return (unit normal, length) of the normal of plane i; zeros if it is tiny or huge."""
     n0, n1, n2, _ = row_of(planes, 4 * i)
     size = largest((n0, n1, n2))
     if not 2.0**-900 < size < 2.0**900:
@@ -91,7 +94,7 @@ def _unit(planes, i):
 
 @kernel
 def _surely_holds(planes, first, last, x):
-    """Return whether the point x is surely in the polytope."""
+    """Return whether the point x is surely in the polytope of planes first..last-1."""
     for k in range(first, last):
         f, e = plane_height(planes, k, x)
         if not e <= f < INF:
@@ -101,7 +104,10 @@ def _surely_holds(planes, first, last, x):
 
 @kernel
 def surface_and_planes(p, q, radius, planes, first, last):
-    """Return APART, MEET or UNSURE for a surface and the polytope of planes first..last-1."""
+    """Return APART, MEET or UNSURE for the surface `radius` off an axis p, q and a polytope.
+
+    The polytope is that of planes first..last-1 of rows (n, offset), n . p + offset >= 0 inside.
+    """
     stay_outlined()
     # Whether the balls around the ends of the axis are in the polytope: the surface then meets it.
     p_inside, q_inside = True, True
@@ -132,7 +138,10 @@ def surface_and_planes(p, q, radius, planes, first, last):
 
 @kernel
 def _surely_meet(p, q, radius, planes, first, last):
-    """Return whether a polytope surely has points on both sides of the surface."""
+    """Return whether a polytope surely has points on both sides of the surface, and so meets it.
+
+    The arguments are those of `surface_and_planes`.
+    """
     # A point x of both solids, by alternating projections: to a little inside of the plane that x
     # is farthest beyond, then to the shape of a radius that is a little `less`.
     less = radius * (1.0 - 2.0**-16)
@@ -151,8 +160,8 @@ def _surely_meet(p, q, radius, planes, first, last):
             x = nearest_on_surface(x, p, q, less)
     if not _surely_holds(planes, first, last, x) or signed_distance(x, p, q, radius) > 0.0:
         return False
-    # A point of the polytope outside of the shape, along the planes' normals, and the lines in
-    # which two of them meet.
+    # Then a point y of the polytope outside of the shape, from x along normals of the planes and
+    # along lines in which two of them meet.
     far = 2.0 * radius + largest(minus(q, p))
     for i in range(first, last):
         for j in range(first, last):
@@ -171,10 +180,10 @@ def _surely_meet(p, q, radius, planes, first, last):
 def _by_two(p, q, radius, planes, span, i, j):
     """Return the result of `surface_and_planes` if planes i and j decide it, else UNSURE.
 
-    `span` is (first, last).
+    `span` is (first, last), the range of the polytope's planes.
     """
-    # Points a little out of and within the surface, from the end of the axis along u, the direction
-    # that is deepest inside both planes: MEET if both are in the polytope.
+    # u is the direction that leads deepest into both planes, from the end of the axis that is
+    # farthest along it. MEET if points a little out of and within the surface are in the polytope.
     (m, a), (n, b) = _unit(planes, i), _unit(planes, j)
     u = m[0] + n[0], m[1] + n[1], m[2] + n[2]
     length = sqrt(dot(u, u))
@@ -191,7 +200,7 @@ def _by_two(p, q, radius, planes, span, i, j):
             outside &= d >= 0.0 if side == 0 else d <= 0.0
         if inside and outside:
             return MEET
-    # A plane between the edge of both and the axis.
+    # APART if a sum of both planes, through their common edge, separates it from the shape.
     if i == j or a == 0.0 or b == 0.0:
         return UNSURE
     c, square = dot(m, n), 1.0 - dot(m, n) * dot(m, n)
@@ -216,9 +225,9 @@ def _by_two(p, q, radius, planes, span, i, j):
 
 @kernel
 def _separates(p, q, radius, planes, chosen, factors):
-    """Return whether a sum of three planes separates the shape from the polytope.
+    """Return whether a sum of three planes separates a sphere or capsule from their polytope.
 
-    `chosen` are the planes' indices, which may repeat, and `factors` the factors of the planes with
+    `chosen` are the planes' indices, which may repeat; `factors` multiply the planes, made to have
     unit normals. The result is False if a factor is negative or NaN.
     """
     # The polytope is where the sum is >= 0, and the shape must be where it is negative.
@@ -243,10 +252,10 @@ def _separates(p, q, radius, planes, chosen, factors):
 
 @kernel
 def _side(planes, span, box, i):
-    """Return (unit normal, height of the cube's centre) of side i of the polytope within a cube.
+    """Return (unit normal, height of the cube's centre) of side i of a polytope cut by a cube.
 
-    `box` is (the cube's centre, half the length of its edges), `span` (first, last) of the planes.
-    Sides are those planes, then the six of the cube.
+    `box` is (centre of the cube, half of its edge), `span` the range (first, last) of the planes.
+    Sides are first the planes of the polytope, then the six of the cube; normals point inside.
     """
     center, half = box
     count = span[1] - span[0]
@@ -259,7 +268,10 @@ def _side(planes, span, box, i):
 
 @kernel
 def _nearly_holds(planes, span, box, x):
-    """Return whether x, relative to the cube's centre, is nearly in the polytope and the cube."""
+    """Return whether x, relative to the cube's centre, is nearly in the polytope and the cube.
+
+    It may be outside by 2**-32 of half the cube's edge: x is rounded, and verified later.
+    """
     for i in range(span[1] - span[0] + 6):
         n, h = _side(planes, span, box, i)
         if not dot(n, x) + h >= -(2.0**-32) * box[1]:
@@ -285,9 +297,10 @@ def _combined(u, r, v, s, w, t):
 
 @kernel
 def _better(planes, span, box, p, v, x, best, least):
-    """Return (point, square): x and its squared distance from the axis p, p + v, or `best`.
+    """Return (point, square): the better of x and `best`, and its squared distance from an axis.
 
-    x replaces `best`, at the squared distance `least`, if it is nearer and in the polytope.
+    The axis leads from p to p + v; `least` is the squared distance of `best`. x is better if it is
+    nearer and nearly in the polytope (see `_nearly_holds`).
     """
     away = minus(x, _foot_on_axis(x, p, v))
     square = dot(away, away)
@@ -300,12 +313,13 @@ def _better(planes, span, box, p, v, x, best, least):
 def _by_corners(p, q, radius, planes, span):
     """Return the result of `surface_and_planes` by corners of the polytope, or UNSURE.
 
-    The polytope is limited to a cube around the shape. `near` and `far` are the polytope's points
-    nearest to the axis and farthest from it, `least` and `most` their squared distances, all
-    relative to the cube's centre.
+    `span` is (first, last), the range of the polytope's planes.
     """
-    # All sides, all lines of two and all corners of three are tried. Sides have the unit normals m,
-    # n, o and the heights f, g, h of the cube's centre; a and v are the axis's start and vector.
+    # The polytope is cut by a cube around the shape. `near` and `far` are its points nearest to the
+    # axis and farthest from it, `least` and `most` their squared distances. All points are relative
+    # to the cube's centre. All sides, all lines of two and all corners of three are tried. Sides
+    # have the unit normals m, n, o and the heights f, g, h of the centre; a and v are the axis's
+    # start and vector.
     stay_outlined()
     count = span[1] - span[0] + 6
     center = 0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]
@@ -347,8 +361,8 @@ def _by_corners(p, q, radius, planes, span):
                     continue
                 x = _combined(cross(n, o), -f / det, cross(o, m), -g / det, u, -h / det)
                 if i < count - 6:
-                    # The corner of three planes, none of the cube: the vector to it from the axis
-                    # as a sum of their normals, which is a separating plane if it is apart.
+                    # The corner of three planes, none of the cube: write the vector from the axis
+                    # to it as a sum of their normals. That sum may be a separating plane.
                     w = minus(x, _foot_on_axis(x, a, v))
                     factors = dot(w, cross(n, o)) / det, dot(w, cross(o, m)) / det, dot(w, u) / det
                     chosen = span[0] + i, span[0] + j, span[0] + k

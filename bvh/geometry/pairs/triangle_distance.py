@@ -47,9 +47,9 @@ ACCURATE = 2.0**-20
 
 @inlined
 def _lines(w, u, v):
-    """Return (u.u, u.v, u.w, v.v, v.w, |u x v|**2) of two segments, the vectors u and v.
+    """Return (u.u, u.v, u.w, v.v, v.w, |u x v|**2) of two segments, given by their vectors u and v.
 
-    w leads from the start of v to that of u.
+    w leads from the start of segment v to the start of segment u.
     """
     a, b, e = dot(u, u), dot(u, v), dot(v, v)
     return a, b, dot(u, w), e, dot(v, w), a * e - b * b
@@ -57,7 +57,11 @@ def _lines(w, u, v):
 
 @inlined
 def _nearest_of_segments(w, u, v):
-    """Return (s, t): shares of segments u and v where they are nearest, rounded (see `_lines`)."""
+    """Return (s, t): shares, 0 to 1, of segments u and v where they are nearest, rounded.
+
+    w leads from the start of v to the start of u.
+    """
+    # s of the lines, clamped; then the best t for it; if that is clamped, the best s for t.
     a, b, c, e, f, den = _lines(w, u, v)
     s = along(b * f - c * e, den)
     t = b * s + f
@@ -72,10 +76,10 @@ def _nearest_of_segments(w, u, v):
 
 @inlined
 def _foot(t, n, q):
-    """Return (inside, foot): whether a point q is over a triangle of normal n, and its foot there.
+    """Return (inside, foot): whether a point q projects into a triangle t of normal n, and where.
 
-    Both are rounded, but the foot is a point of the triangle however inaccurate the normal is.
-    Without a foot, it is q.
+    Both are rounded, but the foot is a point of the triangle however inaccurate the normal is. If
+    not `inside`, the foot is q.
     """
     # x, y, z: weights of t[2], t[0] and t[1] in the foot, up to a factor, negative beyond an edge.
     u, v, r = minus(t[1], t[0]), minus(t[2], t[0]), minus(q, t[0])
@@ -92,11 +96,11 @@ def _foot(t, n, q):
 
 @kernel
 def nearest_features(a, b):
-    """Return (square, x, y, g): nearest points x of a and y of b, rounded, and their distance**2.
+    """Return (square, x, y, g): nearest points x of triangle a and y of b, and their distance**2.
 
-    Edges are measured from edges, and corners from faces: a point where an edge pierces a face is
-    not found. g is a direction from y to x, more accurate than their difference where that is
-    across a face or across two edges.
+    All is rounded. Edges are measured from edges, and corners from faces: a point where an edge
+    pierces a face is not found. g is a direction from y to x, more accurate than x - y where it is
+    the normal of a face or of two edges.
     """
     stay_outlined()
     best, x, y = INF, a[0], b[0]
@@ -131,7 +135,7 @@ def nearest_features(a, b):
     return best, x, y, g
 
 
-# The least product of g with a corner of a triangle.
+# The least dot product of g with a corner of a triangle.
 _least = inlined(lambda g, t: min(dot(g, t[0]), min(dot(g, t[1]), dot(g, t[2]))))
 
 
@@ -139,8 +143,8 @@ _least = inlined(lambda g, t: min(dot(g, t[0]), min(dot(g, t[1]), dot(g, t[2])))
 def distance_bounds(a, b):
     """Return (low, high, g, x, y): bounds of the distance of two triangles, and nearest points.
 
-    The lower bound is the gap along g, a direction from b to a; x of a and y of b, less b[0], are
-    rounded. Bounds are (0, inf), and g is 0, if sizes are out of the filter's range.
+    The lower bound is the gap along g, a direction from b to a. The points x of a and y of b are
+    rounded and relative to b[0]. Out of the filter's range, bounds are (0, inf), and g is 0.
     """
     # The distance of any two points, x of a and y of b, is an upper bound; the gap between the
     # projections on any direction g is a lower one. With u = 2**-53 and `size` the largest
@@ -174,9 +178,9 @@ def _doubtful(n, sizes):
 def _between_edges(p, q, r, s, k):
     """Return (inside, unsure, distance, x, y) of the lines of edges p, q and r, s.
 
-    If `inside`, the lines' nearest points are within both edges, at shares x and y of them, and
-    `distance` is theirs times 2**k, which brings lengths to about 1; else it is inf. If `unsure`,
-    they count as parallel, and may not be.
+    If `inside`, the lines' nearest points are within both edges, at their shares x and y, and
+    `distance` is that of the lines times 2**k, which brings lengths to about 1; else it is inf. If
+    `unsure`, the edges count as parallel but may not be.
     """
     stay_outlined()
     u, v = floats.difference(q, p, k), floats.difference(s, r, k)
@@ -185,7 +189,7 @@ def _between_edges(p, q, r, s, k):
     if flat:
         return False, unsure, INF, 0.0, 0.0
     w = floats.difference(r, p, k)
-    # x0 and x1 are the shares x and x - 1, y0 and y1 those of the other edge, up to a factor.
+    # x0 and x1 are x and x - 1, y0 and y1 are y and y - 1, all times a positive factor.
     across, other = floats.dd_cross(w, v), floats.dd_cross(w, u)
     x0 = floats.dd_dot(across, n)[0]
     x1 = floats.dd_dot(floats.dd_cross(floats.difference(r, q, k), v), n)[0]
@@ -205,8 +209,11 @@ def _between_edges(p, q, r, s, k):
 
 @inlined
 def _surely_apart(w, u, v):
-    """Return whether a nearest point of the lines of two segments is surely off its segment."""
-    # Fewer than 16 roundings on any path. For u, v and w see `_lines`.
+    """Return whether a nearest point of the lines of two segments is surely off its segment.
+
+    u and v are the segments' vectors; w leads from the start of v to the start of u.
+    """
+    # The shares are s / den and t / den, computed with fewer than 16 roundings on any path.
     a, b, c, e, f, den = _lines(w, u, v)
     s, t = b * f - c * e, a * f - b * c
     far = sqrt(dot(w, w)) + sqrt(a) + sqrt(e)
@@ -226,7 +233,7 @@ def point_on(p, q, t):
 def _square_to_edge(w, v):
     """Return the rounded squared distance of a point from a segment.
 
-    w leads from the segment's start to the point, v to its end.
+    w leads from the segment's start to the point, v from its start to its end.
     """
     d = moved_along(w, v, -along(dot(v, w), dot(v, v)))
     return dot(d, d)
@@ -238,11 +245,11 @@ _better = inlined(lambda nearest, d, x, y: (d, x, y) if d < nearest[0] else near
 
 @kernel
 def _edges(p, q, r, s, k, limit, nearest):
-    """Measure two edges p, q and r, s; return (unsure, nearest), where `nearest` may be replaced.
+    """Measure an edge p, q from an edge r, s; return (unsure, nearest), updated.
 
-    `nearest` is (distance times 2**k, point of the first triangle, point of the second), the
-    nearest features so far. An end and an edge are measured if their squared distance times 4**k is
-    at most `limit`, rounded. For `unsure` see `_between_edges`.
+    `nearest` is (distance times 2**k, point of the first triangle, point of the second) of the
+    nearest features so far. An end is measured from the other edge only if their rounded squared
+    distance times 4**k is at most `limit`. If `unsure`, the edges count as parallel but may not be.
     """
     stay_outlined()
     # The same features give the same double, whatever the order of their ends is.
@@ -273,8 +280,8 @@ def _edges(p, q, r, s, k, limit, nearest):
 def _over_face(point, face, k):
     """Return (inside, unsure, distance times 2**k, foot) of a point over a face.
 
-    If `inside`, its projection to the face's plane is in the face: the foot. If not, the distance
-    is inf. If `unsure`, the face counts as flat, as a cross product of 0, and may not be.
+    If `inside`, the point's projection to the face's plane, the foot, is in the face; else the
+    distance is inf, and `foot` the point. If `unsure`, the face counts as flat but may not be.
     """
     stay_outlined()
     a, b, c = face
@@ -301,7 +308,7 @@ all_scaled = inlined(lambda t, f: (scaled(t[0], f), scaled(t[1], f), scaled(t[2]
 
 @inlined
 def _size_of(a, b):
-    """Return the largest difference of a coordinate of any vertex from that of a's first one."""
+    """Return the largest coordinate difference of a vertex of triangle a or b from a[0]."""
     o = a[0]
     size = max(floats.largest(minus(a[1], o)), floats.largest(minus(a[2], o)))
     return max(size, floats.reach_of(minus(b[0], o), minus(b[1], o), minus(b[2], o)))
@@ -314,7 +321,7 @@ _within_range = inlined(lambda x: min(max(x, -LARGEST), LARGEST))
 
 @inlined
 def put_back(p, k):
-    """Return a point times 2**k, with coordinates limited to finite doubles."""
+    """Return a point times 2**k, its coordinates limited to finite doubles."""
     p = scaled(p, floats.power_of_two(k))
     return _within_range(p[0]), _within_range(p[1]), _within_range(p[2])
 
@@ -327,7 +334,7 @@ def triangle_distance(a, b):
     otherwise the exact one is between them. x and y are nearest points of a and b, rounded.
     """
     stay_outlined()
-    # Lengths are divided by 2**post, lest they overflow, and times 2**k about 1.
+    # Lengths are divided by 2**post, lest they overflow; 2**k then brings them to about 1.
     size, post = _size_of(a, b), np.int64(0)
     if not size < GREAT:
         a, b, post = all_scaled(a, 2.0**-30), all_scaled(b, 2.0**-30), np.int64(30)
@@ -337,7 +344,8 @@ def triangle_distance(a, b):
     f, o = floats.power_of_two(k), b[0]
     p = all_scaled((minus(a[0], o), minus(a[1], o), minus(a[2], o)), f)
     q = all_scaled((minus(o, o), minus(b[1], o), minus(b[2], o)), f)
-    # Features are measured only if their rounded squared distance is at most `limit`.
+    # Features are measured exactly only if their rounded squared distance is at most `limit`, a
+    # little more than the least one.
     square, _, _, _ = nearest_features(p, q)
     limit = sqrt(square) + FILTER_ERROR
     limit *= limit * (1.0 + FILTER_ERROR)

@@ -23,7 +23,7 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 @inlined
 def triangles_touch(a0, a1, a2, b0, b1, b2):
-    """Return whether two triangles have a point in common."""
+    """Return whether the triangles a0, a1, a2 and b0, b1, b2 have a point in common."""
     # Most pairs end here: all of one triangle is on one side of the other's plane.
     a, b = (a0, a1, a2), (b0, b1, b2)
     s = _filtered_sides(b, a)
@@ -37,7 +37,7 @@ def triangles_touch(a0, a1, a2, b0, b1, b2):
 
 @inlined
 def _filtered_sides(b, a):
-    """Return the sides of b that the corners of a are on, 0 where rounding could change them."""
+    """Return the sides of b's plane, 1, -1 or 0 for unsure, that the three corners of a are on."""
     plane = predicates.plane_of(b[0], b[1], b[2])
     return (
         predicates.filtered_above(plane, b[0], a[0]),
@@ -52,7 +52,10 @@ _all_beside = inlined(lambda s: s[0] != 0 and s[0] == s[1] and s[0] == s[2])
 
 @inlined
 def _sides(b, a, s):
-    """Return the exact sides of b that the corners of a are on; s are those of the filter."""
+    """Return the exact sides of b's plane, 1, -1 or 0 for in it, that the corners of a are on.
+
+    s are the sides that `_filtered_sides` returned, 0 for unsure.
+    """
     return (
         s[0] if s[0] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[0]),
         s[1] if s[1] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[1]),
@@ -64,9 +67,9 @@ def _sides(b, a, s):
 def _apex(s):
     """Return (index, up) of the apex: the corner that a plane cuts off from the other two.
 
-    s are the sides of the plane that the corners are on: not all 0, 1 or -1. If `up`, the apex is
-    above the plane or in it, and the others are not above; else it is below or in it, and the
-    others are not below. Neither edge at the apex lies in the plane.
+    s are the sides of the plane that the corners are on: 1 above, -1 below, 0 in it, not all equal.
+    If `up`, the apex is above the plane or in it, and the others are not above; else it is below or
+    in it, and the others are not below. Neither edge at the apex lies in the plane.
     """
     above = np.int64(s[0] > 0) + np.int64(s[1] > 0) + np.int64(s[2] > 0)
     below = np.int64(s[0] < 0) + np.int64(s[1] < 0) + np.int64(s[2] < 0)
@@ -82,14 +85,14 @@ def _apex(s):
 
 @inlined
 def parts(v, x, y, p, q):
-    """Return whether the line of v and x surely parts y from both p and q, points in the plane."""
+    """Return whether the line of v and x surely parts y from both p and q, all points in 2D."""
     side = filtered_turn(v, x, y)
     return side != 0 and side == -filtered_turn(v, x, p) and side == -filtered_turn(v, x, q)
 
 
 @inlined
 def widest_axis(t):
-    """Return the axis along which a triangle projects to the largest area, by rounded areas."""
+    """Return the axis, 0 to 2, along which a triangle projects to the largest area, rounded."""
     n = cross(minus(t[1], t[0]), minus(t[2], t[0]))
     x, y, z = abs(n[0]), abs(n[1]), abs(n[2])
     return 0 if x >= y and x >= z else (1 if y >= z else 2)
@@ -116,9 +119,9 @@ def _surely_apart(a, b):
 
 @kernel
 def _decide(a, b, s, t):
-    """Return whether two triangles touch, where `_filtered_sides` do not decide it.
+    """Return whether two triangles touch, exactly, where `_filtered_sides` does not decide it.
 
-    s are these sides of b that the corners of a are on, t those of a that the corners of b are on.
+    s are the filtered sides of b that the corners of a are on, t those of a for the corners of b.
     """
     stay_outlined()
     # Most pairs that are left are of faces in one plane: separate their projections.
@@ -140,13 +143,14 @@ def along_common_line(a, b, s, t):
     """Return -1 if triangles in different planes share a segment, 0 if a point, 1 if nothing.
 
     s are the exact sides of b that the corners of a are on, t those of a that the corners of b are
-    on. For neither triangle all are 1, all -1 or all 0.
+    on. Neither s nor t may have three equal signs.
     """
-    # Both meet the line that their planes share in an interval. If one of these is only a point,
-    # the result is -1 or 0 if it is in the other.
+    # Each triangle meets the line that their planes share in an interval. If one interval is only a
+    # point, and in the other one, the result is -1 or 0.
     i, up = _apex(s)
     j, up_b = _apex(t)
-    # Reverse a triangle if the other's apex is not above it: then two signs compare the intervals.
+    # Reverse a triangle if the other's apex is not above it: then two signs compare the intervals'
+    # ends (Guigue and Devillers), each 1 if one interval ends before the other begins.
     p, q = turned(a, i), turned(b, j)
     if not up:
         q = q[0], q[2], q[1]
@@ -167,7 +171,7 @@ def spread_axis(t):
 
 @kernel
 def touch_flat(a, b):
-    """Return whether two triangles touch that are in one plane, or of which one has no area."""
+    """Return whether triangles touch that are in one plane or one of which has no area, exactly."""
     stay_outlined()
     i, j = spread_axis(a), spread_axis(b)
     if i >= 0 and j >= 0:
@@ -187,7 +191,7 @@ def before(p, q):
 
 @inlined
 def _ends(t):
-    """Return the ends, in order by `before`, of a triangle without area: a segment or point."""
+    """Return (low, high), the lexicographic ends of a triangle without area: segment or point."""
     low = t[1] if before(t[1], t[0]) else t[0]
     low = t[2] if before(t[2], low) else low
     high = t[0] if before(t[1], t[0]) else t[1]
@@ -197,7 +201,7 @@ def _ends(t):
 
 @kernel
 def _pierces(ends, t, axis):
-    """Return whether a segment intersects a triangle, which `axis` projects to an area."""
+    """Return whether a segment intersects a triangle, whose projection along `axis` has an area."""
     stay_outlined()
     p, q = ends
     s0 = orient3d(t[0], t[1], t[2], p)
@@ -215,7 +219,7 @@ def _pierces(ends, t, axis):
 
 @kernel
 def _parted(x, y, z, b0, b1, b2):
-    """Return whether the line of x, y, in the plane, separates triangle x, y, z from b0, b1, b2."""
+    """Return whether the line of x, y separates triangle x, y, z from b0, b1, b2, all in 2D."""
     stay_outlined()
     s0, s1, s2 = orient2d(x, y, b0), orient2d(x, y, b1), orient2d(x, y, b2)
     if s0 == 0 or s0 != s1 or s0 != s2:
@@ -225,7 +229,10 @@ def _parted(x, y, z, b0, b1, b2):
 
 @kernel
 def _areas_touch(a, b, axis):
-    """Return whether two triangles in one plane touch, which `axis` projects; one has an area."""
+    """Return whether two triangles in one plane touch, by their projections along `axis`.
+
+    At least one triangle must have an area, also when projected.
+    """
     # They are apart if the line of an edge separates them: their Minkowski sum has no other edges.
     stay_outlined()
     a0, a1, a2 = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
@@ -243,9 +250,9 @@ def _areas_touch(a, b, axis):
 @kernel
 def _segments_touch(first, second):
     """Return whether two segments in space, or points, have a point in common."""
-    # In a plane they are apart if the line of one has the other on one side. One of the projections
-    # along axes keeps that; the others never separate segments that touch. Of segments in one line,
-    # only their boxes tell.
+    # In 2D, segments are apart if the line of one has the other on one side. Of segments in a plane
+    # in space, one of the projections along axes keeps that, and none separates segments that
+    # touch. Segments in one line are apart if their boxes are.
     stay_outlined()
     (p, q), (r, s) = first, second
     for i in range(3):
@@ -263,10 +270,10 @@ def _segments_touch(first, second):
 
 @inlined
 def _edge_misses(a, b, side, low, high):
-    """Return whether the edge a, b of a triangle has a rectangle strictly on its outer side.
+    """Return whether the edge a, b of a triangle has the rectangle low..high on its outer side.
 
-    All is projected to a plane. `side` is 1 if the third corner is left of the edge, -1 if right,
-    and 0 if it is in line: then both sides are outer ones.
+    All points are in 2D, and touching counts as False. `side` is 1 if the third corner is left of
+    the edge, -1 if right, and 0 if it is in line: then both sides are outer ones.
     """
     # The rectangle's corners that are farthest to the left and to the right of the line.
     left = (low[0] if b[1] > a[1] else high[0], high[1] if b[0] > a[0] else low[1])
@@ -276,16 +283,16 @@ def _edge_misses(a, b, side, low, high):
 
 @kernel
 def triangle_meets_box(v0, v1, v2, low, high):
-    """Return whether a triangle and a box, low <= high, have a point in common."""
+    """Return whether a triangle and a solid box, low <= high, have a point in common, exactly."""
     for i in range(3):
         if max(v0[i], max(v1[i], v2[i])) < low[i] or min(v0[i], min(v1[i], v2[i])) > high[i]:
             return False
     for v in (v0, v1, v2):
         if low[0] <= v[0] <= high[0] and low[1] <= v[1] <= high[1] and low[2] <= v[2] <= high[2]:
             return True
-    # The separating axes: normals of an edge and an axis, by projection along the axis; the axes;
-    # the triangle's normal. Flat boxes and triangles have no others, because one of the projections
-    # is one-to-one in their plane.
+    # The separating axes that are left: cross products of an edge and an axis, by projection along
+    # the axis; the triangle's normal. Flat boxes and triangles need no others, because one of the
+    # projections is one-to-one in their plane.
     sides = (0, 0, 0)
     for axis in range(3):
         a, b, c = drop_axis(v0, axis), drop_axis(v1, axis), drop_axis(v2, axis)
