@@ -78,11 +78,11 @@ def _leaf_is_cheaper(count, box, cost, limits):
 
 
 @entry
-def build_subtree(records, spatial, start, boxes, block, limits, state, scratch):
-    """Build the subtree of one range into a block of nodes; return the number of its nodes.
+def build_subtrees(records, spatial, tasks, boxes, block, limits, state, scratch):
+    """Build the subtrees of ranges into a block of nodes; return the number of their nodes.
 
-    `start` is the range, a row with the columns of `subtrees`; `boxes` are its box and that of its
-    centres. `spatial` is `space.Spatial`, or None for a builder without spatial splits. `block` is
+    `tasks` (k, RANGE_WIDTH) are the ranges; `boxes` (2 k, 8) are the box of each and that of its
+    centres. The first k nodes are the roots. `spatial` is `space.Spatial`, or None for a builder without spatial splits. `block` is
     `SubtreeNodes`. `state` is (cancel, done), arrays of one number: a cancel that is not 0 stops
     the build, and `done` counts the records in leaves. `scratch` is that of `new_scratch`.
     """
@@ -93,13 +93,16 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
     bounds, links, order = block
     # A stack of ranges; the boxes of each, and those of its centres, are two rows.
     pending, pending_boxes, halves, bins, costs = scratch
-    used, height = 1, 1
-    set_range(pending, 0, range_at(start, 0))
-    pending[0, NODE] = 0
-    record.store_bounds(bounds, 0, record.load(boxes, 0))
-    record.store(pending_boxes, 0, record.load(boxes, 0))
-    record.store(pending_boxes, 1, record.load(boxes, 1))
-    while height > 0 and cancel[0] == 0:
+    # The first nodes are the roots of all tasks.
+    used, begun, height = len(tasks), 0, 0
+    while (height > 0 or begun < len(tasks)) and cancel[0] == 0:
+        if height == 0:
+            set_range(pending, 0, range_at(tasks, begun))
+            pending[0, NODE] = begun
+            record.store_bounds(bounds, begun, record.load(boxes, 2 * begun))
+            record.store(pending_boxes, 0, record.load(boxes, 2 * begun))
+            record.store(pending_boxes, 1, record.load(boxes, 2 * begun + 1))
+            begun, height = begun + 1, 1
         height -= 1
         node, begin, end, depth, side, limit = range_at(pending, height)
         count, here, there = end - begin, side * half, (1 - side) * half
@@ -169,18 +172,19 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
 
 def subtree_builder(
     records: NDArray[np.float32], limits: Limits, new_spatial: Callable[[], object] = lambda: None
-) -> subtrees.BuildSubtree:
-    """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
+) -> subtrees.BuildSubtrees:
+    """Return the function that builds a run of subtrees, as `subtrees.build_tasks` calls it."""
     # `new_spatial` makes the `space.Spatial` of a thread, or None for no spatial splits.
     shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
     def build(
-        task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
+        tasks: NDArray[np.int64], boxes: NDArray[np.float32], block: subtrees.SubtreeNodes,
         state: subtrees.BuildState,
     ) -> int:  # fmt: skip
-        """Build the subtree of a task into a block of nodes; return the number of its nodes."""
+        """Build the subtrees of tasks into a block of nodes; return the number of their nodes."""
         with shelf.scratch() as (spatial, scratch):
-            return int(build_subtree(records, spatial, task, box, block, limits, state, scratch))
+            run = records, spatial, tasks, boxes, block, limits, state, scratch
+            return int(build_subtrees(*run))
 
     return build
 

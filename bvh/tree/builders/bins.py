@@ -124,7 +124,8 @@ def move(records, begin, end, split, left, right, boxes):
     RIGHT_CENTRES of `boxes`.
     """
     axis, last, low, scale = split
-    lefts, rights = record.nothing(), record.nothing()
+    none = record.nothing()
+    lefts, rights = none, none
     low, scale = simd.splat(low, 8), simd.splat(scale, 8)
     border = simd.splat(np.float32(last + 1), 8)
     # The next row on the left is `left`. Of the i - begin records moved so far, all but those on
@@ -138,8 +139,8 @@ def move(records, begin, end, split, left, right, boxes):
         is_left = simd.mask_bits(mask) != 0
         record.store(records, left if is_left else both + i - left, r)
         left += np.int64(is_left)
-        lefts = simd.select(mask, record.join(lefts, c), lefts)
-        rights = simd.select(mask, rights, record.join(rights, c))
+        lefts = record.join(lefts, simd.select(mask, c, none))
+        rights = record.join(rights, simd.select(mask, none, c))
     record.store(boxes, LEFT_CENTRES, lefts)
     record.store(boxes, RIGHT_CENTRES, rights)
 

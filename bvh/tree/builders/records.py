@@ -198,11 +198,15 @@ def join_bins(a, b):
 
 
 @inlined
-def put(bins, row, r):
-    """Extend the bin in a row to contain a record, and count it."""
-    bin = load(bins, row)
+def _put_at(bins, at, r):
+    """Extend the bin whose numbers begin at `at` to contain a record, and count it."""
+    bin = simd.load(bins, at, WIDTH)
     one = simd.select(simd.lane_numbers(WIDTH) == COUNT, np.int32(1), np.int32(0))
-    store(bins, row, _with_count(join(bin, r), simd.as_ints(bin) + one))
+    simd.store(bins, at, _with_count(join(bin, r), simd.as_ints(bin) + one))
+
+
+# Extend the bin in a row to contain a record, and count it.
+put = inlined(lambda bins, row, r: _put_at(bins, row * WIDTH, r))
 
 
 @inlined
@@ -265,7 +269,9 @@ def drop(bins, begin, r, box, scale, last, stride):
     a unit. The bins of axis k begin in row `begin` + k * `stride`.
     """
     rows = _bin_lanes(centre(r), box, scale, last) + simd.lane_numbers(4) * stride
-    x, y, z = _numbers(rows)
-    put(bins, begin + x, r)
-    put(bins, begin + y, r)
-    put(bins, begin + z, r)
+    # No lane is negative: bits that say so save the extension of signs.
+    at = rows * np.int32(WIDTH) & np.int32(0xFFFFFFF)
+    begin *= WIDTH
+    _put_at(bins, begin + np.int64(simd.lane(at, np.int32(0))), r)
+    _put_at(bins, begin + np.int64(simd.lane(at, np.int32(1))), r)
+    _put_at(bins, begin + np.int64(simd.lane(at, np.int32(2))), r)
