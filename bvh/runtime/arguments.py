@@ -222,8 +222,8 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
         hint = "; BVH.from_mesh takes quads and polygons" if array.shape[1:] == (4,) else ""
         raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
     _limit(name, len(array), MAX_PRIMITIVES)
-    low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= vertex_count:
+    # As unsigned numbers, negative ones are larger than all counts.
+    if int(array.view(array.dtype.str.replace("i", "u")).max()) >= vertex_count:
         bad = np.flatnonzero(((array < 0) | (array >= vertex_count)).any(axis=1))[0]
         raise ValueError(
             f"{name} must index the {vertex_count} vertices, got {array[bad].tolist()} in row {bad}"

@@ -56,24 +56,28 @@ def _box_of_triangle(triangles, i):
     a = record.corner(triangles.points, np.int64(triangles.faces[i, 0]))
     b = record.corner(triangles.points, np.int64(triangles.faces[i, 1]))
     c = record.corner(triangles.points, np.int64(triangles.faces[i, 2]))
-    # 0 times infinity or NaN is NaN, which is not 0. The bits of all four lanes are 15.
-    is_valid = simd.mask_bits((a * 0.0 == 0.0) & (b * 0.0 == 0.0) & (c * 0.0 == 0.0)) == 15
+    # 0 times infinity or NaN is NaN, which is not 0; so is the sum of any number and NaN.
+    is_valid = simd.mask_bits(a * 0.0 + b * 0.0 + c * 0.0 == 0.0) == 15
     return simd.lesser(a, simd.lesser(b, c)), simd.greater(a, simd.greater(b, c)), is_valid
 
 
 @entry
-def _survey(triangles, begin, end, bounds):
-    """Write the bounds (6,) of the valid triangles in begin..end; return how many are valid."""
-    low, high, count = simd.splat(INF, 4), simd.splat(-INF, 4), 0
+def _bound_points(points, begin, end, bounds):
+    """Write the bounds (6,) of those of the points begin..end that are finite."""
+    low, high = simd.splat(INF, 4), simd.splat(-INF, 4)
     for i in range(begin, end):
-        lower, upper, is_valid = _box_of_triangle(triangles, i)
-        if is_valid:
-            count += 1
-            low, high = simd.lesser(low, lower), simd.greater(high, upper)
+        point = record.corner(points, i)
+        if simd.mask_bits(point * 0.0 == 0.0) == 15:
+            low, high = simd.lesser(low, point), simd.greater(high, point)
+    _store_bounds(bounds, low, high)
+
+
+@inlined
+def _store_bounds(bounds, low, high):
+    """Write two corners, four lanes of which the last is unused, to `bounds` (6,)."""
     for axis in range(3):
         bounds[axis] = simd.lane(low, np.int32(axis))
         bounds[axis + 3] = simd.lane(high, np.int32(axis))
-    return count
 
 
 @inlined
@@ -86,17 +90,19 @@ def _local_record(low, high, prim, middle, s):
 
 
 @entry
-def _record_triangles(triangles, begin, end, frame, records, row, boxes):
+def _record_triangles(triangles, begin, end, frame, records, row, boxes, bounds):
     """Write the records of the valid triangles in begin..end to rows from `row` on of `records`.
 
-    Writes the box of these records to row 0 of `boxes`, and the box of their doubled centres to
-    row 1.
+    Writes the box of these records to row 0 of `boxes`, the box of their doubled centres to row 1,
+    and the bounds (6,) of these triangles in the world to `bounds`. Returns how many are valid.
     """
     middle, s = record.corner(frame, 0), scale(frame)
-    box, centres = record.nothing(), record.nothing()
+    lowest, highest = simd.splat(INF, 4), simd.splat(-INF, 4)
+    box, centres, first = record.nothing(), record.nothing(), row
     for i in range(begin, end):
         low, high, is_valid = _box_of_triangle(triangles, i)
         if is_valid:
+            lowest, highest = simd.lesser(lowest, low), simd.greater(highest, high)
             r = _local_record(low, high, i, middle, s)
             record.store(records, row, r)
             row += 1
@@ -104,6 +110,8 @@ def _record_triangles(triangles, begin, end, frame, records, row, boxes):
             centres = record.join(centres, record.centre(r))
     record.store(boxes, 0, box)
     record.store(boxes, 1, centres)
+    _store_bounds(bounds, lowest, highest)
+    return row - first
 
 
 @entry
@@ -134,33 +142,45 @@ def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Pre
 
 
 def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
-    """Prepare triangles in two passes: bound them for the frame, then write their records."""
+    """Prepare triangles: find the local frame by their points, then write their records."""
     triangles = Triangles(*(kernel_input(array) for array in triangles))
-    count = len(triangles.faces)
+    points, count = triangles.points, len(triangles.faces)
     chunks = max(-(-count // CHUNK), 1)
+    some = np.empty((max(-(-len(points) // CHUNK), 1), 6))
     boxes, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
     joined = np.zeros((chunks, 2, record.WIDTH), np.float32)
 
     def survey(begin: int, end: int) -> None:
-        valid[begin // CHUNK] = _survey(triangles, begin, end, boxes[begin // CHUNK])
+        _bound_points(points, begin, end, some[begin // CHUNK])
 
     def write(begin: int, end: int) -> None:
         chunk = begin // CHUNK
-        _record_triangles(triangles, begin, end, frame, records, first[chunk], joined[chunk])
+        valid[chunk] = _record_triangles(
+            triangles, begin, end, frame, records, first[chunk], joined[chunk], boxes[chunk]
+        )
 
-    share(count, CHUNK, survey, threads)
-    frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
+    share(len(points), CHUNK, survey, threads)
+    some = some[some[:, 0] <= some[:, 3]]
+    frame, surveyed = local_frame(some[:, :3], some[:, 3:])
     frame = kernel_input(frame)
-    used = int(valid.sum())
     # Two halves, between which a builder moves records; each has room for `spare` * used more.
-    records = aligned(2 * (used + int(spare * used)) * record.WIDTH, np.float32).reshape(
-        -1, record.WIDTH
-    )
-    # Each chunk writes from the row `first` on, after the valid triangles of those before.
-    first = np.cumsum(valid) - valid
+    records, first = _new_records(count, spare), np.arange(chunks) * CHUNK
     share(count, CHUNK, write, threads)
+    frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
+    frame, used = kernel_input(frame), int(valid.sum())
+    # If some triangles are not valid, or there are other points further out, write records again.
+    if used < count or (bounds != surveyed).any():
+        # Each chunk writes from the row `first` on, after the valid triangles of those before.
+        records, first = _new_records(used, spare), np.cumsum(valid) - valid
+        share(count, CHUNK, write, threads)
     # Records hold lower corners negated, so the maximum over the chunks joins their boxes.
     return Prepared(records, used, frame, bounds, joined.max(axis=0))
+
+
+def _new_records(used: int, spare: float) -> NDArray[np.float32]:
+    """Return memory for two halves of `used` records, each with room for `spare` * used more."""
+    size = 2 * (used + int(spare * used)) * record.WIDTH
+    return aligned(size, np.float32).reshape(-1, record.WIDTH)
 
 
 def build(

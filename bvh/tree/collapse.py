@@ -173,8 +173,15 @@ def _open(links, sums, root, children, shares):
 def _put_rows(order, ids, lanes, first, count, row):
     """Write a leaf's primitives, order[first : first + count], to rows of `ids` from `row` on."""
     # A row has `lanes` ids; those left over in the last row are -1.
-    for k in range((count + lanes - 1) // lanes * lanes):
-        ids[row + k // lanes, k % lanes] = order[first + k] if k < count else -1
+    for k in range(0, count, lanes):
+        at = row * lanes + k
+        if lanes == WIDTH and first + k + WIDTH <= len(order):
+            some = simd.load(order, first + k, WIDTH)
+            used = simd.lane_numbers(WIDTH) < simd.splat(np.int32(count - k), WIDTH)
+            simd.store(ids, at, simd.select(used, some, simd.splat(np.int32(-1), WIDTH)))
+            continue
+        for lane in range(lanes):
+            simd.poke(ids, at + lane, order[first + k + lane] if k + lane < count else np.int32(-1))
 
 
 @entry

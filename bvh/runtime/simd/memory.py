@@ -211,6 +211,31 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
     return types.UniTuple(vec, 3)(array, types.intp, n), codegen
 
 
+@literal_operation
+def load_fours(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
+    """Load n rows of four from an index on, as four vectors: all x, all y, all z, all w."""
+    if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
+        return None
+    vec = Vec(array.dtype, n.literal_value)
+    _, load_part = loading(array, n, array.dtype)
+
+    def codegen(context, builder, sig, args):
+        parts = []
+        for k in range(4):
+            at = builder.add(args[1], ir.Constant(LONG, k * vec.n))
+            parts.append(load_part(context, builder, sig, [args[0], at]))
+        # Every second lane of each two parts, twice: shuffles that CPUs have instructions for.
+        for _ in range(2):
+            parts = [
+                builder.shuffle_vector(a, b, indices(range(begin, 2 * vec.n, 2)))
+                for begin in (0, 1)
+                for a, b in (parts[:2], parts[2:])
+            ]
+        return context.make_tuple(builder, sig.return_type, [parts[k] for k in (0, 2, 1, 3)])
+
+    return types.UniTuple(vec, 4)(array, types.intp, n), codegen
+
+
 def storing(array: Type, value: Type, lane: Type) -> TypedCode:
     """Return the operation (array, index, value) that stores lanes, or a scalar, as a type `lane`.
 

@@ -47,11 +47,11 @@ class Limits(NamedTuple):
 
 
 def new_scratch() -> tuple[NDArray[np.generic], ...]:
-    """Return the scratch of one thread: ranges and their boxes, halves, bins and costs."""
+    """Return the scratch of one thread: ranges and their boxes, halves, bins and sides."""
     # 128 ranges are more than are ever pending, about one for each level.
     return (
         np.empty((128, RANGE_WIDTH), np.int64), record.new(2 * 128), record.new(4),
-        record.new(6 * BINS), np.empty(BINS, np.float32),
+        record.new(6 * BINS), binning.new_sides(BINS),
     )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def build_subtrees(records, spatial, tasks, boxes, block, limits, state, scratch
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
     # A stack of ranges; the boxes of each, and those of its centres, are two rows.
-    pending, pending_boxes, halves, bins, costs = scratch
+    pending, pending_boxes, halves, bins, sides = scratch
     # The first nodes are the roots of all tasks.
     used, begun, height = len(tasks), 0, 0
     while (height > 0 or begun < len(tasks)) and cancel[0] == 0:
@@ -116,14 +116,15 @@ def build_subtrees(records, spatial, tasks, boxes, block, limits, state, scratch
         scale = record.scales(centres, np.float32(n))
         if count > group and subtrees.may_choose(count, depth, deepest):
             binning.fill_bins(records, first, last, centres, scale, n, bins)
-            cost, axis, bin, lefts = binning.best_split(bins, scale, n, group_bits, costs)
+            used_bins = binning.used_bins(scale, n)
+            cost, axis, bin, lefts = binning.best_split(bins, BINS, used_bins, group_bits, sides)
             if axis >= 0:
                 binning.bound_halves(bins, n, axis, bin, halves)
             if spatial is not None:
                 if limit > end:
                     span = first, last, limit - begin
                     cost, plane = cheaper_plane(
-                        spatial, records, span, box, halves, (cost, axis), costs
+                        spatial, records, span, box, halves, (cost, axis), sides
                     )
         if _leaf_is_cheaper(count, box, cost, limits):
             _put_leaf(records, here, begin, end, node, links, order)

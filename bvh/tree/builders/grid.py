@@ -9,14 +9,13 @@ A cell with too many records for one thread gets a grid of its own.
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.threads import Shelf, share
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
-from bvh.tree.builders.bins import bound, sweep
+from bvh.tree.builders.bins import best_split, bound, new_sides
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import link_inner
 
@@ -105,7 +104,7 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
     # Pending ranges: BEGIN..END are positions in `order`, a list of all cells that have records,
     # and LIMIT is the number of records.
     grain, level, deepest, group_bits = limits
-    order, pending, layers, costs = scratch
+    order, pending, layers, sides = scratch
     used_cells, total = 0, 0
     for cell in range(len(cell_bins)):
         count = record.count_of(record.load(cell_bins, cell))
@@ -118,20 +117,21 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
     while waiting > 0:
         waiting -= 1
         node, begin, end, depth, _, total = subtrees.range_at(pending, waiting)
-        best, best_axis, best_layer, best_count = np.float32(INF), -1, 0, 0
+        best_axis, best_layer, best_count = -1, 0, 0
         if total > grain and end - begin > 1 and subtrees.may_choose(total, depth, deepest):
             for axis in range(3):
-                size = 1 << bits[axis]
-                for k in range(size):
+                for k in range(axis * LAYERS, axis * LAYERS + (1 << bits[axis])):
                     record.store(layers, k, record.empty_bin())
-                for i in range(begin, end):
-                    cell = np.int64(order[i])
-                    k = _layer(cell, axis, bits)
-                    both = record.join_bins(record.load(layers, k), record.load(cell_bins, cell))
-                    record.store(layers, k, both)
-                cost, k, count = sweep(layers, 0, size, group_bits, costs)
-                if cost < best:
-                    best, best_axis, best_layer, best_count = cost, axis, k, count
+            for i in range(begin, end):
+                cell = np.int64(order[i])
+                bin = record.load(cell_bins, cell)
+                for axis in range(3):
+                    k = axis * LAYERS + _layer(cell, axis, bits)
+                    record.store(layers, k, record.join_bins(record.load(layers, k), bin))
+            used_layers = 1 << bits[0], 1 << bits[1], 1 << bits[2]
+            _, best_axis, best_layer, best_count = best_split(
+                layers, LAYERS, used_layers, group_bits, sides
+            )
         if best_axis < 0:
             for i in range(begin, end):
                 range_of[order[i]] = n
@@ -212,7 +212,7 @@ def _split_by_cells(
     range_of = np.empty(size, np.int32)
     scratch = (
         np.empty(size, np.int32), np.empty((128, RANGE_WIDTH), np.int64),
-        record.new(LAYERS), np.empty(LAYERS, np.float32),
+        record.new(3 * LAYERS), new_sides(LAYERS),
     )  # fmt: skip
     used, ranges = _split_cells(cell_bins, bits, limits, links, columns, range_of, scratch)
     if ranges == 1:
@@ -220,18 +220,22 @@ def _split_by_cells(
     columns, range_boxes = columns[:ranges], np.empty((ranges, 2, record.WIDTH), np.float32)
     ends = np.cumsum(columns[:, END])
     columns[1:, BEGIN], columns[:, END] = ends[:-1], ends
-    rows = np.empty((-(-n // CHUNK), ranges), np.int64)
+    # The chunks that threads move, and the row of each range for the first of a chunk's records.
+    size = n if threads == 1 else CHUNK
+    rows = np.empty((-(-n // size), ranges), np.int64)
 
     def count(begin: int, end: int) -> None:
-        _count_ranges(cells, begin, end, range_of, rows[begin // CHUNK])
+        _count_ranges(cells, begin, end, range_of, rows[begin // size])
 
     def move(begin: int, end: int) -> None:
-        _move_to_ranges(records, cells, begin, end, range_of, rows[begin // CHUNK], out)
+        _move_to_ranges(records, cells, begin, end, range_of, rows[begin // size], out)
 
-    share(n, CHUNK, count, threads)
-    # From counts to the row of each range for the first of a chunk's records.
-    rows[:] = np.cumsum(rows, axis=0) - rows + columns[:, BEGIN]
-    share(n, CHUNK, move, threads)
+    if len(rows) == 1:
+        rows[0] = columns[:, BEGIN]
+    else:
+        share(n, size, count, threads)
+        rows[:] = np.cumsum(rows, axis=0) - rows + columns[:, BEGIN]
+    share(n, size, move, threads)
     flat = range_boxes.reshape(-1, record.WIDTH)
     share(
         ranges, ranges // (4 * threads) + 1,
@@ -240,10 +244,17 @@ def _split_by_cells(
     return links[:used], columns, range_boxes
 
 
+@entry
+def _clear(bins):
+    """Make all rows of `bins` the bin of no records."""
+    for i in range(len(bins)):
+        record.store(bins, i, record.empty_bin())
+
+
 def new_cells(size: int) -> NDArray[np.float32]:
     """Return the bins of cells without records."""
     bins = record.new(size)
-    bins[:, : record.COUNT], bins[:, record.COUNT] = -np.inf, 0.0
+    _clear(bins)
     return bins
 
 

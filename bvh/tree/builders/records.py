@@ -86,7 +86,7 @@ lane_of = inlined(lambda array, row, lane: simd.peek(array, row * WIDTH + lane))
 # Minus the lower corner, and the upper corner, in four lanes each; the size of a box.
 _low = inlined(lambda box: simd.part(box, 0, 4))
 _high = inlined(lambda box: simd.part(box, UPPER, 4))
-_size = inlined(lambda box: _high(box) + _low(box))
+size_of = inlined(lambda box: _high(box) + _low(box))
 
 # The ids of a record in a row, and of one as a vector.
 id_of = inlined(lambda array, row: simd.peek_int(array, row * WIDTH + ID) - FIRST_ID)
@@ -108,6 +108,10 @@ def box_record(low, high, prim):
 def corner(points, i):
     """Return the three doubles 3 i, 3 i + 1, 3 i + 2 of an array in four lanes, the last 0."""
     at = 3 * i
+    # One load of four numbers, but for the last row.
+    if at + 4 <= points.size:
+        lanes = simd.load(points, at, 4)
+        return simd.select(simd.lane_numbers(4) < 3, lanes, 0.0)
     x, y, z = simd.peek(points, at), simd.peek(points, at + 1), simd.peek(points, at + 2)
     return simd.from_lanes((x, y, z, 0.0))
 
@@ -137,7 +141,7 @@ def centre(box):
 @inlined
 def half_area(box):
     """Return half the surface area of a box that is not empty."""
-    size = _size(box)
+    size = size_of(box)
     x, y = simd.lane(size, np.int32(0)), simd.lane(size, np.int32(1))
     z = simd.lane(size, np.int32(2))
     return (x * y + y * z) + z * x
@@ -146,7 +150,7 @@ def half_area(box):
 @inlined
 def overlaps(box):
     """Return whether the result of `meet` is not empty: its size is >= 0 on all three axes."""
-    return simd.mask_bits(_size(box) >= F4) & 7 == 7
+    return simd.mask_bits(size_of(box) >= F4) & 7 == 7
 
 
 @inlined
@@ -189,6 +193,8 @@ def empty_bin():
 
 # The number of records of a bin.
 count_of = inlined(lambda bin: simd.lane(simd.as_ints(bin), np.int32(COUNT)))
+# The same as the last of four lanes.
+counts_in = inlined(lambda bin: simd.as_ints(_high(bin)))
 
 
 @inlined
@@ -220,7 +226,7 @@ def add(bins, row, box):
 def scales(box, count):
     """Return the number of bins in a unit of each axis, four lanes, for `count` bins of a box."""
     # It is 0 for an axis on which the box is not wider than NARROWEST.
-    size = _size(box)
+    size = size_of(box)
     return simd.select(size > np.float32(NARROWEST), simd.splat(count, 4) / size, F4)
 
 
