@@ -37,7 +37,7 @@ _OPERATIONS = {
     **names_of(
         f"{__name__}.lanes",
         "compress_order from_lanes full_like joined lane lane_numbers mask_bits mask_of part "
-        "permute splat",
+        "permute splat three_of",
     ),
     **names_of(
         f"{__name__}.memory",

@@ -60,12 +60,11 @@ def fill_bins(records, begin, end, centres, scale, used, bins):
         for axis in range(3):
             for b in range(first + axis * BINS, first + axis * BINS + used):
                 record.store(bins, b, record.empty_bin())
-    last, stride = np.int32(used - 1), np.int32(BINS)
     for i in range(begin, end - 1, 2):
-        record.drop(bins, 0, record.load(records, i), centres, scale, last, stride)
-        record.drop(bins, second, record.load(records, i + 1), centres, scale, last, stride)
+        record.drop(bins, 0, record.load(records, i), centres, scale, BINS)
+        record.drop(bins, second, record.load(records, i + 1), centres, scale, BINS)
     if (end - begin) & 1:
-        record.drop(bins, 0, record.load(records, end - 1), centres, scale, last, stride)
+        record.drop(bins, 0, record.load(records, end - 1), centres, scale, BINS)
     if second > 0:
         for axis in range(3):
             for b in range(axis * BINS, axis * BINS + used):

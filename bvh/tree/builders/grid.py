@@ -69,7 +69,7 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
     for i in range(begin, end):
         r = record.load(records, i)
-        x, y, z = record.bins_of(record.centre(r), box, scale, LAYERS - 1)
+        x, y, z = record.bins_of(record.centre(r), box, scale)
         cell = (x >> shifts[0] << bits[1] | y >> shifts[1]) << bits[2] | z >> shifts[2]
         cells[i] = cell
         record.put(cell_bins, cell, r)

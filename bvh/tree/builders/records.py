@@ -206,9 +206,10 @@ def join_bins(a, b):
 @inlined
 def _put_at(bins, at, r):
     """Extend the bin whose numbers begin at `at` to contain a record, and count it."""
-    bin = simd.load(bins, at, WIDTH)
+    # The last lane of a record is at most 0, so that the larger one is the count.
     one = simd.select(simd.lane_numbers(WIDTH) == COUNT, np.int32(1), np.int32(0))
-    simd.store(bins, at, _with_count(join(bin, r), simd.as_ints(bin) + one))
+    both = simd.as_ints(join(simd.load(bins, at, WIDTH), r)) + one
+    simd.store(bins, at, simd.as_floats(both))
 
 
 # Extend the bin in a row to contain a record, and count it.
@@ -225,31 +226,27 @@ def add(bins, row, box):
 @inlined
 def scales(box, count):
     """Return the number of bins in a unit of each axis, four lanes, for `count` bins of a box."""
-    # It is 0 for an axis on which the box is not wider than NARROWEST.
+    # It is 0 for an axis on which the box is not wider than NARROWEST. Else it is less by a share
+    # of 2**-20, more than all rounding, so that every point of the box is in a bin below `count`.
     size = size_of(box)
-    return simd.select(size > np.float32(NARROWEST), simd.splat(count, 4) / size, F4)
+    count = simd.splat(np.float32(count) * np.float32(1.0 - 2.0**-20), 4)
+    return simd.select(size > np.float32(NARROWEST), count / size, F4)
 
 
 @inlined
-def _bin_lanes(point, box, scale, last):
-    """Return the bin of a point on each axis, from 0 to `last`: four lanes of int32, one unused."""
-    # `box` contains the point; bins begin at its lower corner, with `scale` bins in a unit.
-    at = simd.convert((_high(point) + _low(box)) * scale, np.int32(0))
-    return simd.lesser(at, simd.splat(last, 4))
+def _bin_lanes(point, box, scale):
+    """Return the bin of a point on each axis of a box around it: four lanes of int32, one unused.
+
+    Bins begin at the lower corner of the box, with `scale` bins in a unit.
+    """
+    return simd.convert((_high(point) + _low(box)) * scale, np.int32(0))
 
 
 @inlined
-def _numbers(lanes):
-    """Return the first three of four lanes as integers."""
-    x, y = simd.lane(lanes, np.int32(0)), simd.lane(lanes, np.int32(1))
-    return np.int64(x), np.int64(y), np.int64(simd.lane(lanes, np.int32(2)))
-
-
-@inlined
-def bins_of(point, box, scale, last):
-    """Return (x, y, z): the bin, from 0 to `last`, of a point on each axis of a box around it."""
+def bins_of(point, box, scale):
+    """Return (x, y, z): the bin of a point on each axis of a box around it, from 0 on."""
     # The point is doubled, as by `centre`, and so is the box, of doubled centres.
-    return _numbers(_bin_lanes(point, box, scale, np.int32(last)))
+    return simd.three_of(_bin_lanes(point, box, scale))
 
 
 @inlined
@@ -264,20 +261,18 @@ def spans_of(r, box, scale, last):
     first = simd.lesser(simd.greater(first, simd.splat(np.int32(0), 4)), most)
     end = simd.convert((begin + _high(r)) * scale, np.int32(0))
     end = simd.lesser(simd.greater(end, first), most)
-    return (*_numbers(first), *_numbers(end))
+    return (*simd.three_of(first), *simd.three_of(end))
 
 
 @inlined
-def drop(bins, begin, r, box, scale, last, stride):
+def drop(bins, begin, r, box, scale, stride):
     """Put a record into the bin of its centre on each axis.
 
-    `box` is the box of the doubled centres of all records; it has the bins 0 to `last`, `scale` in
-    a unit. The bins of axis k begin in row `begin` + k * `stride`.
+    `box` is the box of the doubled centres of all records, with `scale` bins in a unit. The bins
+    of axis k begin in row `begin` + k * `stride`.
     """
-    rows = _bin_lanes(centre(r), box, scale, last) + simd.lane_numbers(4) * stride
-    # No lane is negative: bits that say so save the extension of signs.
-    at = rows * np.int32(WIDTH) & np.int32(0xFFFFFFF)
-    begin *= WIDTH
-    _put_at(bins, begin + np.int64(simd.lane(at, np.int32(0))), r)
-    _put_at(bins, begin + np.int64(simd.lane(at, np.int32(1))), r)
-    _put_at(bins, begin + np.int64(simd.lane(at, np.int32(2))), r)
+    x, y, z = simd.three_of(_bin_lanes(centre(r), box, scale) * np.int32(WIDTH))
+    begin, stride = begin * WIDTH, stride * WIDTH
+    _put_at(bins, begin + x, r)
+    _put_at(bins, begin + stride + y, r)
+    _put_at(bins, begin + 2 * stride + z, r)
