@@ -20,7 +20,7 @@ from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WID
 from bvh.tree.nodes import link_inner
 
 # A grid has about one cell for 2**RECORD_BITS records, but at most 2**MOST_BITS cells.
-MOST_BITS = 16
+MOST_BITS = 15
 RECORD_BITS = 2
 AXIS_BITS = 8
 LAYERS = 1 << AXIS_BITS
@@ -271,14 +271,15 @@ def split_top(
     costs its half area for each started group of 1 << group_bits records.
     """
     half = len(records) // 2
-    grain = subtrees.task_size(half) // subtrees.RANGE_SHARE
+    run = subtrees.task_size(half)
+    grain = run // subtrees.RANGE_SHARE
     links, tasks, task_boxes = np.zeros((1, 2), np.int32), [], []
     waiting = [(np.array([0, 0, half, 0, 0, half], np.int64), boxes)]
     while waiting:
         task, boxes = waiting.pop()
         begin, end, side = task[BEGIN], task[END], task[SIDE]
         ranges = None
-        if end - begin > grain:
+        if end - begin > run:
             here, there = side * half, (1 - side) * half
             ranges = _split_by_cells(
                 records[here + begin : here + end], records[there + begin : there + end], boxes,

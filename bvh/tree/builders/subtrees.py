@@ -145,7 +145,7 @@ def build_tasks(
     """
     sizes, boxes = tasks[:, END] - tasks[:, BEGIN], boxes.reshape(-1, WIDTH)
     count = int(sizes.sum())
-    runs = batches_of(sizes, task_size(count))
+    runs = batches_of(sizes, max(task_size(count), count // (4 * threads)))
     done_before = np.concatenate([[0], np.cumsum(sizes)])
     room = np.concatenate([[0], np.cumsum(tasks[:, LIMIT] - tasks[:, BEGIN])])
     built: list[Any] = [None] * len(runs)
