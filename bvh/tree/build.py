@@ -11,7 +11,7 @@ from bvh.runtime.arguments import Quality, aligned, check_option, kernel_input, 
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
 from bvh.runtime.simd import WIDTH
-from bvh.runtime.threads import Progress, share
+from bvh.runtime.threads import Progress, chunk_size, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.binary_nodes import binary_nodes, side_by_side
 from bvh.tree.builders import binned_sah, grid, sbvh
@@ -145,34 +145,36 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     """Prepare triangles: find the local frame by their points, then write their records."""
     triangles = Triangles(*(kernel_input(array) for array in triangles))
     points, count = triangles.points, len(triangles.faces)
-    chunks = max(-(-count // CHUNK), 1)
-    some = np.empty((max(-(-len(points) // CHUNK), 1), 6))
-    boxes, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
+    size = chunk_size(CHUNK, threads)
+    chunks = max(-(-count // size), 1)
+    some = np.empty((max(-(-len(points) // size), 1), 6))
+    boxes, valid = np.full((chunks, 6), np.nan), np.zeros(chunks, np.int64)
     joined = np.zeros((chunks, 2, record.WIDTH), np.float32)
 
     def survey(begin: int, end: int) -> None:
-        _bound_points(points, begin, end, some[begin // CHUNK])
+        _bound_points(points, begin, end, some[begin // size])
 
     def write(begin: int, end: int) -> None:
-        chunk = begin // CHUNK
-        valid[chunk] = _record_triangles(
-            triangles, begin, end, frame, records, first[chunk], joined[chunk], boxes[chunk]
+        i = begin // size
+        valid[i] = _record_triangles(
+            triangles, begin, end, frame, records, first[i], joined[i], boxes[i]
         )
 
-    share(len(points), CHUNK, survey, threads)
-    some = some[some[:, 0] <= some[:, 3]]
-    frame, surveyed = local_frame(some[:, :3], some[:, 3:])
+    share(len(points), size, survey, threads)
+    some = some[some[:, 0] <= some[:, 3]] if len(points) else some[:0]
+    frame, bounds = local_frame(some[:, :3], some[:, 3:])
     frame = kernel_input(frame)
     # Two halves, between which a builder moves records; each has room for `spare` * used more.
-    records, first = _new_records(count, spare), np.arange(chunks) * CHUNK
-    share(count, CHUNK, write, threads)
-    frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
-    frame, used = kernel_input(frame), int(valid.sum())
+    records, first = _new_records(count, spare), np.arange(chunks) * size
+    share(count, size, write, threads)
+    used, low, high = int(valid.sum()), boxes[:, :3].min(axis=0), boxes[:, 3:].max(axis=0)
     # If some triangles are not valid, or there are other points further out, write records again.
-    if used < count or (bounds != surveyed).any():
+    if used < count or (bounds[0] != low).any() or (bounds[1] != high).any():
+        frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
+        frame = kernel_input(frame)
         # Each chunk writes from the row `first` on, after the valid triangles of those before.
         records, first = _new_records(used, spare), np.cumsum(valid) - valid
-        share(count, CHUNK, write, threads)
+        share(count, size, write, threads)
     # Records hold lower corners negated, so the maximum over the chunks joins their boxes.
     return Prepared(records, used, frame, bounds, joined.max(axis=0))
 
@@ -241,7 +243,7 @@ def pack(
     groups = aligned(len(nodes.rows) * GROUP_SIZE, lanes)
     rows, frame = kernel_input(nodes.rows), kernel_input(frame)
     share(
-        len(rows), PACK_CHUNK,
+        len(rows), chunk_size(PACK_CHUNK, threads),
         lambda begin, end: pack_triangles(points, faces, rows, frame, begin, end, groups), threads,
     )  # fmt: skip
     return groups

@@ -82,9 +82,10 @@ def build_subtrees(records, spatial, tasks, boxes, block, limits, state, scratch
     """Build the subtrees of ranges into a block of nodes; return the number of their nodes.
 
     `tasks` (k, RANGE_WIDTH) are the ranges; `boxes` (2 k, 8) are the box of each and that of its
-    centres. The first k nodes are the roots. `spatial` is `space.Spatial`, or None for a builder without spatial splits. `block` is
-    `SubtreeNodes`. `state` is (cancel, done), arrays of one number: a cancel that is not 0 stops
-    the build, and `done` counts the records in leaves. `scratch` is that of `new_scratch`.
+    centres. The first k nodes are the roots. `spatial` is `space.Spatial`, or None for a builder
+    without spatial splits. `block` is `SubtreeNodes`. `state` is (cancel, done), arrays of one
+    number: a cancel that is not 0 stops the build, and `done` counts the records in leaves.
+    `scratch` is that of `new_scratch`.
     """
     deepest, group_bits, _ = limits
     cancel, done = state

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.threads import Shelf, chunk_size, share
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import best_split, bound, new_sides
@@ -202,7 +202,7 @@ def _split_by_cells(
         with shelf.scratch() as cell_bins:
             _fill_cells(records, begin, end, boxes, bits, cells, cell_bins)
 
-    share(n, CHUNK, fill, threads)
+    share(n, chunk_size(CHUNK, threads), fill, threads)
     cell_bins, *others = shelf.pieces()
     for bins in others:
         add_bins(cell_bins, bins)
@@ -238,7 +238,7 @@ def _split_by_cells(
     share(n, size, move, threads)
     flat = range_boxes.reshape(-1, record.WIDTH)
     share(
-        ranges, ranges // (4 * threads) + 1,
+        ranges, chunk_size(ranges // (4 * threads) + 1, threads),
         lambda begin, end: _bound_ranges(out, ends, begin, end, flat), threads,
     )  # fmt: skip
     return links[:used], columns, range_boxes
@@ -273,8 +273,9 @@ def split_top(
     half = len(records) // 2
     run = subtrees.task_size(half)
     grain = run // subtrees.RANGE_SHARE
-    links, tasks, task_boxes = np.zeros((1, 2), np.int32), [], []
+    links = np.zeros((1, 2), np.int32)
     waiting = [(np.array([0, 0, half, 0, 0, half], np.int64), boxes)]
+    tasks, task_boxes = [np.empty((0, RANGE_WIDTH), np.int64)], [boxes[None][:0]]
     while waiting:
         task, boxes = waiting.pop()
         begin, end, side = task[BEGIN], task[END], task[SIDE]
@@ -286,8 +287,8 @@ def split_top(
                 (grain, int(task[DEPTH]), deepest, group_bits), threads,
             )  # fmt: skip
         if ranges is None:
-            tasks.append(task)
-            task_boxes.append(boxes)
+            tasks.append(task[None])
+            task_boxes.append(boxes[None])
             continue
         # Append the new nodes, but for their root, which is the node of the task.
         (range_links, columns, range_boxes), shift = ranges, len(links) - 1
@@ -297,6 +298,8 @@ def split_top(
         columns[:, NODE] += shift
         columns[:, [BEGIN, END]] += begin
         columns[:, LIMIT], columns[:, SIDE] = columns[:, END], 1 - side
-        # The first range is popped next.
-        waiting.extend(zip(columns[::-1], range_boxes[::-1], strict=True))
-    return links, np.array(tasks), np.array(task_boxes)
+        is_large = columns[:, END] - columns[:, BEGIN] > run
+        tasks.append(columns[~is_large])
+        task_boxes.append(range_boxes[~is_large])
+        waiting.extend(zip(columns[is_large], range_boxes[is_large], strict=True))
+    return links, np.concatenate(tasks), np.concatenate(task_boxes)

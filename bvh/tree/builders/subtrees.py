@@ -19,7 +19,7 @@ from bvh.runtime.arguments import aligned, discard
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import field
-from bvh.runtime.threads import Progress, Shelf, share, watch
+from bvh.runtime.threads import Progress, Shelf, chunk_size, share, watch
 from bvh.tree.builders.records import WIDTH, join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 
@@ -27,6 +27,8 @@ from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 # at least SMALLEST_TASK.
 SMALLEST_TASK = 4096
 TASKS = 64
+# Most primitives of a run, unless a 64th of all are more.
+LARGEST_RUN = 1 << 18
 # Ranges that a thread splits further have up to this share of the primitives of a run.
 RANGE_SHARE = 4
 # Most parts of a tree that threads can share (see `Nodes`).
@@ -145,11 +147,10 @@ def build_tasks(
     """
     sizes, boxes = tasks[:, END] - tasks[:, BEGIN], boxes.reshape(-1, WIDTH)
     count = int(sizes.sum())
-    runs = batches_of(sizes, max(task_size(count), count // (4 * threads)))
-    done_before = np.concatenate([[0], np.cumsum(sizes)])
-    room = np.concatenate([[0], np.cumsum(tasks[:, LIMIT] - tasks[:, BEGIN])])
+    runs = batches_of(sizes, max(task_size(count), min(count // (4 * threads), LARGEST_RUN)))
+    room = tasks[:, LIMIT] - tasks[:, BEGIN]
     built: list[Any] = [None] * len(runs)
-    largest = max(int(room[end] - room[begin]) for begin, end in runs)
+    largest = max(int(room[begin:end].sum()) for begin, end in runs)
     shelf = Shelf(lambda: new_subtrees(largest, order))
     # A cache line for each run's count.
     cancel, done = np.zeros(1, np.int32), np.zeros((len(runs), 8), np.int64)
@@ -164,13 +165,15 @@ def build_tasks(
         if progress is not None:
             progress(int(done[:, 0].sum()), count)
 
-    if count <= SMALLEST_TASK:
+    if threads == 1 and progress is None:
+        share(len(runs), 1, lambda i, _: work(i), threads)
+    elif count <= SMALLEST_TASK:
         for i in range(len(runs)):
             work(i)
         report()
     else:
         # Largest first, so that no thread ends with a large run alone.
-        size_of = [int(done_before[end] - done_before[begin]) for begin, end in runs]
+        size_of = [int(sizes[begin:end].sum()) for begin, end in runs]
         largest_first = sorted(range(len(runs)), key=lambda i: -size_of[i])
         watch([partial(work, i) for i in largest_first], threads, cancel, report)
     discard(records)
@@ -185,10 +188,10 @@ def _put_together(
     """Return the tree of a top and the subtrees below it.
 
     `links` are those of the top; built[i] is (bounds, links) of the subtrees whose roots are the
-    nodes roots[begin:end] of the top, for (begin, end) = runs[i]. `order` has the primitives of all.
+    nodes roots[begin:end] of the top, where (begin, end) is runs[i]. `order` has all primitives.
     """
     top = len(links)
-    below = np.array([len(rows[1]) - end + begin for rows, (begin, end) in zip(built, runs)])
+    below = np.array([len(built[i][1]) - end + begin for i, (begin, end) in enumerate(runs)])
     first = np.cumsum(below) - below + top
     count = int(top + below.sum())
     bounds = aligned(6 * count, np.float32).reshape(-1, 6)
@@ -200,7 +203,7 @@ def _put_together(
             some = roots[runs[i][0] : runs[i][1]]
             _copy_subtrees(*built[i], some, first[i], bounds, all_links)
 
-    share(len(built), -(-len(built) // (2 * threads)), copy, threads)
+    share(len(built), chunk_size(-(-len(built) // (2 * threads)), threads), copy, threads)
     is_task = np.zeros(top, np.bool_)
     is_task[roots] = True
     _bound_top(all_links, bounds, is_task)
