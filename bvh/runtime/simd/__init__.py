@@ -41,7 +41,7 @@ _OPERATIONS = {
     ),
     **names_of(
         f"{__name__}.memory",
-        "address claim gather load load_fours load_threes peek peek_int pointer pointer_to poke "
+        "address claim gather gather_threes load load_fours load_threes peek peek_int pointer pointer_to poke "
         "prefetch_address shifted store store_ints",
     ),
 }

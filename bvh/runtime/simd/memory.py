@@ -294,3 +294,34 @@ def gather(
         return result
 
     return vec(array, index, types.intp, types.intp), codegen
+
+
+@literal_operation
+def gather_threes(typingctx: TypingContext, array: Type, row: Type) -> Operation:
+    """Return three vectors, whose lanes k are the numbers of row[k], of an array's rows of three."""
+    if not (is_flat(array) and row.dtype == types.int64):
+        return None
+    vec = Vec(array.dtype, row.n)
+    kind = types.UniTuple(vec, 3)
+
+    def codegen(context, builder, sig, args):
+        data = _data_of(context, builder, sig.args[0], args[0])
+        pair = ir.VectorType(vec.llvm.element, 2)
+        pairs, last = [], ir.Constant(vec.llvm, ir.Undefined)
+        for k in range(vec.n):
+            at = builder.extract_element(args[1], ir.Constant(INT, k))
+            at = builder.gep(data, [builder.mul(at, ir.Constant(LONG, 3))])
+            place = builder.bitcast(at, pair.as_pointer())
+            pairs.append(builder.load(place, align=context.get_abi_sizeof(pair.element)))
+            value = builder.load(builder.gep(at, [ir.Constant(LONG, 2)]))
+            last = builder.insert_element(last, value, ir.Constant(INT, k))
+        while len(pairs) > 1:
+            lanes = indices(range(2 * pairs[0].type.count))
+            pairs = [builder.shuffle_vector(*pairs[k : k + 2], lanes) for k in range(0, len(pairs), 2)]
+        columns = [
+            builder.shuffle_vector(pairs[0], pairs[0], indices(range(axis, 2 * vec.n, 2)))
+            for axis in range(2)
+        ]
+        return context.make_tuple(builder, kind, [*columns, last])
+
+    return kind(array, row), codegen
