@@ -7,7 +7,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.arguments import Quality, aligned, check_option, kernel_input, owned, thread_count
+from bvh.runtime.arguments import (
+    Quality,
+    aligned,
+    check_option,
+    kernel_input,
+    owned,
+    reused,
+    thread_count,
+)
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
 from bvh.runtime.simd import WIDTH
@@ -195,13 +203,13 @@ def build(
     the numbers in triangle groups: int16 for compact ones.
     """
     check_option("quality", quality, QUALITIES)
-    binary, frame, bounds = build_binary(primitives, quality, threads, progress)
+    binary, frame, bounds, records = _build_binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))
     frame = np.vstack([frame, root])
-    # Free their memory before groups are made.
+    # Free their memory before groups are made, in that of the records.
     del binary, root
-    groups = pack(primitives, nodes, frame, threads, lanes)
+    groups = pack(primitives, nodes, frame, threads, lanes, records)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
 
 
@@ -212,6 +220,13 @@ def build_binary(
 
     Bounds are NaN if no primitive can be hit. The other arguments are as in `build`.
     """
+    return _build_binary(primitives, quality, threads, progress)[:3]
+
+
+def _build_binary(
+    primitives: Primitives, quality: str, threads: int, progress: Progress | None
+) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]:
+    """Return what `build_binary` does, and the memory of the records."""
     spatial = isinstance(primitives, Triangles) and quality == "high"
     prepared = prepare(primitives, threads, sbvh.BUDGET if spatial else 0.0)
     records, count, frame, bounds, boxes = prepared
@@ -228,19 +243,23 @@ def build_binary(
         nodes = binned_sah.build(
             records, threads=threads, progress=progress, group_bits=0, max_leaf=MAX_LEAF_ROWS
         )
-    return nodes, frame, bounds
+    return nodes, frame, bounds, records
 
 
 def pack(
     primitives: Primitives, nodes: WideNodes, frame: NDArray[np.float64], threads: int,
-    lanes: DTypeLike = np.float32,
+    lanes: DTypeLike = np.float32, memory: NDArray[Any] | None = None,
 ) -> NDArray[Any]:  # fmt: skip
-    """Return the triangle groups of all leaves, flat; empty for primitives other than triangles."""
-    # `lanes` is the type of their numbers, int16 for compact groups.
+    """Return the triangle groups of all leaves, flat; empty for primitives other than triangles.
+
+    `lanes` is the type of their numbers, int16 for compact groups. `memory` is an array that is no
+    longer needed, in place of which they may be.
+    """
     if not isinstance(primitives, Triangles) or len(nodes.ids) == 0:
         return aligned(0, lanes)
     points, faces = primitives
-    groups = aligned(len(nodes.rows) * GROUP_SIZE, lanes)
+    size = len(nodes.rows) * GROUP_SIZE
+    groups = aligned(size, lanes) if memory is None else reused(memory, size, lanes)
     rows, frame = kernel_input(nodes.rows), kernel_input(frame)
     share(
         len(rows), chunk_size(PACK_CHUNK, threads),

@@ -172,7 +172,8 @@ def _put(groups, at, used, ids, corners, box, c, s, extent):
         + abs(e1[1]) * (abs(e2[2]) + abs(e2[0]))
         + abs(e1[2]) * (abs(e2[0]) + abs(e2[1]))
     )
-    size = abs(n[0]) + abs(n[1]) + abs(n[2]) + products * (longest * (1.0 / (24.0 * extent)) + 2.0**-22)
+    share = longest * (1.0 / (24.0 * extent)) + 2.0**-22
+    size = abs(n[0]) + abs(n[1]) + abs(n[2]) + products * share
     _put_row(groups, at, SIZE, size * up + 2.0**-100, used)
     none = simd.splat(np.float32(-1.0), WIDTH)
     tolerance = simd.select(used, simd.convert(tolerance, np.float32(0.0)), none)

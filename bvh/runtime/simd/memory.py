@@ -298,7 +298,7 @@ def gather(
 
 @literal_operation
 def gather_threes(typingctx: TypingContext, array: Type, row: Type) -> Operation:
-    """Return three vectors, whose lanes k are the numbers of row[k], of an array's rows of three."""
+    """Return three vectors: lanes k are the numbers in row row[k] of an array with rows of three."""
     if not (is_flat(array) and row.dtype == types.int64):
         return None
     vec = Vec(array.dtype, row.n)
@@ -317,7 +317,8 @@ def gather_threes(typingctx: TypingContext, array: Type, row: Type) -> Operation
             last = builder.insert_element(last, value, ir.Constant(INT, k))
         while len(pairs) > 1:
             lanes = indices(range(2 * pairs[0].type.count))
-            pairs = [builder.shuffle_vector(*pairs[k : k + 2], lanes) for k in range(0, len(pairs), 2)]
+            couples = zip(pairs[::2], pairs[1::2], strict=True)
+            pairs = [builder.shuffle_vector(a, b, lanes) for a, b in couples]
         columns = [
             builder.shuffle_vector(pairs[0], pairs[0], indices(range(axis, 2 * vec.n, 2)))
             for axis in range(2)

@@ -210,4 +210,4 @@ def build(
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
     order = aligned(count, np.int32)
     subtree = subtree_builder(records, Limits(deepest, group_bits, max_leaf))
-    return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)
+    return subtrees.build_tasks(links, tasks, boxes, order, subtree, threads, progress)

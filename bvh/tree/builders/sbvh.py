@@ -88,6 +88,6 @@ def build(
         new_sides(BINS),
     )  # fmt: skip
     links, tasks, boxes = split_top(shared, count, box, grain)
-    nodes = subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, report)
+    nodes = subtrees.build_tasks(links, tasks, boxes, order, subtree, threads, report)
     merged = aligned(len(order), np.int32)
     return nodes._replace(order=merged[: _merge(nodes.links, order, merged)].copy())

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned, discard
+from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import field
@@ -135,15 +135,14 @@ BuildSubtrees: TypeAlias = Callable[
 
 def build_tasks(
     links: NDArray[np.int32], tasks: NDArray[np.int64], boxes: NDArray[np.float32],
-    order: NDArray[np.int32], records: NDArray[np.float32], build: BuildSubtrees, threads: int,
-    progress: Progress | None,
+    order: NDArray[np.int32], build: BuildSubtrees, threads: int, progress: Progress | None
 ) -> Nodes:  # fmt: skip
     """Return the tree whose top has the given links, with a subtree for each task below it.
 
     `tasks` (k, RANGE_WIDTH) are ranges, `boxes` (k, 2, 8) the box of each and that of its centres;
     subtrees write the ids of their primitives to `order`. build(tasks, their boxes, block, (cancel,
     done)) builds the subtrees of a run of tasks in a block of `SubtreeNodes` and returns the number
-    of their nodes. The memory of `records` is freed when all subtrees are built.
+    of their nodes.
     """
     sizes, boxes = tasks[:, END] - tasks[:, BEGIN], boxes.reshape(-1, WIDTH)
     count = int(sizes.sum())
@@ -176,7 +175,6 @@ def build_tasks(
         size_of = [int(sizes[begin:end].sum()) for begin, end in runs]
         largest_first = sorted(range(len(runs)), key=lambda i: -size_of[i])
         watch([partial(work, i) for i in largest_first], threads, cancel, report)
-    discard(records)
     return _put_together(links, tasks[:, NODE].copy(), runs, built, order, threads)
 
 
