@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
 from bvh.runtime.arguments import (
+    LARGE,
     Quality,
     aligned,
     check_option,
@@ -225,8 +226,8 @@ def build_binary(
 
 def _build_binary(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None
-) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]:
-    """Return what `build_binary` does, and the memory of the records."""
+) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64], NDArray[np.float32] | None]:
+    """Return what `build_binary` does, and the memory of the records if it can be `reused`."""
     spatial = isinstance(primitives, Triangles) and quality == "high"
     prepared = prepare(primitives, threads, sbvh.BUDGET if spatial else 0.0)
     records, count, frame, bounds, boxes = prepared
@@ -243,7 +244,8 @@ def _build_binary(
         nodes = binned_sah.build(
             records, threads=threads, progress=progress, group_bits=0, max_leaf=MAX_LEAF_ROWS
         )
-    return nodes, frame, bounds, records
+    # Other memory is free when this function returns, and is likely to be used next.
+    return nodes, frame, bounds, records if records.nbytes >= LARGE else None
 
 
 def pack(

@@ -298,7 +298,7 @@ def gather(
 
 @literal_operation
 def gather_threes(typingctx: TypingContext, array: Type, row: Type) -> Operation:
-    """Return three vectors: lanes k are the numbers in row row[k] of an array with rows of three."""
+    """Return three vectors; lanes k are the numbers in row row[k] of an array of rows of three."""
     if not (is_flat(array) and row.dtype == types.int64):
         return None
     vec = Vec(array.dtype, row.n)
