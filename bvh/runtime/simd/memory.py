@@ -231,7 +231,7 @@ def load_fours(typingctx: TypingContext, array: Type, index: Type, n: Type) -> O
                 for begin in (0, 1)
                 for a, b in (parts[:2], parts[2:])
             ]
-        return context.make_tuple(builder, sig.return_type, [parts[k] for k in (0, 2, 1, 3)])
+        return context.make_tuple(builder, sig.return_type, parts)
 
     return types.UniTuple(vec, 4)(array, types.intp, n), codegen
 
