@@ -273,8 +273,8 @@ typedef struct {
     int64_t end;
     bvh_u1_1d valid;
     bvh_f8_1d bounds;
-} bvh_untrusted_survey_words;
-void bvh_untrusted_survey(bvh_untrusted_survey_words *words);
+} bvh_survey_words;
+void bvh_survey(bvh_survey_words *words);
 
 /* bvh.kernels */
 
@@ -1866,21 +1866,18 @@ void bvh_unpack(bvh_unpack_words *words);
 /* bvh.tree.build */
 
 typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_2d points;
+    int64_t begin;
+    int64_t end;
+    bvh_f8_1d bounds;
+} bvh_bound_points_words;
+void bvh_bound_points(bvh_bound_points_words *words);
+
+typedef struct {
     float *data;
     int64_t shape[2];
 } bvh_f4_2d;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_Triangles triangles;
-    int64_t begin;
-    int64_t end;
-    bvh_f8_2d frame;
-    bvh_f4_2d records;
-    int64_t row;
-    bvh_f4_2d boxes;
-} bvh_record_triangles_words;
-void bvh_record_triangles(bvh_record_triangles_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1888,9 +1885,13 @@ typedef struct {
     bvh_Triangles triangles;
     int64_t begin;
     int64_t end;
+    bvh_f8_2d frame;
+    bvh_f4_2d records;
+    int64_t row;
+    bvh_f4_2d boxes;
     bvh_f8_1d bounds;
-} bvh_build_survey_words;
-void bvh_build_survey(bvh_build_survey_words *words);
+} bvh_record_triangles_words;
+void bvh_record_triangles(bvh_record_triangles_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1934,7 +1935,7 @@ typedef struct {
     bvh_f4_2d _1;
     bvh_f4_2d _2;
     bvh_f4_2d _3;
-    bvh_f4_1d _4;
+    bvh_f4_2d _4;
 } bvh_Tuple_3;
 
 typedef struct {
@@ -1942,27 +1943,27 @@ typedef struct {
     int64_t result_0;
     bvh_f4_2d records;
     bvh_Spatial spatial;
-    bvh_i8_1d start;
+    bvh_i8_2d tasks;
     bvh_f4_2d boxes;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
     bvh_Tuple_2 state;
     bvh_Tuple_3 scratch;
-} bvh_build_subtree_Spatial_words;
-void bvh_build_subtree_Spatial(bvh_build_subtree_Spatial_words *words);
+} bvh_build_subtrees_Spatial_words;
+void bvh_build_subtrees_Spatial(bvh_build_subtrees_Spatial_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_f4_2d records;
-    bvh_i8_1d start;
+    bvh_i8_2d tasks;
     bvh_f4_2d boxes;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
     bvh_Tuple_2 state;
     bvh_Tuple_3 scratch;
-} bvh_build_subtree_none_words;
-void bvh_build_subtree_none(bvh_build_subtree_none_words *words);
+} bvh_build_subtrees_none_words;
+void bvh_build_subtrees_none(bvh_build_subtrees_none_words *words);
 
 /* bvh.tree.builders.grid */
 
@@ -1986,19 +1987,15 @@ typedef struct {
 void bvh_bound_ranges(bvh_bound_ranges_words *words);
 
 typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f4_2d bins;
+} bvh_clear_words;
+void bvh_clear(bvh_clear_words *words);
+
+typedef struct {
     uint16_t *data;
     int64_t shape[1];
 } bvh_u2_1d;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_u2_1d cells;
-    int64_t begin;
-    int64_t end;
-    bvh_i4_1d range_of;
-    bvh_i8_1d counts;
-} bvh_count_ranges_words;
-void bvh_count_ranges(bvh_count_ranges_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -2028,7 +2025,7 @@ typedef struct {
     bvh_i4_1d _0;
     bvh_i8_2d _1;
     bvh_f4_2d _2;
-    bvh_f4_1d _3;
+    bvh_f4_2d _3;
 } bvh_Tuple_4;
 
 typedef struct {
@@ -2051,6 +2048,16 @@ typedef struct {
     bvh_f4_2d others;
 } bvh_add_bins_words;
 void bvh_add_bins(bvh_add_bins_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_u2_1d cells;
+    int64_t begin;
+    int64_t end;
+    bvh_i4_1d range_of;
+    bvh_i8_1d counts;
+} bvh_count_ranges_words;
+void bvh_count_ranges(bvh_count_ranges_words *words);
 
 /* bvh.tree.builders.sbvh */
 
@@ -2075,7 +2082,7 @@ typedef struct {
     bvh_Spatial spatial;
     bvh_f4_2d boxes;
     bvh_f4_2d halves;
-    bvh_f4_1d costs;
+    bvh_f4_2d sides;
 } bvh_best_bins_words;
 void bvh_best_bins(bvh_best_bins_words *words);
 
@@ -2089,7 +2096,7 @@ typedef struct {
     bvh_Spatial spatial;
     bvh_f4_2d boxes;
     int64_t capacity;
-    bvh_f4_1d costs;
+    bvh_f4_2d sides;
 } bvh_best_plane_words;
 void bvh_best_plane(bvh_best_plane_words *words);
 
@@ -2142,12 +2149,12 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_f4_2d from_bounds;
     bvh_i4_2d from_links;
-    int64_t root;
+    bvh_i8_1d roots;
     int64_t first;
     bvh_f4_2d bounds;
     bvh_i4_2d links;
-} bvh_copy_subtree_words;
-void bvh_copy_subtree(bvh_copy_subtree_words *words);
+} bvh_copy_subtrees_words;
+void bvh_copy_subtrees(bvh_copy_subtrees_words *words);
 
 /* bvh.tree.collapse */
 

@@ -195,26 +195,6 @@ def new_bytes(size: int) -> NDArray[np.uint8]:
     return np.frombuffer(memory, np.uint8)
 
 
-def reused(array: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
-    """Return what `aligned` does, in the memory of `array` if possible, whose numbers are lost.
-
-    That is, if `new_bytes` mapped the memory, and it is large enough. The pages of what is left of
-    it go back to the system.
-    """
-    size, base = count * np.dtype(dtype).itemsize, array
-    while isinstance(base, np.ndarray):
-        base = base.base  # type: ignore[assignment]
-    memory = base.obj if isinstance(base, memoryview) else base
-    can_free = isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")
-    if size > array.nbytes or not can_free:
-        return aligned(count, dtype)
-    # The array begins less than 64 bytes after the map.
-    end = -(-(size + 64) // mmap.PAGESIZE) * mmap.PAGESIZE
-    if end < len(memory):
-        memory.madvise(mmap.MADV_DONTNEED, end, len(memory) - end)
-    return array.reshape(-1).view(np.uint8)[:size].view(dtype)
-
-
 def aligned(count: int, dtype: Any) -> NDArray[Any]:
     """Return an uninitialised array of `count` numbers that begins on a cache line, of 64 bytes."""
     size = count * np.dtype(dtype).itemsize

@@ -1,5 +1,6 @@
 """`TreeArrays`: the arrays of a tree, its row, and how kernels make pointers from either."""
 
+import mmap
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import kernel_input
+from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import pointer, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers, borrowed, pointers_of
@@ -253,3 +254,23 @@ def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
     call = user_call(primitives.intersect, primitives.data, INTERSECT)
     custom = Custom(primitives.points, call.function, call.data)
     return arrays._replace(primitives=custom), call
+
+
+def reused(array: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
+    """Return what `aligned` does, in the memory of `array` if possible, whose numbers are lost.
+
+    That is, if `arguments.new_bytes` mapped the memory, and it is large enough. The pages of what
+    is left of it go back to the system.
+    """
+    size, base = count * np.dtype(dtype).itemsize, array
+    while isinstance(base, np.ndarray):
+        base = base.base  # type: ignore[assignment]
+    memory = base.obj if isinstance(base, memoryview) else base
+    can_free = isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")
+    if size > array.nbytes or not can_free:
+        return aligned(count, dtype)
+    # The array begins less than 64 bytes after the map.
+    end = -(-(size + 64) // mmap.PAGESIZE) * mmap.PAGESIZE
+    if end < len(memory):
+        memory.madvise(mmap.MADV_DONTNEED, end, len(memory) - end)
+    return array.reshape(-1).view(np.uint8)[:size].view(dtype)

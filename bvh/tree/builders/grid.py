@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.threads import Shelf, chunk_size, share
+from bvh.runtime.threads import Shelf, share
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import best_split, bound, new_sides
@@ -157,7 +157,7 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
 
 
 @entry
-def _count_ranges(cells, begin, end, range_of, counts):
+def count_ranges(cells, begin, end, range_of, counts):
     """Write to `counts` how many of the records begin..end are in each range."""
     # `cells` has the cell of each record, and `range_of` the range of each cell.
     counts[:] = 0
@@ -202,7 +202,7 @@ def _split_by_cells(
         with shelf.scratch() as cell_bins:
             _fill_cells(records, begin, end, boxes, bits, cells, cell_bins)
 
-    share(n, chunk_size(CHUNK, threads), fill, threads)
+    share(n, subtrees.chunk_size(CHUNK, threads), fill, threads)
     cell_bins, *others = shelf.pieces()
     for bins in others:
         add_bins(cell_bins, bins)
@@ -225,7 +225,7 @@ def _split_by_cells(
     rows = np.empty((-(-n // size), ranges), np.int64)
 
     def count(begin: int, end: int) -> None:
-        _count_ranges(cells, begin, end, range_of, rows[begin // size])
+        count_ranges(cells, begin, end, range_of, rows[begin // size])
 
     def move(begin: int, end: int) -> None:
         _move_to_ranges(records, cells, begin, end, range_of, rows[begin // size], out)
@@ -238,7 +238,7 @@ def _split_by_cells(
     share(n, size, move, threads)
     flat = range_boxes.reshape(-1, record.WIDTH)
     share(
-        ranges, chunk_size(ranges // (4 * threads) + 1, threads),
+        ranges, subtrees.chunk_size(ranges // (4 * threads) + 1, threads),
         lambda begin, end: _bound_ranges(out, ends, begin, end, flat), threads,
     )  # fmt: skip
     return links[:used], columns, range_boxes

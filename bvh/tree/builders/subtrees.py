@@ -19,7 +19,7 @@ from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import field
-from bvh.runtime.threads import Progress, Shelf, chunk_size, share, watch
+from bvh.runtime.threads import Progress, Shelf, share, watch
 from bvh.tree.builders.records import WIDTH, join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 
@@ -29,6 +29,8 @@ SMALLEST_TASK = 4096
 TASKS = 64
 # Most primitives of a run, unless a 64th of all are more.
 LARGEST_RUN = 1 << 18
+# How many chunks a thread alone takes at a time: between them it can be interrupted.
+ONE_THREAD = 32
 # Ranges that a thread splits further have up to this share of the primitives of a run.
 RANGE_SHARE = 4
 # Most parts of a tree that threads can share (see `Nodes`).
@@ -78,6 +80,11 @@ def deepest_level(count: int) -> int:
 def task_size(count: int) -> int:
     """Return the number of primitives of a run of tasks; it does not depend on the threads."""
     return max(count // TASKS, SMALLEST_TASK)
+
+
+def chunk_size(size: int, threads: int) -> int:
+    """Return the size of chunks for `share`: `size`, or ONE_THREAD times as much on one thread."""
+    return size if threads > 1 else size * ONE_THREAD
 
 
 @inlined
