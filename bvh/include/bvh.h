@@ -1989,8 +1989,8 @@ void bvh_bound_ranges(bvh_bound_ranges_words *words);
 typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_f4_2d bins;
-} bvh_clear_words;
-void bvh_clear(bvh_clear_words *words);
+} bvh_clear_cells_words;
+void bvh_clear_cells(bvh_clear_cells_words *words);
 
 typedef struct {
     uint16_t *data;

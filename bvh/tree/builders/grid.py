@@ -245,7 +245,7 @@ def _split_by_cells(
 
 
 @entry
-def _clear(bins):
+def _clear_cells(bins):
     """Make all rows of `bins` the bin of no records."""
     for i in range(len(bins)):
         record.store(bins, i, record.empty_bin())
@@ -254,7 +254,7 @@ def _clear(bins):
 def new_cells(size: int) -> NDArray[np.float32]:
     """Return the bins of cells without records."""
     bins = record.new(size)
-    _clear(bins)
+    _clear_cells(bins)
     return bins
 
 
