@@ -1944,7 +1944,6 @@ typedef struct {
     bvh_f4_2d records;
     bvh_Spatial spatial;
     bvh_i8_2d tasks;
-    bvh_f4_2d boxes;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
     bvh_Tuple_2 state;
@@ -1957,7 +1956,6 @@ typedef struct {
     int64_t result_0;
     bvh_f4_2d records;
     bvh_i8_2d tasks;
-    bvh_f4_2d boxes;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
     bvh_Tuple_2 state;
@@ -1975,16 +1973,6 @@ typedef struct {
     bvh_f4_2d boxes;
 } bvh_bound_chunk_words;
 void bvh_bound_chunk(bvh_bound_chunk_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    bvh_i8_1d ends;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_2d boxes;
-} bvh_bound_ranges_words;
-void bvh_bound_ranges(bvh_bound_ranges_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
