@@ -252,12 +252,12 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
         return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))
     plan = Plan(aligned(len(links) * WIDTH, np.float32), aligned(len(links), np.int32))
     # One thread plans all nodes at once.
-    parts = parts if threads > 1 else parts[:0]
+    parts = parts if threads > 1 else np.array([len(links)])
     share(
         len(parts) - 1, 1, lambda i, _: _plan(bounds, links, parts[i], parts[i + 1], lanes, plan),
         threads,
     )  # fmt: skip
-    _plan(bounds, links, 0, parts[0] if len(parts) else len(links), lanes, plan)
+    _plan(bounds, links, 0, parts[0], lanes, plan)
     rows = int(plan.rows[0])
     ids = aligned(rows * lanes, np.int32).reshape(-1, lanes)
     # The scratch of a thread: see `_collapse`.

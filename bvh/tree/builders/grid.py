@@ -21,8 +21,9 @@ from bvh.tree.nodes import link_inner
 
 AXIS_BITS = 8
 LAYERS = 1 << AXIS_BITS
-# Records that a thread takes at a time.
+# Records, and cells, that a thread takes at a time.
 CHUNK = 32768
+CELLS = 4096
 
 
 def _cell_bits(count: int) -> int:
@@ -200,8 +201,12 @@ def _split_by_cells(
 
     share(n, subtrees.chunk_size(CHUNK, threads), fill, threads)
     cell_bins, *others = shelf.pieces()
-    for bins in others:
-        add_bins(cell_bins, bins)
+
+    def add(begin: int, end: int) -> None:
+        for bins in others:
+            add_bins(cell_bins[begin:end], bins[begin:end])
+
+    share(size, CELLS, add, threads)
     # On each level fewer than n / grain ranges are split, each into two.
     most = min(2 * (n // limits[0] + 1) * (limits[2] + 1), 2 * size)
     links, columns = np.zeros((most, 2), np.int32), np.zeros((most, RANGE_WIDTH), np.int64)
