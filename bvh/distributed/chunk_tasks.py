@@ -48,8 +48,8 @@ BLOCK = 1 << 18
 class RayBlocks:
     """Rays of a chunk, made block by block when they are cast.
 
-    `place` has the chunk's slice along each axis of the source, and `shape` their lengths.
-    ``function(*slices of the source, *args)`` makes rays, as in `RaySource`.
+    `place` has the slice of the chunk along each axis of the source, and `shape` the lengths of
+    these slices. ``function(*slices, *args)`` makes the rays of slices of the source.
     """
 
     def __init__(self, function: RayFunction, args: tuple[object, ...], place: Slices) -> None:
@@ -59,11 +59,12 @@ class RayBlocks:
     def cast(
         self, target: Searchable, verb: str, options: Options
     ) -> Iterator[tuple[Slices, Slices, object]]:
-        """Yield (slices of the chunk, slices of the source, result) of each block of rays."""
+        """Yield (slices of the chunk, slices of the source, result of query `verb`) by block."""
         for within in ray_blocks(self.shape, isinstance(target, Parts) or "filter" in options):
             place = tuple(slice(axis.start + s.start, axis.start + s.stop)
                           for s, axis in zip(within, self.place, strict=True))  # fmt: skip
             shape = *(axis.stop - axis.start for axis in place), 3
+            # Queries in the user's function take one thread by default.
             with task_threads(1):
                 rays = [np.broadcast_to(a, shape) for a in self._function(*place, *self._args)]
             yield within, place, getattr(target, verb)(*rays, **options)
@@ -78,6 +79,7 @@ def ray_blocks(shape: Shape, undivided: bool) -> list[Slices]:
     from dask.array.core import normalize_chunks, slices_from_chunks
 
     whole = undivided or math.prod(shape) <= BLOCK
+    # With a type of one byte, the limit in bytes counts rays; -1 makes one block.
     sizes = normalize_chunks(-1 if whole else "auto", shape, limit=BLOCK, dtype=np.int8)
     return list(slices_from_chunks(sizes))
 
@@ -90,7 +92,7 @@ def checked_target(target: object) -> Searchable:
 
 
 def checked_options(query: MethodType, arguments: Arguments) -> Options:
-    """Return the checked arguments of a lazy query that are not None, arrays included.
+    """Return the `arguments` of a lazy `query` that are not None, arrays included, after checks.
 
     `threads` is 1 by default, as the scheduler runs as many tasks as there are CPUs.
     """
@@ -117,7 +119,7 @@ def checked_options(query: MethodType, arguments: Arguments) -> Options:
 
 
 def kinds_of(target: Searchable, verb: Verb, options: Options) -> Kinds:
-    """Return {name: type} of the columns of a query's result, in order."""
+    """Return {name: type} of a result's columns, in order; ids of parts are int64, others int32."""
     ids = np.int64 if isinstance(target, Parts) else np.int32
     return verb.columns(isinstance(target, Scene), bool(options.get("counters")), ids)
 
@@ -127,10 +129,10 @@ def chunk_results(
 ) -> Array:
     """Return a Dask array of objects, one for each chunk of the arguments `arrays`.
 
-    Each is the tuple of the columns `kinds` of the chunk's result or, where `kinds` is None, the
-    result itself. `target` computes to a `Handle`.
+    An object is the tuple of the columns `kinds` of the chunk's result or, where `kinds` is None,
+    the result itself. `target` computes to a `Handle`, and `verb` declares the query.
     """
-    # Names of the last axes of each argument, those of one query, which chunks do not split.
+    # Names of the last axes of each argument, those of a single query, which chunks do not split.
     core_axes = {
         name: [f"{name} {k}" for k in range(len(verb.arrays.get(name, ())))] for name in arrays
     }
@@ -149,6 +151,7 @@ def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options
     """Return a Dask array of objects, one for each chunk: ``task(*blocks of inputs, **options)``.
 
     An input is (array, number of its leading axes, which broadcast, *names of its other axes).
+    `options` are further keyword arguments of the task.
     """
     import dask.array as da
 
@@ -161,10 +164,10 @@ def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options
 
 def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> LazyColumns:
     """Return the columns `kinds` as Dask arrays by name, from `results` (see `chunk_results`)."""
-    # `getitem` takes column `number` (index None: a constant) out of a chunk's tuple, and adds
-    # the axes of one query: k answers, three coordinates.
     import dask.array as da
 
+    # A task is ``getitem(tuple of a chunk, number)``; in `blockwise` the index None marks a
+    # constant. New axes are those within a query: "k" answers, "i" three coordinates.
     leading, sizes = _leading(results.ndim), {"k": options.get("k", 0), "i": 3}
     columns = {}
     for number, (name, kind) in enumerate(kinds.items()):
@@ -178,15 +181,16 @@ def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> Laz
 
 
 def _leading(rank: int) -> tuple[str, ...]:
-    """Return names of leading axes, numbered from the last, so that equal names broadcast."""
+    """Return names of `rank` leading axes: ..., "axis 2", "axis 1"."""
+    # Numbered from the last axis, so that arrays of different ranks broadcast by equal names.
     return tuple(f"axis {k}" for k in range(rank, 0, -1))
 
 
 class _ChunkQuery:
-    """Function of a task: the query of a chunk (see `chunk_results` for what it returns).
+    """Function of a task, which queries a chunk (see `chunk_results` for what it returns).
 
-    `names` are those of the arguments that are arrays, or "rays" for `RayBlocks`; `kinds` are the
-    types of the columns, None for results that are lists.
+    `verb` is the name of the query, `names` are the names of its arguments that are arrays, or
+    "rays" for `RayBlocks`, and `kinds` the types of its columns, None for results that are lists.
     """
 
     def __init__(self, verb: str, names: list[str], kinds: Kinds | None, options: Options) -> None:
@@ -195,6 +199,7 @@ class _ChunkQuery:
         self.__name__ = verb
 
     def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Any:
+        """Query a chunk, whose blocks of arguments are `arrays`; `data` is that of a filter."""
         given = dict(zip(self._names, map(_only_block, arrays), strict=True))
         options = self._options | data
         with task_threads(options["threads"]):
@@ -204,8 +209,9 @@ class _ChunkQuery:
         return answer if self._kinds is None else self._columns(answer)
 
     def _columns(self, answer: object) -> tuple[Column, ...]:
-        """Return the columns of a result; those of a single query become arrays, too."""
+        """Return the columns of a result as arrays, also where a single query gives numbers."""
         assert self._kinds is not None
+        # A result with one column is not a record.
         if len(self._kinds) == 1:
             return (np.asarray(answer),)
         return tuple(np.asarray(getattr(answer, k), kind) for k, kind in self._kinds.items())
@@ -215,6 +221,7 @@ class _ChunkQuery:
         columns: tuple[Column, ...] = ()
         for within, _, result in rays.cast(target, self._verb, options):
             of_block = self._columns(result)
+            # The chunk is one block.
             if of_block[0].shape == rays.shape:
                 return of_block
             columns = columns or tuple(np.empty(rays.shape, c.dtype) for c in of_block)
@@ -227,14 +234,14 @@ class _ChunkQuery:
 
 
 def _only_block(block: Any) -> Any:
-    """Return the only block of nested lists, which Dask makes for axes that the result lacks."""
+    """Return a block out of nested lists of one item, one for each axis that the result lacks."""
     while isinstance(block, list):
         (block,) = block
     return block
 
 
 def delayed_value(name: str, value: object) -> Delayed:
-    """Return a value as one key of a graph, which all tasks that use it share."""
+    """Return a value as one key of a graph, for all tasks; `name` and content name the key."""
     from dask.base import tokenize
     from dask.delayed import delayed
 

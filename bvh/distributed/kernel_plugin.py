@@ -70,7 +70,7 @@ class KernelPlugin(WorkerPlugin):
                 raise ValueError(f"parts must be of {', '.join(recipes)}, got {part!r}")
 
     async def setup(self, worker: Any) -> None:
-        """Prepare a worker: in a thread, as it must answer its scheduler meanwhile."""
+        """Prepare a worker of Dask, in a thread, as it must answer its scheduler meanwhile."""
         await asyncio.to_thread(self._warm, worker.address)
 
     def _warm(self, address: str) -> None:

@@ -47,7 +47,7 @@ _Rows = tuple[int, int, np.dtype[np.void]]
 
 
 def windows_of(source: Any) -> Iterator[Window]:
-    """Yield the triangles of one or several paths or meshes, in order.
+    """Yield the triangles of a path or mesh, or of several, in order.
 
     Errors name the path or mesh. Each has at least one window, perhaps without triangles.
     """
@@ -83,7 +83,7 @@ def _items(source: Any) -> Iterable[Any]:
 
 
 def _is_table(item: Any) -> bool:
-    """Return whether an item is an array or nested lists of two dimensions, not a mesh."""
+    """Return whether an item is an array, or nested lists, of two dimensions, and no mesh."""
     try:
         return not hasattr(item, "faces") and np.ndim(item) == 2
     except ValueError:  # lists of unlike lengths
@@ -96,7 +96,7 @@ Piece = tuple[NDArray[np.float64], NDArray[np.int64], int]
 
 
 def _mesh_windows(mesh: Any) -> Iterator[Piece]:
-    """Yield the triangles of a mesh in memory, in windows."""
+    """Yield the triangles of a mesh in memory, in windows; raise for lines and points."""
     if thin_of(mesh) is not None:
         raise TypeError(f"{type(mesh).__name__} has no triangles")
     vertices, faces, _ = surface_of(mesh)
@@ -147,19 +147,21 @@ def _stl_windows(path: str, count: int) -> Iterator[Piece]:
 def _row_windows(
     path: str, offset: int, count: int, row: np.dtype[np.void]
 ) -> Iterator[tuple[int, NDArray[np.void]]]:
-    """Yield (number of the first row, rows) of each window of a file whose size was checked."""
+    """Yield (number of the first row, rows) for windows of `count` rows from byte `offset` on."""
     for begin in range(0, max(count, 1), WINDOW):
         n = min(WINDOW, count - begin)
         result = np.fromfile(path, row, n, offset=offset + begin * row.itemsize)
+        # The size of the file was checked before.
         if len(result) != n:
             raise ValueError("was changed while it was read")
         yield begin, result
 
 
 def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
-    """Return where a binary PLY file has vertices and triangles; None if it must be read whole.
+    """Return where a binary PLY file has vertices and triangles: (offset, count, row) of each.
 
-    Elements before the faces must have rows of one size, and a face one list and plain numbers.
+    None if the file must be read whole: windows need elements of rows of one size up to the faces,
+    and faces with one list, of three corners, and plain numbers.
     """
     # No count of the header is trusted before the size of the file is compared with it.
     with open(path, "rb") as file:
@@ -196,10 +198,10 @@ def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
 def _are_triangles(
     path: str, offset: int, count: int, row: np.dtype[np.void], end: int | None
 ) -> bool:
-    """Return whether all faces of a PLY file are triangles; ValueError if the file is cut off.
+    """Return whether all faces of a PLY file are triangles; raise if the file is cut off.
 
-    Faces are `count` rows from `offset` on. If they are triangles, the file must have `end` bytes,
-    unless that is None.
+    Faces are `count` rows from byte `offset` on, with the layout `row` if they are triangles. The
+    file must then have `end` bytes, None if the size of what follows the faces is not known.
     """
     size = os.path.getsize(path)
     cut_off = ValueError(f"is cut off: {size} bytes do not hold its {count} faces")
@@ -211,7 +213,7 @@ def _are_triangles(
         if (faces[LENGTH] != 3).any():
             return False
     if complete < count:
-        # The rows end too early: the next face may have less than three corners.
+        # The file is too short for triangles, but the next face may have fewer than three corners.
         assert row.fields is not None
         kind, at = row.fields[LENGTH][:2]
         length = np.fromfile(path, kind, 1, offset=offset + complete * row.itemsize + at)
@@ -224,9 +226,9 @@ def _are_triangles(
 
 
 def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
-    """Return the layout of an element's rows, those of faces with three corners.
+    """Return the layout of an element's rows; None if they may differ in size.
 
-    `order` is the byte order, "<" or ">". None if the rows may differ in size.
+    Faces are taken to be triangles. `order` is the byte order, "<" or ">".
     """
     fields: list[tuple[str, str] | tuple[str, str, int]] = []
     for name, kind, length in element.properties:
@@ -240,7 +242,7 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
 
 
 def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
-    """Yield the triangles of a binary PLY file; `vertex` and `face` are where its rows are."""
+    """Yield the triangles of a binary PLY file, with rows as `_ply_rows` has returned them."""
     vertex_offset, vertex_count, vertex_row = vertex
     for begin, faces in _row_windows(path, *face):
         if len(faces) == 0:
@@ -264,8 +266,8 @@ def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
 class GroupWindows:
     """Group bits of faces, read and checked some at a time, as not all may fit into memory.
 
-    They are one number for all faces, an array, or the path of a .npy file. The file is mapped
-    again for each read, which releases the pages of the one before.
+    `groups` is one number for all faces, an array, or the path of a .npy file. The file is mapped
+    again for each read, which releases the memory of the read before.
     """
 
     def __init__(self, groups: ArrayLike | str | os.PathLike[str]) -> None:
@@ -284,7 +286,7 @@ class GroupWindows:
         self._array = given if self._path is None else None
 
     def rows(self, begin: int, count: int) -> NDArray[np.uint32]:
-        """Return the bits of `count` faces from `begin` on; ValueError if there are not as many."""
+        """Return the bits of `count` faces from face `begin` on; raise if there are fewer."""
         if self._one is not None:
             return np.broadcast_to(self._one, count)
         if begin + count > self._count:
@@ -293,7 +295,8 @@ class GroupWindows:
         return bit_masks("groups", array[begin : begin + count])
 
     def check_count(self, count: int) -> None:
-        """Raise a ValueError unless these are the bits of `count` faces."""
+        """Raise a ValueError unless the mesh, of `count` faces, has bits for each."""
+        # -1: one number for all faces.
         if self._count not in (-1, count):
             raise wrong_groups(f"of {count} triangles", (self._count,))
 

@@ -78,7 +78,7 @@ class PartContent:
 
     @property
     def folder(self) -> str:
-        """The folder or URL."""
+        """The folder or URL of the parts."""
         return self._place
 
     @property
@@ -190,7 +190,7 @@ class PartContent:
         return any(part.groups is not None for part in self._index.parts)
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
-        """Yield (tree, indices of those of `ids` that it has, their triangles in it) by part."""
+        """Yield for each part (tree, rows, faces): ids[rows] are in it, as faces of the tree."""
         for number in range(self.part_count):
             with self.opened.part(number) as part:
                 row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
@@ -198,7 +198,7 @@ class PartContent:
                 yield part.tree, here, row[here]
 
     def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
-        """Return ids of triangles; raise for Dask arrays, and unless each is -1 or an id."""
+        """Return ids of triangles as int64; raise for Dask arrays, and ids not in -1..n - 1."""
         if is_lazy(prim_id):
             raise TypeError("prim_id must be a numpy array, got a Dask array: compute it first")
         ids = integers("prim_id", prim_id)

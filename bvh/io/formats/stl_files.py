@@ -51,7 +51,8 @@ def count_of(data: bytes) -> int:
 
 
 def is_text(data: bytes) -> bool:
-    """Return whether a file, of which these are the first bytes at least, is text."""
+    """Return whether a file is text; `data` are its first START bytes, or more."""
+    # Binary files may begin with "solid", too, but have zeros in their numbers.
     begin = data.removeprefix(text_lines.MARK).lstrip()[:5]
     return begin.lower() == b"solid" and b"\0" not in data[:START]
 
@@ -72,7 +73,7 @@ def _read_text(data: bytes) -> FileMesh:
     # Part 0 is what comes before the first solid.
     parts = [Part()]
     for lines in text_lines.pieces_of(text):
-        # The kind of each line, -1 for unknown words.
+        # The kind of each line: an index in WORDS, below SOLID for lines of facets; -1: unknown.
         kind = np.full(len(lines.begins), -1, np.int8)
         for k, word in enumerate(WORDS):
             kind[lines.start_with(word, any_case=True)] = k
