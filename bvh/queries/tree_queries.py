@@ -104,7 +104,7 @@ class TreeQueries(
         """Select what a rectangle in the picture touches or contains.
 
         The rectangle has opposite corners (x0, y0) and (x1, y1) in pixels of `camera`; the other
-        arguments are described at `Scene.pick_rect`.
+        arguments are as in `Scene.pick_rect`.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class TreeQueries(
     ) -> Any:  # fmt: skip
         """Select what a closed polygon in the picture touches or contains.
 
-        `polygon` has the corners (n, 2) in pixels of `camera`; the other arguments are described at
+        `polygon` has the corners (n, 2) in pixels of `camera`; the other arguments are as in
         `Scene.pick_lasso`.
 
         Returns

@@ -148,7 +148,7 @@ class InstanceAccess(SceneContent):
         self._instances.replace(row, number)
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
-        """Change the transform (4, 4) of an instance, in microseconds even among many.
+        """Set the `transform` (4, 4) of the instance `instance_id` (id or name), in microseconds.
 
         Examples
         --------
@@ -255,7 +255,7 @@ class InstanceAccess(SceneContent):
         self._instances.write("masks", rows, spread("mask", bit_masks("mask", mask), len(rows)))
 
     def rename(self, instance_id: int | str, name: str | None) -> None:
-        """Change the name of an instance, given by id or name, to `name`; None removes the name.
+        """Change the name of the instance `instance_id` (id or name) to `name`; None removes it.
 
         Examples
         --------

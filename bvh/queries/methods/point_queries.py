@@ -115,7 +115,7 @@ class PointQueries:
         self, points: ArrayLike, max_distance: ArrayLike = np.inf, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> FloatResult:  # fmt: skip
-        """Return the distances of `points`, (..., 3), from the surface, as `closest_point` does.
+        """Return the distance of each point from the surface; arguments are as in `closest_point`.
 
         Returns
         -------
