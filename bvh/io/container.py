@@ -65,10 +65,13 @@ def padded(size: int) -> int:
 
 
 def laid_out(shapes: list[tuple[str, str, int, int]]) -> list[ArrayEntry]:
-    """Return table entries that place arrays, given by name, dtype, rows and columns, in a row."""
+    """Return table entries that place arrays one after another, from HEADER_SIZE on, aligned.
+
+    A shape is (name, dtype, rows, columns) of an array; flat arrays have 0 columns.
+    """
     entries, offset = [], HEADER_SIZE
     for name, dtype, rows, columns in shapes:
-        # The last character of a dtype such as "<f8" is its bytes; flat arrays have 0 columns.
+        # The last character of a dtype such as "<f8" is its bytes.
         size = rows * max(columns, 1) * int(dtype[2])
         entries.append(ArrayEntry(name, dtype, rows, columns, offset, size))
         offset += padded(size)
@@ -151,7 +154,10 @@ def read_arrays(
     content: NDArray[np.uint8], entries: list[ArrayEntry], digests: tuple[bytes, ...] | None,
     threads: int,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return the arrays in `content`, a file's bytes, by name, as views; check digests if given."""
+    """Return the arrays in `content`, a file's bytes, by name, as views.
+
+    If `digests` are given, `threads` threads check those of the arrays, and padding must be zeros.
+    """
     arrays = {}
     for k, entry in enumerate(entries):
         end = entry.offset + entry.size
@@ -175,7 +181,8 @@ def file_pieces(
 ) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
     """Yield the bytes of a file piece by piece: its header, then its arrays and their padding.
 
-    `arrays` has the arrays by name, and ``packed(digests)`` returns the header.
+    `entries` say where, and as which types, the `arrays`, by name, are stored. ``packed(digests)``
+    returns the header, for digests that `threads` threads compute.
     """
     stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
     header = packed(tuple(digest_of(array, threads) for array in stored))

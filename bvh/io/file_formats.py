@@ -161,6 +161,7 @@ def unpacked(data: bytes, size: int) -> TreeHeader:
     container.check_header(data, MAGIC, VERSION)
     fields = _TREE_FIELDS.unpack_from(data)
     # `counts` are those of vertices (or shapes), primitives, nodes and rows of ids.
+    # A code of the kind and of the quality come first; `entries` is the number of arrays.
     version, (kind, quality, width, entries, has_bits, *counts) = fields[1], fields[4:13]
     if kind >= len(KINDS) or quality >= len(QUALITIES) or width not in WIDTHS:
         raise ValueError("is not valid: its header has an unknown kind, quality or width")
@@ -205,8 +206,9 @@ def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:
     if len(data) < container.HEADER_SIZE or not data.startswith(MAGIC):
         raise ValueError(container.NOT_SAVED)
     fields = _TREE_FIELDS.unpack_from(data)
+    code, count, bounds = fields[4], fields[10], fields[14:20]
     # A slice, so that the code of an unknown kind gives "".
-    return "".join(KINDS[fields[4] : fields[4] + 1]), fields[10], fields[14:20]
+    return "".join(KINDS[code : code + 1]), count, bounds
 
 
 def size_of(data: bytes) -> int:
@@ -276,8 +278,8 @@ def tables_end(header: SceneHeader) -> int:
 def packed_scene(header: SceneHeader) -> bytes:
     """Return the HEADER_SIZE bytes of a scene's header."""
     numbers = SCENE_VERSION, container.ORDER_MARK, container.HEADER_SIZE, TABLES
-    # The digests, the last field, are in the table.
-    fields = _SCENE_FIELDS.pack(SCENE_MAGIC, *numbers, *header[:7])
+    # The last field, the digests, is left out: they are in the table.
+    fields = _SCENE_FIELDS.pack(SCENE_MAGIC, *numbers, *header[:-1])
     return container.packed_header(fields, tables_of(header), header.digests)
 
 

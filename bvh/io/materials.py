@@ -46,6 +46,7 @@ class Material:
 
     def light_of(self, colours: NDArray[np.uint8]) -> Floats:
         """Return rows of `vertex_colors` or `face_colors` as linear values from 0 to 1."""
+        # OF_BYTES has the linear value of each sRGB byte.
         return colours / 255.0 if self.linear else OF_BYTES[colours]
 
     def __repr__(self) -> str:
@@ -98,6 +99,7 @@ class Images:
         right, down = (x - left)[:, None], (y - top)[:, None]
         columns = [(left + k).astype(np.int64) % width for k in (0, 1)]
         rows = [(top + k).astype(np.int64) % height for k in (0, 1)]
+        # Interpolated along the upper and the lower row; OF_BYTES has linear values of sRGB bytes.
         above, below = (
             OF_BYTES[pixels[row, columns[0]]] * (1.0 - right)
             + OF_BYTES[pixels[row, columns[1]]] * right

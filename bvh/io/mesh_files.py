@@ -75,6 +75,7 @@ def read_file(
             return _read_archive(unzipped(name, allowance), allowance, triangles_only, threads)
         named = NamedFiles(name, allowance)
         read = _read_one(name, None, named, allowance, triangles_only, threads)
+        # trimesh continues without a file that was refused.
         if named.refused is not None:
             raise named.refused
         return read

@@ -34,6 +34,7 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
         return mesh
     if isinstance(mesh, tuple | list) and len(mesh) == 2:
         return paired(mesh[0], mesh[1], threads)
+    # Objects of only points or lines, whose faces have no area.
     thin = thin_of(mesh)
     if thin is not None:
         return Surface(*thin)
@@ -44,6 +45,7 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
         return _flatten(mesh)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         metadata = getattr(mesh, "metadata", None)
+        # The polygons of triangles, of meshes that we have made from files.
         if isinstance(metadata, dict) and FACE_IDS in metadata:
             return Surface(mesh.vertices, mesh.faces, metadata[FACE_IDS])
         return paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
@@ -61,7 +63,7 @@ def fits(mesh: object, vertices: NDArray[np.float64], faces: NDArray[np.int32]) 
 
 
 def paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) -> Surface:
-    """Return the triangles of `vertices` and `faces`, an array (m, k) or lists of any lengths."""
+    """Return the triangles of polygons: lists of vertex indices `faces`, or an array (m, k)."""
     if not isinstance(faces, np.ndarray):
         # Lists of different lengths are not an array.
         with contextlib.suppress(ValueError):
@@ -118,6 +120,7 @@ def joined(surfaces: list[Surface]) -> Surface:
     """Return several meshes as one; source faces are numbered on from one mesh to the next."""
     points, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int32)]
     ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
+    # The numbers of vertices, and of source faces, of the meshes so far.
     count = polygons = 0
     for vertices, index, face_ids in surfaces:
         points.append(np.asarray(vertices))
@@ -156,6 +159,6 @@ def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike
 
 
 def wrong_groups(each: str, shape: tuple[int, ...]) -> ValueError:
-    """Return the error for groups of a wrong shape; `each` names what has a number, "triangle"."""
+    """Return the error for groups of the wrong `shape`; `each` says what has one, "of 3 faces"."""
     what = f"groups must be one number, or one for each {each}"
     return ValueError(f"{what}, got an array of shape {shape}")

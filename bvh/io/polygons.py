@@ -118,9 +118,9 @@ def _obstructs(plane, turn, strict, ear, corner, before, after):
     """Return whether another corner of a polygon prevents the triangle `ear` from being cut off.
 
     `ear` are the points (a, b, c) of three successive corners, `turn` is the sign of the polygon's
-    area, and ``before[k]`` and ``after[k]`` are the neighbours of corner k. A `corner` inside, or
-    between c and a, prevents it; at a or c it does not; at b it does if an edge of `corner` runs
-    into the triangle; between a, b and c if `strict`: touching polygons may have no other ear.
+    area, and ``before[k]`` and ``after[k]`` are the neighbours of corner k. A `corner` inside or on
+    the side c a prevents it, one at a or c does not, one at b if its edge enters the triangle. On
+    the sides a b and b c it does if `strict`: a polygon that touches itself may have no other ear.
     """
     a, b, c = ear
     q = _at(plane, corner)
@@ -245,7 +245,8 @@ def _clip_ears(plane, corners, links, checked, faces, row):
     along = _link_sorted(plane, lower, higher, checked)
     for k in range(count):
         before[k], after[k], checked[k] = (k - 1) % count, (k + 1) % count, 0
-    # Corners that are left, the current corner, and how many were refused since the last ear.
+    # Corners that are left, the current one, and how many were refused since the last ear: once all
+    # were, `leniency` rises. `tests` counts calls of `_is_ear`.
     left, at, seen, leniency, tests = count, 0, 0, 0, 0
     while left > 2:
         ear = left == 3

@@ -116,8 +116,8 @@ def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
     """Return a unique name for each node, the same each time a file is read."""
     # When trimesh reads glTF, each part of a mesh in several parts becomes a node. Its name is that
     # of the file's node, which is its parent, and six random digits. A node of the file without a
-    # name gets its number as name.
-    final = NAMED in getattr(scene, "metadata", ())
+    # name gets its number as name, unless we have named it when we rewrote the file.
+    is_rewritten = NAMED in getattr(scene, "metadata", ())
     labels: list[str | None] = []
     first_of: dict[Hashable, str] = {}
     # Labels that are names of nodes: `numbered` makes no other label equal to one of these.
@@ -125,12 +125,13 @@ def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
     for node in nodes:
         name = scene.graph.get(node)[1]
         metadata = getattr(scene.geometry.get(name), "metadata", {})
+        # Whether the mesh is a part of one in the file; None unless it is from glTF.
         in_parts = metadata.get(IN_GLTF) if hasattr(metadata, "get") else None
         parent = scene.graph.transforms.parents.get(node)
         is_part = in_parts and re.fullmatch(re.escape(str(parent)) + "_[0-9a-f]{6}", str(node))
         owner = parent if is_part else node
         label = str(owner)
-        if in_parts is not None and not final and label.isdigit():
+        if in_parts is not None and not is_rewritten and label.isdigit():
             # An unnamed node is called like its mesh, unless trimesh has invented that name, too.
             label = label if str(name).startswith(UNNAMED) else first_of.setdefault(owner, name)
         else:

@@ -144,9 +144,9 @@ def _survey(points, faces, begin, end, valid, bounds):
 def _check_ids(rows, min_id, begin, end, valid):
     """Return the first wrong row of begin..end, or -1; set `valid` to 2 for primitives in rows.
 
-    `valid` is 0 for primitives that cannot be hit, else 1 or 2. A row is wrong if it has an id that
-    is out of range, or the id of a primitive that cannot be hit. `min_id` is -1 if the id -1 marks
-    unused lanes, else 0.
+    `rows` (n, lanes) are ids of primitives. `valid` is 0 for primitives that cannot be hit, else 1
+    or 2. A row is wrong if it has an id out of range, or of a primitive that cannot be hit.
+    `min_id` is -1 if the id -1 marks unused lanes, else 0.
     """
     for row in range(begin, end):
         for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
@@ -167,6 +167,7 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
     """
     count = count_of(primitives)
     valid = np.zeros(count, np.uint8)
+    # The box of each chunk.
     bounds = np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
@@ -179,6 +180,7 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
                     raise ValueError(f"face {bad} has a vertex that is out of range")
             elif not isinstance(primitives, Custom):
                 part = type(primitives)(primitives.points[start:stop])
+                # The first wrong row, or -1, and the error with {} for its number.
                 bad, flaw = shape_of(part).flaw(part.points)
                 if bad >= 0:
                     raise ValueError(flaw.format(start + bad))
@@ -200,12 +202,13 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     """
     (blocks, rows), groups, primitives, frame, _ = arrays
     valid, extent = check_primitives(primitives, threads)
+    # The frame and bounds, (2, 3) each, of one box around all primitives, or of no box.
     corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
-    # The first rows of the frame, and the bounds, that follow from the primitives: (2, 3) each.
-    expected = local_frame(*corners)
-    if not np.array_equal(expected[1], bounds, equal_nan=True):
+    expected_frame, expected_bounds = local_frame(*corners)
+    if not np.array_equal(expected_bounds, bounds, equal_nan=True):
         raise ValueError("its bounds are not those of its primitives")
-    if not np.array_equal(expected[0], frame[:2]):
+    # The other two rows of `frame` are the root's box, which `_check_root` checks.
+    if not np.array_equal(expected_frame, frame[:2]):
         raise ValueError("its frame is not that of its primitives")
     # Boxes are rounded outward, but not beyond this limit.
     limit = np.float32(2.0 * FrameView(frame).bound)
@@ -231,7 +234,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
 
 
 def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) -> None:
-    """Raise unless the root's `box` (2, 3) holds its children, as rays are clipped to the box."""
+    """Raise unless the root's `box` (2, 3), which clips rays, holds its children, up to `limit`."""
     if len(blocks):
         planes = wide_nodes.lanes_of(blocks[: wide_nodes.NODE_SIZE]).boxes[0]
         lower, upper = planes[:3].min(axis=1), planes[3:].max(axis=1)
@@ -244,6 +247,7 @@ def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) ->
 
 def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
     """Raise unless the groups begin..end equal those packed from their triangles, bit for bit."""
+    # Row k of `rows` has the triangles of group k, which is GROUP_SIZE numbers of `groups`.
     (_, rows), groups, primitives, frame, _ = arrays
     scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, groups.dtype)
     for start in range(begin, end, GROUP_CHUNK):
@@ -258,6 +262,7 @@ def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
 
 @warms("checks of saved trees")
 def _warm() -> None:
+    """Compile the checks of trees over triangles."""
     points, faces = np.eye(3), np.array([[0, 1, 2]], np.int32)
     triangles = Triangles(kernel_input(points), kernel_input(faces))
-    check_tree(*build(triangles, "medium", 1, None), 1)
+    check_tree(*build(triangles, "medium", threads=1, progress=None), threads=1)

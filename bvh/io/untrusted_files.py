@@ -71,16 +71,14 @@ def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
 
 
 class NamedFiles:
-    """A resolver of trimesh: it reads files that a mesh file names in its own folder, or below.
-
-    `path` is the mesh file. Readers continue without an image that is refused, so `refused` stores
-    the error.
-    """
+    """A resolver of trimesh: it reads files that a mesh file names in its own folder, or below."""
 
     def __init__(self, path: str, allowance: Allowance) -> None:
+        """Read files that the mesh file `path` names, as far as the allowance suffices."""
         self._folder, self._allowance = Path(os.path.abspath(path)).parent.resolve(), allowance
         self._read: dict[Path, bytes] = {}
         self.file_name = os.path.basename(path)
+        # The error for a file that was refused, as readers continue without it.
         self.refused: ValueError | None = None
 
     def get(self, name: str) -> bytes:

@@ -54,9 +54,10 @@ def read_off(data: bytes, resolver: Any) -> FileMesh:
     short = np.flatnonzero(widths[1:first_face] < 3)
     if len(short):
         refuse(1 + int(short[0]), "a vertex must have three coordinates")
-    # A face is the number of its corners, the corners, and perhaps a colour.
-    lengths, most = values[begins[first_face:end]], widths[first_face:end]
-    bad = ~((lengths >= 0) & (lengths < most) & (lengths == np.floor(lengths)))
+    # The line of a face has the number of its corners, the corners, and perhaps a colour.
+    lengths = values[begins[first_face:end]]
+    fits = lengths < widths[first_face:end]
+    bad = ~((lengths >= 0) & fits & (lengths == np.floor(lengths)))
     if bad.any():
         refuse(first_face + int(bad.argmax()), "a face must have a number of corners, and these")
     sizes = lengths.astype(np.int64)

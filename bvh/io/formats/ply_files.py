@@ -105,16 +105,16 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
     strips = elements.get("tristrips", (0, {}))[1]
     for column in strips.values():
         if isinstance(column, _List):
-            more = _unrolled(_indices(column, count, "strip", -1), column.offsets)
+            more = _unrolled(_indices(column, count, "strip", least=-1), column.offsets)
             corners = np.concatenate([corners, more])
-            ends = offsets[-1] + np.arange(3, len(more) + 1, 3)
-            offsets = np.concatenate([offsets, ends])
+            offsets = np.concatenate([offsets, offsets[-1] + np.arange(3, len(more) + 1, 3)])
             # Strips have no texture coordinates.
             uv = None if uv is None or len(uv.ids) < len(corners) else uv
-    normals = _of_vertices(vertex, corners, ("nx", "ny", "nz"))
+    # Strips have no colours either.
     return FileMesh(
-        points, corners, offsets, (Part(material=_image(header.comments, resolver)),), None, uv,
-        normals, _colors(vertex), _colors(face) if not strips else None,
+        points, corners, offsets, (Part(material=_image(header.comments, resolver)),), uv=uv,
+        normals=_of_vertices(vertex, corners, ("nx", "ny", "nz")), vertex_colors=_colors(vertex),
+        face_colors=None if strips else _colors(face),
     )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def header_of(data: bytes) -> PlyHeader:
 
 
 def _indices(column: _List, count: int, what: str, least: int = 0) -> NDArray[np.int32]:
-    """Return a list as int32; raise, naming `what` ("face"), unless it is in least..count - 1."""
+    """Return lists' values as int32; raise, naming `what` ("face"), if not in least..count - 1."""
     values, offsets = column
     bad = (values < least) | (values >= count)
     if values.dtype.kind == "f":
@@ -168,7 +168,7 @@ def _indices(column: _List, count: int, what: str, least: int = 0) -> NDArray[np
 
 
 def _unrolled(corners: NDArray[np.int32], offsets: Ints) -> NDArray[np.int32]:
-    """Return the corners of the triangles of strips, three for each triangle, all wound alike.
+    """Return the corners of the triangles of strips, flat, three for each triangle, wound alike.
 
     A strip begins at each of `offsets` in `corners`, and behind each corner that is -1.
     """
@@ -185,7 +185,7 @@ def _unrolled(corners: NDArray[np.int32], offsets: Ints) -> NDArray[np.int32]:
 
 
 def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCorners | None:
-    """Return the vertex columns of the first complete tuple in `names`, for vertices `corners`."""
+    """Return the columns of the first of `names` that `vertex` has, with ids `corners`; or None."""
     for some in names:
         if all(isinstance(vertex.get(name), np.ndarray) for name in some):
             columns = [vertex[name].astype(np.float64) for name in some]
@@ -262,22 +262,22 @@ class _Bytes:
             gap += self.size(length or kind)
         if count * (sum(before for before, _, _ in lists) + gap) > left:
             self._refuse(element)
-        # Usually all rows have lists as long as those of the first row, and so are of one size.
+        # Usually lists are as long in all rows as in the first, whose lengths are at `lengths_at`.
         ends, lengths_at = self._visited(element, lists, gap, 1)
         stride = int(ends[1]) - self._at
         if count * stride <= left:
             kinds = (one.length for one in element.properties if one.length is not None)
             places = self._at + stride * np.arange(count)
-            columns = [self.values(places - self._at + at, kind, stride)
+            lengths = [self.values(places - self._at + at, kind, stride)
                        for kind, at in zip(kinds, lengths_at, strict=True)]  # fmt: skip
-            if all((column == column[0]).all() for column in columns):
+            if all((column == column[0]).all() for column in lengths):
                 return places, stride
         return self._visited(element, lists, gap, count)[0][:-1], None
 
     def _visited(
         self, element: Element, lists: list[tuple[int, Any, int]], tail: int, count: int
     ) -> tuple[Ints, list[int]]:
-        """Return where `count` rows begin and the last one ends, and where its lengths are.
+        """Return where `count` rows begin and the last ends, and where lengths in the last are.
 
         Visits row by row. `lists` has (bytes from the length before to this one, without values;
         reader of the length; bytes of a value), and `tail` is the bytes from the last length on.
@@ -320,11 +320,11 @@ class _Bytes:
         width, form = self.size(kind), self._order + kind
         if stride is not None:
             # Rows of one size have lists of one length.
-            shape = len(place), int(lengths[0])
-            strides = stride, width
+            shape, strides = (len(place), int(lengths[0])), (stride, width)
             return np.ndarray(shape, form, self._data, int(place[0]), strides).reshape(-1)
         begin, end = int(place[0]), int(place[-1] + width * lengths[-1])
-        # 1 where a list begins, -1 behind it. These differ, as there is a length between lists.
+        # 1 where a list begins, -1 behind its end: never both, as the next list begins behind its
+        # length. The sums are 1 for the bytes of lists.
         steps = np.zeros(end - begin + 1, np.int8)
         filled = lengths > 0
         steps[place[filled] - begin] = 1

@@ -40,10 +40,11 @@ class Lines(NamedTuple):
         """
         # The bit by which upper and lower case differ in ASCII.
         bit = 32 if any_case else 0
+        # Compare first letters, then the other letters of the lines that are left.
         matches = np.asarray((self.data[self.begins] | bit) == word[0])
         rows = np.flatnonzero(matches)
         first = self.begins[rows]
-        # The word ends there.
+        # White space must follow the word.
         same = self.data[first + len(word)] <= 32
         for k in range(1, len(word)):
             same &= (self.data[first + k] | bit) == word[k]
@@ -112,7 +113,7 @@ def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
     """
     values, counts = [np.empty(0)], [np.empty(0, np.int64)]
     for lines in pieces_of(text):
-        content = lines.text(np.ones(len(lines.begins), np.bool_), 0)
+        content = lines.text(np.ones(len(lines.begins), np.bool_), skip=0)
         some = numbers(content, np.float64, int(lines.counts.sum()))
         if some is None:
             row, line = first_without_numbers(content, np.float64)

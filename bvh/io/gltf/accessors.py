@@ -30,7 +30,7 @@ ROUNDED = 1e-3
 
 
 def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) -> int:
-    """Return the integer `owner[name]`, at least `least`, by default `usual` unless it is None."""
+    """Return the integer `owner[name]`, at least `least`; by default `usual`, unless it is None."""
     value = owner.get(name, usual)
     if type(value) is not int or value < least:
         raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
@@ -68,13 +68,13 @@ class GltfFiles:
 
 
 class Accessors:
-    """The accessors of a file as arrays; raises if the file has fewer bytes than they need.
-
-    `content` is the JSON of the file, `chunk` the binary chunk of a GLB file, or None, and `files`
-    reads the files that it names. Buffers are read when they are first needed.
-    """
+    """The accessors of a file as arrays; raises if the file has fewer bytes than they need."""
 
     def __init__(self, content: Json, chunk: bytes | None, files: GltfFiles) -> None:
+        """Take the JSON `content` of a file; buffers are read when they are first needed.
+
+        `chunk` is the binary chunk of a GLB file, or None; `files` reads the files that it names.
+        """
         self.content, self._chunk, self.files = content, chunk, files
         self._buffers: dict[int, bytes | memoryview] = {}
 
@@ -160,16 +160,20 @@ class Accessors:
         else:
             values = np.zeros((count, lanes), TYPES[kind])
         if sparse is not None:
-            # Rows of `values`, and the elements that replace them; both must be packed (True).
+            # `rows` of `values` are replaced by `few` other elements.
             few, where = natural(sparse, "count"), sparse["indices"]
             if where["componentType"] not in UNSIGNED:
                 raise ValueError(f"{name} has sparse indices that are not unsigned integers")
             what = f"{name}, its sparse"
-            rows = self._rows(where, where["componentType"], 1, few, f"{what} indices", True)[:, 0]
+            rows = self._rows(
+                where, where["componentType"], 1, few, f"{what} indices", packed=True
+            )[:, 0]
             if few and rows.max() >= count:
                 raise ValueError(f"{name} has a sparse index {rows.max()} for {count} elements")
             values = values.copy()
-            values[rows] = self._rows(sparse["values"], kind, lanes, few, f"{what} values", True)
+            values[rows] = self._rows(
+                sparse["values"], kind, lanes, few, f"{what} values", packed=True
+            )
         return values
 
     def indices(self, number: object, vertices: int) -> NDArray[np.uint32]:

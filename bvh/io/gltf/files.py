@@ -130,6 +130,7 @@ def _plain(accessors: Accessors, allowance: Allowance) -> Json:
             views.append({"buffer": meshes.add_buffer(pixels), "byteLength": len(pixels)})
         images.append(image)
     meshes.warn()
+    # The names by which `Meshes.add_buffer` has stored them.
     buffers = [{"uri": f"\0{k}", "byteLength": size} for k, size in enumerate(meshes.sizes)]
     return looks | {
         "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": roots}], "nodes": nodes,
@@ -165,7 +166,10 @@ def _check_arrays(content: Json, allowance: Allowance) -> None:
 
 
 def _check_tree(nodes: list[Json], roots: list[int]) -> None:
-    """Raise unless nodes are trees below `roots`; trimesh must be able to walk all their depths."""
+    """Raise unless nodes are trees below `roots`, and not too deep.
+
+    trimesh walks from each node up to the root, so the sum of all depths is limited.
+    """
     seen, steps = set[int](), 0
     open_nodes = [(root, 1) for root in roots]
     while open_nodes:

@@ -60,8 +60,8 @@ class Meshes:
 
     def __init__(self, accessors: Accessors, allowance: Allowance) -> None:
         self._content, self._accessors, self._allowance = accessors.content, accessors, allowance
-        self.sizes: list[int] = []
-        self.accessors: list[Json] = []
+        self.sizes: list[int] = []  # the bytes of each new buffer
+        self.accessors: list[Json] = []  # accessor k is all of buffer k
         self.meshes: list[Json] = []
         # Numbers of new accessors and meshes, by keys of what they were made of.
         self._added: dict[Any, int] = {}
@@ -108,14 +108,15 @@ class Meshes:
         number = part["attributes"][name]
         targets = zip(weights, part.get("targets", []), strict=False)
         moved = [(w, target[name]) for w, target in targets if w and name in target]
+        # `_added` has the numbers of new accessors, by what these were made of.
         key = (name, number, *moved)
         if key not in self._added:
-            values = self._values(name, number, False)
+            values = self._values(name, number, is_target=False)
             # Nodes may use the same accessors with different weights: each makes an array. Moving
             # it takes two doubles for each of its numbers.
             self._allowance.take(16 * values.size if moved else 0, "its morph targets")
             for weight, target in moved:
-                step = self._values(name, target, True)
+                step = self._values(name, target, is_target=True)
                 if step.shape != values.shape:
                     sizes = f"{step.shape} numbers for {values.shape} of what it moves"
                     raise ValueError(f"accessor {target} has {sizes}")
@@ -138,7 +139,7 @@ class Meshes:
             raise ValueError(f"{where} has a primitive of an unknown mode, {mode}")
         if mode < TRIANGLES or "POSITION" not in part["attributes"]:
             return None
-        place = self._attribute(part, "POSITION", weights, -1)
+        place = self._attribute(part, "POSITION", weights, vertices=-1)
         vertices = self.accessors[place]["count"]
         given = {"POSITION": place}
         for name in ATTRIBUTES:
