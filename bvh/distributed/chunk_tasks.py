@@ -46,20 +46,20 @@ BLOCK = 1 << 18
 
 
 class RayBlocks:
-    """Rays of a chunk, made block by block when they are cast.
-
-    `place` has the slice of the chunk along each axis of the source, and `shape` the lengths of
-    these slices. ``function(*slices, *args)`` makes the rays of slices of the source.
-    """
+    """Rays of a chunk, made block by block when they are cast; `shape` is the chunk's."""
 
     def __init__(self, function: RayFunction, args: tuple[object, ...], place: Slices) -> None:
+        """Store how to make the rays: ``function(*slices, *args)`` for slices of the source.
+
+        `place` has the slice of the chunk along each axis of the source.
+        """
         self._function, self._args, self.place = function, args, place
         self.shape = tuple(axis.stop - axis.start for axis in place)
 
     def cast(
         self, target: Searchable, verb: str, options: Options
     ) -> Iterator[tuple[Slices, Slices, object]]:
-        """Yield (slices of the chunk, slices of the source, result of query `verb`) by block."""
+        """Yield for each block (slices of the chunk, of the source, result of the query `verb`)."""
         for within in ray_blocks(self.shape, isinstance(target, Parts) or "filter" in options):
             place = tuple(slice(axis.start + s.start, axis.start + s.stop)
                           for s, axis in zip(within, self.place, strict=True))  # fmt: skip
@@ -92,9 +92,9 @@ def checked_target(target: object) -> Searchable:
 
 
 def checked_options(query: MethodType, arguments: Arguments) -> Options:
-    """Return the `arguments` of a lazy `query` that are not None, arrays included, after checks.
+    """Check the `arguments` of a lazy `query`, by name; return those that are not None.
 
-    `threads` is 1 by default, as the scheduler runs as many tasks as there are CPUs.
+    `threads` is added, 1 by default, as the scheduler runs as many tasks as there are CPUs.
     """
     verb = declared(query)
     given: Options = {name: each for name, each in arguments.items() if each is not None}
@@ -132,7 +132,7 @@ def chunk_results(
     An object is the tuple of the columns `kinds` of the chunk's result or, where `kinds` is None,
     the result itself. `target` computes to a `Handle`, and `verb` declares the query.
     """
-    # Names of the last axes of each argument, those of a single query, which chunks do not split.
+    # Names of the last axes of each argument, those within a query, which chunks do not split.
     core_axes = {
         name: [f"{name} {k}" for k in range(len(verb.arrays.get(name, ())))] for name in arrays
     }
@@ -163,7 +163,11 @@ def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options
 
 
 def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> LazyColumns:
-    """Return the columns `kinds` as Dask arrays by name, from `results` (see `chunk_results`)."""
+    """Return the columns of a result as Dask arrays by name.
+
+    `results` is a Dask array whose chunks are tuples of the columns `kinds` of a query, which
+    `verb` declares; of `options`, k is the number of answers to it, if it has several.
+    """
     import dask.array as da
 
     # A task is ``getitem(tuple of a chunk, number)``; in `blockwise` the index None marks a
@@ -187,19 +191,23 @@ def _leading(rank: int) -> tuple[str, ...]:
 
 
 class _ChunkQuery:
-    """Function of a task, which queries a chunk (see `chunk_results` for what it returns).
-
-    `verb` is the name of the query, `names` are the names of its arguments that are arrays, or
-    "rays" for `RayBlocks`, and `kinds` the types of its columns, None for results that are lists.
-    """
+    """Function of a task, which queries a chunk."""
 
     def __init__(self, verb: str, names: list[str], kinds: Kinds | None, options: Options) -> None:
+        """Store the name of the query, `verb`, and its `options`, which are not arrays.
+
+        `names` are the names of its arguments that are arrays, or "rays" for `RayBlocks`, and
+        `kinds` the types of the columns of its result by name, None for results that are lists.
+        """
         self._verb, self._names, self._kinds, self._options = verb, names, kinds, options
         # The name of the tasks, on dashboards.
         self.__name__ = verb
 
     def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Any:
-        """Query a chunk, whose blocks of arguments are `arrays`; `data` is that of a filter."""
+        """Return the columns of a chunk's result or, if it is a list, the result itself.
+
+        `arrays` are the chunk's blocks of arguments, and `data` has the argument of a filter.
+        """
         given = dict(zip(self._names, map(_only_block, arrays), strict=True))
         options = self._options | data
         with task_threads(options["threads"]):
@@ -221,7 +229,7 @@ class _ChunkQuery:
         columns: tuple[Column, ...] = ()
         for within, _, result in rays.cast(target, self._verb, options):
             of_block = self._columns(result)
-            # The chunk is one block.
+            # If the chunk is one block, its columns need not be copied.
             if of_block[0].shape == rays.shape:
                 return of_block
             columns = columns or tuple(np.empty(rays.shape, c.dtype) for c in of_block)
@@ -234,7 +242,7 @@ class _ChunkQuery:
 
 
 def _only_block(block: Any) -> Any:
-    """Return a block out of nested lists of one item, one for each axis that the result lacks."""
+    """Return the block in nested lists of one item, one for each axis that a result lacks."""
     while isinstance(block, list):
         (block,) = block
     return block

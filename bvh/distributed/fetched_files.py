@@ -104,7 +104,7 @@ def _is_good(path: Path, check: Callable[[Path], None]) -> bool:
 
 
 def reject(paths: Iterable[Path]) -> None:
-    """Remove damaged copies, to be fetched again when they are needed."""
+    """Remove damaged copies, or else remember them, so that they are fetched again when needed."""
     for path in paths:
         try:
             path.unlink(missing_ok=True)

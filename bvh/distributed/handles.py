@@ -42,18 +42,18 @@ _guard = ForkSafeLock()
 
 
 class Handle:
-    """Stand-in for a tree, a scene or parts in task graphs; each process opens it once.
-
-    `token` is Dask's token of the content. `content` is the open object, or None until `open` is
-    called. `recipe` makes it in other processes: a function without arguments, or bytes to
-    unpickle; None stands for the pickle of `content`. `here`, if given, is the function that makes
-    it in this process.
-    """
+    """Stand-in for a tree, a scene or parts in task graphs; each process opens it once."""
 
     def __init__(
         self, token: object, content: Any = None, recipe: Any = None,
         here: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
+        """Store Dask's token of the content, and the content or how to make it.
+
+        `content` is the tree, scene or parts, None until `open` is called. `recipe` makes it in
+        other processes: a function without arguments, or bytes to unpickle; None stands for the
+        pickle of `content`. `here`, if given, is the function that makes it in this process.
+        """
         self._token, self._content, self.recipe, self._here = token, content, recipe, here
 
     def open(self) -> Any:
@@ -118,6 +118,7 @@ class SceneState(NamedTuple):
     trees: list[Handle]
 
     def __call__(self) -> Scene:
+        """Return the scene, whose trees are opened by their handles."""
         unpickler = pickle.Unpickler(io.BytesIO(self.state))
         unpickler.persistent_load = lambda k: self.trees[k].open()  # type: ignore[method-assign]
         scene: Scene = unpickler.load()
@@ -138,7 +139,7 @@ def handle_of(target: Searchable) -> Handle:
 
 
 def _mapped(kind: str, file: MappedFile, **options: Any) -> Handle:
-    """Return the handle of a mapped "tree" or "scene"; `options` are further ones of `Handle`."""
+    """Return the handle of a mapped `kind`, "tree" or "scene"; `options` are those of `Handle`."""
     recipe = MappedContent(kind, file.path, file.checksum, file.offset)
     return Handle(("bvh.mapped", *recipe), recipe=recipe, **options)
 

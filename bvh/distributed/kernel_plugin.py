@@ -97,5 +97,6 @@ def keep_freed_memory(size: int) -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return False
+    # Its values are C integers; it returns 1 if it has set the parameter.
     done = mallopt(M_TRIM_THRESHOLD, min(size, 2**31 - 1))
     return bool(done and mallopt(M_MMAP_THRESHOLD, min(size, LARGEST)))

@@ -99,7 +99,7 @@ class LazyLists:
 
 
 def answer(query: MethodType, arguments: Arguments) -> Any:
-    """Return the lazy result of a query; some of its `arguments`, by name, are Dask arrays."""
+    """Return the lazy result of the method `query`; some `arguments`, by name, are Dask arrays."""
     verb, given = declared(query), chunk_tasks.checked_options(query, arguments)
     # A single mask stays a number, as queries of points and regions take no array of masks.
     mask: object = given.get("mask")
@@ -136,6 +136,7 @@ def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Op
         """Return the `position` or `normal` of the result, by a query of its own."""
         return _columns(keys, verb, arrays, options, kinds | {name: np.float64})[name]
 
+    # The record calls this when its position or normal is asked for.
     vars(result)["_source"] = further_column
     return result
 
@@ -157,7 +158,7 @@ def _columns(
 
 
 def _sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> Array:
-    """Return the lazy result of `contains` or `signed_distance` for all parts.
+    """Return the lazy result of `contains` or `signed_distance`, as `verb` says, for all parts.
 
     Points are inside by parity of crossings or, with the method "winding", by winding numbers.
     """
@@ -183,7 +184,7 @@ def _sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> A
 def _merged(
     *results: tuple[Column, ...], how: Merge | None, names: list[str], rank: int
 ) -> tuple[Column, ...]:
-    """Return the merged results of several groups of parts for a chunk of queries.
+    """Return the result for a chunk of queries, merged as `how` says from groups of parts.
 
     A result is the tuple of the columns `names`, whose first `rank` axes are those of the queries.
     """

@@ -37,7 +37,7 @@ def merge(how: Merge, answers: Columns, other: Columns, rows: Rows | None = None
     """Merge the answers `other` of a part into `answers`, in place; both are columns by name.
 
     Row i of `other` is for row `rows[i]` of `answers`; without `rows`, for row i. `how` says what
-    becomes of two answers: the least by (t, id), or a number made of both.
+    is kept of two answers: the least by (t or distance, id), or their sum, minimum or disjunction.
     """
     chosen = slice(None) if rows is None else rows
     if how is not Merge.LEAST:
@@ -60,15 +60,18 @@ def _merge_least(answers: Columns, other: Columns, chosen: Rows | slice) -> None
     # An id of -1 is a miss.
     near, prim_id = _measure(other), other["prim_id"]
     least, least_id = _measure(answers)[chosen], answers["prim_id"][chosen]
-    better = (least_id < 0) | (near < least) | ((near == least) & (prim_id < least_id))
-    better = np.flatnonzero(better & (prim_id >= 0))
+    is_less = (least_id < 0) | (near < least) | ((near == least) & (prim_id < least_id))
+    better = np.flatnonzero(is_less & (prim_id >= 0))
     rows = better if isinstance(chosen, slice) else chosen[better]
     for name, column in answers.items():
         column[rows] = other[name][better]
 
 
 def _merge_first_few(answers: Columns, other: Columns, chosen: Rows | slice) -> None:
-    """Keep the first k by (t or distance, id) of k answers at rows `chosen` and k of `other`."""
+    """Keep the first k by (t or distance, id) of the answers at rows `chosen` and those of `other`.
+
+    Both have k answers to each query: columns have the shape (n, k), or (n, k, 3).
+    """
     both = {
         name: np.concatenate([column[chosen], other[name]], 1) for name, column in answers.items()
     }
@@ -82,13 +85,13 @@ def _merge_first_few(answers: Columns, other: Columns, chosen: Rows | slice) -> 
 
 
 class MergedAnswers:
-    """Answers so far of a flat batch of queries, in `columns`, which are misses at first.
-
-    `shape` is (n,) for n queries, or (n, k) if each has k answers. `verb` declares the query, and
-    `extra` has the types of columns in addition to those of its result.
-    """
+    """Answers so far of a flat batch of queries, in `columns`."""
 
     def __init__(self, verb: Verb, shape: tuple[int, ...], extra: Kinds = NO_COLUMNS) -> None:
+        """Begin with misses, of `shape` (n,) for n queries, or (n, k) if each has k answers.
+
+        `verb` declares the query. `extra` has the types of columns besides those of its result.
+        """
         assert verb.merge is not None
         self._how, self.columns = verb.merge, Columns()
         for name, kind in (verb.columns(ids=np.int64) | extra).items():
@@ -98,14 +101,14 @@ class MergedAnswers:
             self.columns[name] = np.full(full, begin, kind)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return for each query of `rows` the largest distance at which a part may change it.
+        """Return the largest distance at which a part may change the answer, for queries `rows`.
 
         None if parts at any distance may change all of them.
         """
         if self._how is Merge.SUM:
             return None
-        # The first column is t or the distance, of k answers the last is the largest; or a bool,
-        # which no part changes any more if it is True.
+        # The first column is t or the distance or, for `Merge.ANY`, whether there is a hit: if so,
+        # no part changes the answer. Of k answers, the last has the largest distance.
         column = next(iter(self.columns.values()))
         last = column[rows] if column.ndim == 1 else column[rows, -1]
         return np.where(last, -np.inf, np.inf) if self._how is Merge.ANY else np.asarray(last)
@@ -121,17 +124,18 @@ class MergedAnswers:
 
 
 class MergedLists:
-    """Entries of a flat batch of `size` queries, merged from parts and sorted by columns `keys`.
-
-    The first key is the number of the query, the others the order of its entries. `verb` declares
-    the query, and `extra` has the types of columns in addition to those of its result. With a
-    `limit`, a query has at most that many entries, the first in order.
-    """
+    """Entries of a flat batch of queries, merged from parts and sorted."""
 
     def __init__(
         self, verb: Verb, keys: tuple[str, ...], size: int, limit: int | None = None,
         extra: Kinds = NO_COLUMNS,
     ) -> None:  # fmt: skip
+        """Begin without entries of `size` queries, which `verb` declares.
+
+        `keys` are the columns to sort by: first the number of the query, then the order of its
+        entries. With a `limit`, a query has at most that many entries, the first in order. `extra`
+        has the types of columns besides those of the result.
+        """
         self._keys, self._size, self._limit = keys, size, limit
         kinds = verb.columns(ids=np.int64) | {keys[0]: np.int64} | extra
         self._empty = {name: np.empty(0, kind) for name, kind in kinds.items()}
@@ -141,11 +145,11 @@ class MergedLists:
         self._reach = None if limit is None else np.full(size, np.inf)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return for each query of `rows` the distance up to which entries may count; None: any."""
+        """Return the distance up to which entries count, for queries `rows`; None if all count."""
         return None if self._reach is None else self._reach[rows]
 
     def take(self, other: Columns, rows: Rows) -> None:
-        """Add the entries of a part, sorted by query; an entry for query i there is for rows[i]."""
+        """Add the entries `other` of a part, sorted by query; query i there is query rows[i]."""
         query = other[self._keys[0]]
         entries = {name: other[name] for name in self._empty}
         self._added.append(entries | {self._keys[0]: rows[query]})

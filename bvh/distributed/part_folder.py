@@ -258,6 +258,7 @@ def bits_of(tree: BVH) -> int | None:
     """Return the union of the group bits of a tree's valid triangles; None if it has no groups."""
     if tree.groups is None:
         return None
+    # Leaves have valid triangles alone, and -1 in lanes that are not used.
     ids = tree.arrays.nodes.ids
     return int(np.bitwise_or.reduce(tree.groups[ids[ids >= 0]], initial=np.uint32(0)))
 
@@ -275,12 +276,10 @@ def _check_header(data: bytes, part: PartRecord) -> None:
 
 
 class NewPartFolder:
-    """Local folder `path` in which parts are written, with a folder `scratch` for temporary files.
-
-    `place` is the path or, if the parts are to be copied there, a URL.
-    """
+    """Local folder in which parts are written, with a folder `scratch` for temporary files."""
 
     def __init__(self, place: str, path: Path) -> None:
+        """Write to `path`; `place` is the same or, if `publish` is to copy the parts, a URL."""
         self._place, self.path = place, path
         self.scratch = path / SCRATCH
 
@@ -290,7 +289,7 @@ class NewPartFolder:
         `ids` are the ids in the mesh of the triangles of `tree`.
         """
         tree_path, ids_path = (self.path / name for name in file_names(number))
-        size, contents = file_of(tree, 1)
+        size, contents = file_of(tree, threads=1)
         pieces, stream = list(contents), io.BytesIO()
 
         def write() -> None:
@@ -338,7 +337,7 @@ class NewPartFolder:
 
 @contextlib.contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
-    """Return a context with a new folder for parts; its files are removed after an exception.
+    """Return a context with a new folder for parts, whose files are removed after an exception.
 
     For a URL, parts are written to a temporary folder, and copied by `publish`.
     """
@@ -349,6 +348,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
             names = [os.path.basename(path) for path in files.find(root, maxdepth=1)]
         except FileNotFoundError:
             names = []
+        # Files of parts without an index, left by a process that was killed, are overwritten.
         if not all(PART_FILE.fullmatch(name) for name in names):
             raise FileExistsError(f"folder has files in it: {place}")
         with tempfile.TemporaryDirectory() as local:

@@ -89,8 +89,8 @@ class RaySource:
 
     def _blocks(self) -> Array:
         """Return a Dask array of the rays' shape, whose chunks are `RayBlocks`."""
-        # As it has no axis for coordinates, Dask fuses it with the query that takes it. The maker
-        # of rays is one key, however large its arguments are.
+        # As there is no axis for coordinates, Dask fuses this with the query that takes it. The
+        # maker of rays is one key, however large its arguments are.
         import dask.array as da
 
         meta, maker = np.empty((0,) * len(self.shape), object), delayed_value("maker", self._maker)
@@ -238,7 +238,7 @@ def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource
 
 
 def _checked(target: Searchable, verb: str, options: Options) -> tuple[Verb, Options]:
-    """Return the declaration of the query `verb`, and its options, checked to be one for all."""
+    """Return the declaration of the query `verb`, and `options`, checked to be one for all rays."""
     query = getattr(chunk_tasks.checked_target(target), verb)
     given, declaration = chunk_tasks.checked_options(query, options), declared(query)
     for name in declaration.arrays.keys() & given:

@@ -60,9 +60,9 @@ def _listed(text: str | None) -> list[str]:
 
 
 def _fill_for(level: str, processes: int, parts: Sequence[str]) -> None:
-    """Compile `parts` in a new process, as a process compiles for one level of CPUs alone.
+    """Compile `parts` for a level of CPUs in a new process, as this one compiles for its own alone.
 
-    That process may start as many as `processes`.
+    The new process may start up to `processes` others.
     """
     # The new process can import this package, even where it is not installed.
     folders = filter(None, (str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH")))
@@ -83,6 +83,7 @@ def fill(processes: int, parts: Sequence[str]) -> None:
                 progress(done, len(parts))
                 compile_one(name)
         else:
+            # A family has the parts whose kernels share most of their helpers.
             chosen = [[name for name in family if name in parts] for family in families()]
             compile_together(processes, progress, chosen, compile_one)
 

@@ -47,7 +47,7 @@ _Rows = tuple[int, int, np.dtype[np.void]]
 
 
 def windows_of(source: Any) -> Iterator[Window]:
-    """Yield the triangles of a path or mesh, or of several, in order.
+    """Yield the triangles of a path or mesh, or of several, in order, some at a time.
 
     Errors name the path or mesh. Each has at least one window, perhaps without triangles.
     """
@@ -72,7 +72,7 @@ def windows_of(source: Any) -> Iterator[Window]:
 
 
 def _items(source: Any) -> Iterable[Any]:
-    """Return the paths and meshes of a source, which may be a single one."""
+    """Return the paths and meshes in `source`, which may be a single path or mesh itself."""
     if isinstance(source, str | os.PathLike) or hasattr(source, "faces"):
         return [source]
     # A pair of arrays is one mesh; a pair of pairs is two.
@@ -90,13 +90,16 @@ def _is_table(item: Any) -> bool:
         return False
 
 
-# Corners (n, 3, 3) and vertex numbers (n, 3) of the triangles of a window, the latter counted from
-# 0 in each file or mesh, and the number of all vertices there.
+# Corners (n, 3, 3) and vertex numbers (n, 3) of the triangles of a window, and the number of all
+# vertices of the file or mesh, which are counted from 0.
 Piece = tuple[NDArray[np.float64], NDArray[np.int64], int]
 
 
 def _mesh_windows(mesh: Any) -> Iterator[Piece]:
-    """Yield the triangles of a mesh in memory, in windows; raise for lines and points."""
+    """Yield windows of a mesh in memory: (corners, vertex numbers, number of all vertices).
+
+    Raises a TypeError for lines and points.
+    """
     if thin_of(mesh) is not None:
         raise TypeError(f"{type(mesh).__name__} has no triangles")
     vertices, faces, _ = surface_of(mesh)
@@ -108,7 +111,10 @@ def _mesh_windows(mesh: Any) -> Iterator[Piece]:
 
 
 def _file_windows(path: str) -> Iterator[Piece]:
-    """Return the windows of a file: a binary PLY or STL is read in windows, others completely."""
+    """Return windows of a file: (corners, vertex numbers, number of all vertices).
+
+    A binary PLY or STL file is read in windows, others completely.
+    """
     if not os.path.isfile(path):
         raise FileNotFoundError(f"no such file: {path}")
     ending = Path(path).suffix.lower()
@@ -138,7 +144,10 @@ def _stl_triangles(path: str) -> int | None:
 
 
 def _stl_windows(path: str, count: int) -> Iterator[Piece]:
-    """Yield the triangles of a binary STL file, in which no two share a vertex."""
+    """Yield windows of a binary STL file: (corners, vertex numbers, number of all vertices).
+
+    `count` is the number of its triangles; no two share a vertex.
+    """
     for begin, triangles in _row_windows(path, STL_HEADER, count, STL_ROW):
         ids = np.arange(3 * begin, 3 * (begin + len(triangles)), dtype=np.int64)
         yield triangles["corners"].astype(np.float64), ids.reshape(-1, 3), 3 * count
@@ -148,6 +157,7 @@ def _row_windows(
     path: str, offset: int, count: int, row: np.dtype[np.void]
 ) -> Iterator[tuple[int, NDArray[np.void]]]:
     """Yield (number of the first row, rows) for windows of `count` rows from byte `offset` on."""
+    # Without rows, yield one empty window.
     for begin in range(0, max(count, 1), WINDOW):
         n = min(WINDOW, count - begin)
         result = np.fromfile(path, row, n, offset=offset + begin * row.itemsize)
@@ -160,8 +170,8 @@ def _row_windows(
 def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
     """Return where a binary PLY file has vertices and triangles: (offset, count, row) of each.
 
-    None if the file must be read whole: windows need elements of rows of one size up to the faces,
-    and faces with one list, of three corners, and plain numbers.
+    None if the file must be read whole. To be read in windows, all elements up to the faces must
+    have rows of one size; faces must be triangles, and have no other list but that of corners.
     """
     # No count of the header is trusted before the size of the file is compared with it.
     with open(path, "rb") as file:
@@ -231,6 +241,7 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
     Faces are taken to be triangles. `order` is the byte order, "<" or ">".
     """
     fields: list[tuple[str, str] | tuple[str, str, int]] = []
+    # `length` is the type of a list's length; None for a property that is a number.
     for name, kind, length in element.properties:
         if length is None:
             fields.append((name, order + kind))
@@ -242,7 +253,10 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
 
 
 def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
-    """Yield the triangles of a binary PLY file, with rows as `_ply_rows` has returned them."""
+    """Yield windows of a binary PLY file: (corners, vertex numbers, number of all vertices).
+
+    `vertex` and `face` are (offset, count, layout) of the rows of vertices and triangles.
+    """
     vertex_offset, vertex_count, vertex_row = vertex
     for begin, faces in _row_windows(path, *face):
         if len(faces) == 0:
@@ -264,13 +278,10 @@ def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
 
 
 class GroupWindows:
-    """Group bits of faces, read and checked some at a time, as not all may fit into memory.
-
-    `groups` is one number for all faces, an array, or the path of a .npy file. The file is mapped
-    again for each read, which releases the memory of the read before.
-    """
+    """Group bits of faces, read and checked some at a time, as not all may fit into memory."""
 
     def __init__(self, groups: ArrayLike | str | os.PathLike[str]) -> None:
+        """Check `groups`: one number for all faces, an array, or the path of a .npy file."""
         self._path = os.fspath(groups) if isinstance(groups, str | os.PathLike) else None
         # An array, perhaps a memory map, is checked as it is read; anything else at once.
         given: Any = groups if self._path is None else self._mapped()
@@ -301,7 +312,7 @@ class GroupWindows:
             raise wrong_groups(f"of {count} triangles", (self._count,))
 
     def _mapped(self) -> NDArray[Any]:
-        """Return a new memory map of the .npy file."""
+        """Return a new memory map of the .npy file; the memory of the last one is released."""
         assert self._path is not None
         if not os.path.isfile(self._path):
             raise FileNotFoundError(f"groups: no such file: {self._path}")

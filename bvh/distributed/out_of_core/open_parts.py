@@ -45,7 +45,7 @@ class OpenPart(NamedTuple):
     files: dict[Path, State]
 
     def ids_of(self, prim_id: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the ids in the mesh of triangles `prim_id` of the part's tree; -1 stays -1."""
+        """Return the ids in the mesh of triangles `prim_id` of the part's tree; -1 for -1."""
         return np.where(prim_id >= 0, self.ids[prim_id], -1)
 
     @property
@@ -66,12 +66,13 @@ class OpenPart(NamedTuple):
 
 
 class OpenParts:
-    """Parts of a folder or URL, `place`, opened when needed.
-
-    The parts used last stay open, as long as their trees have at most `memory` bytes together.
-    """
+    """Parts of a folder or URL, opened when needed; those used last stay open."""
 
     def __init__(self, place: str, index: Index, memory: int) -> None:
+        """Begin without open parts of `place`, a folder or URL with this index.
+
+        Open parts stay open as long as their trees have at most `memory` bytes together.
+        """
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
 
@@ -171,9 +172,9 @@ _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.Wea
 
 
 def open_parts(place: str, index: Index, memory: int) -> OpenParts:
-    """Return the open parts of a folder, which all `Parts` of it in this process share.
+    """Return the open parts of a folder or URL, which all its `Parts` in this process share.
 
-    So tasks that query groups of its parts together map no more than `memory` bytes, and the part
+    So all tasks that query groups of parts map no more than `memory` bytes together, and the part
     that each thread is querying.
     """
     return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))

@@ -32,7 +32,10 @@ class PartContent:
         self._set(place, read_index(place), byte_count("memory", memory), None)
 
     def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
-        """Set all attributes; `chosen` are the numbers of the parts of a group, None for all."""
+        """Set all attributes of the parts in `place`, a folder or URL.
+
+        `memory` is in bytes; `chosen` are the numbers of the parts of a group, None for all.
+        """
         self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
         self.opened = open_parts(place, index, memory)
         boxes = np.array([part.bounds or [np.nan] * 6 for part in index.parts], np.float64)
@@ -190,9 +193,10 @@ class PartContent:
         return any(part.groups is not None for part in self._index.parts)
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
-        """Yield for each part (tree, rows, faces): ids[rows] are in it, as faces of the tree."""
+        """Yield (tree, rows, faces) for each part: the tree's `faces` have the ids `ids[rows]`."""
         for number in range(self.part_count):
             with self.opened.part(number) as part:
+                # The ids of a part ascend; those of other parts are not found.
                 row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
                 here = np.flatnonzero(part.ids[row] == ids)
                 yield part.tree, here, row[here]

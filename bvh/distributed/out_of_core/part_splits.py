@@ -15,11 +15,12 @@ CELLS = 64
 class Grid:
     """Counts and boxes of triangles by the cell that their centroid is in.
 
-    `lower` and `upper` are the corners of the box of all centroids. `counts`, `low` and `high`, the
-    lower and upper corners of boxes, have a row for each cell; z varies fastest.
+    `counts`, `low` and `high`, the lower and upper corners of boxes, have a row for each cell; z
+    varies fastest.
     """
 
     def __init__(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
+        """Begin without triangles; `lower` and `upper` (3,) are corners of the box of centroids."""
         self._lower = lower
         # Halved first: the extent of coordinates of 1e308 would overflow.
         self._half = 0.5 * upper - 0.5 * lower
@@ -28,7 +29,7 @@ class Grid:
         self.high = np.full((CELLS**3, 3), -np.inf)
 
     def cells_of(self, corners: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the number (n,) of the cell of each triangle, whose vertices are `corners[i]`.
+        """Return the number (n,) of the cell of each triangle, with vertices `corners` (n, 3, 3).
 
         A coordinate of a centroid that is not finite counts as the lowest.
         """
@@ -88,6 +89,7 @@ def parts_of_cells(grid: Grid, largest: int) -> NDArray[np.int32]:
             parts[block] = number
             number += 1
         else:
+            # The first half is taken next.
             stack += reversed(halves)
     return parts.reshape(-1)
 
@@ -98,8 +100,8 @@ def _best_cut(
 ) -> tuple[_Block, _Block] | None:  # fmt: skip
     """Return the halves of a block with the least SAH cost; None if one cell has all triangles.
 
-    `counts`, `low` and `high` are those of the grid by (x, y, z). Halves with less than a quarter
-    of `largest` triangles are avoided: a part costs as much as many nodes.
+    `counts`, `low` and `high` are those of the grid, indexed by (x, y, z). Halves with less than a
+    quarter of `largest` triangles are avoided: a part costs as much as many nodes.
     """
     total = int(counts[block].sum())
     # Whether a half is small, the cost, the axis, and the last slab of the first half.
@@ -132,7 +134,10 @@ def _best_cut(
 
 
 def _areas(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return half the surface area of the box of the first bin, the first two bins, and so on."""
+    """Return half the surface areas (n,) of boxes around the first bin, the first two, and so on.
+
+    `low` and `high` (n, 3) are the corners of the boxes of n bins.
+    """
     # The box of an empty bin is from inf to -inf.
     with np.errstate(all="ignore"):
         extent = np.maximum.accumulate(high) - np.minimum.accumulate(low)

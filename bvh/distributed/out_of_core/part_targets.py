@@ -48,11 +48,11 @@ class HitParts(NamedTuple):
     def leaves_of(
         self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: Rows
     ) -> Iterator[tuple[Triangles, None, Rows, Rows]]:
-        """Yield (triangles, None, rows, faces) for each part that was hit in some of `rows`.
+        """Yield (triangles, None, hits, faces) for each part that some of the hits `rows` are in.
 
-        `parts[0]` has the part of each hit, and `ids` the face in the mesh; rows yielded are those
-        hits of the part, and faces their rows of its triangles. None stands for a transform, which
-        parts do not have.
+        `parts[0]` has the part of each hit, and `ids` the face in the mesh. `hits` are those of
+        `rows` in the part, and `faces` the rows of its triangles that they are on. None stands for
+        a transform, which parts do not have.
         """
         number = parts[0].reshape(-1)[rows]
         for k in np.unique(number).tolist():
@@ -117,7 +117,8 @@ class PartRays(NamedTuple):
         number of hits of a ray, or None.
         """
         verb, part_options = declared(query), options._replace(progress=None)
-        # Records of hits get a column with the part of each hit.
+        # Records of hits get a column with the part of each hit. `lists` is None unless the query
+        # lists hits.
         extra, lists = PART if verb.record else {}, None
         if verb.merge is Merge.LISTS:
             keys = "ray_id", "t", "prim_id"
@@ -125,7 +126,7 @@ class PartRays(NamedTuple):
         answers = lists or MergedAnswers(verb, (batch.size,), extra)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
-            """Merge the answers of a part to some rays."""
+            """Merge the answers of part `number` to the rays `rows`."""
             # Rays end at the answer so far, inclusive: hits of equal t are found, and decided by
             # the id.
             some = rays_of(batch, rows, answers.reach(rows))
@@ -185,7 +186,7 @@ class PartPoints(NamedTuple):
         return near
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
-        """Return the smallest distance of each point from the faces of all parts."""
+        """Return the smallest distance (n,) of each point from the faces of all parts."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
 
         def search(part: OpenPart, some: PointBatch, _: int) -> Columns:
@@ -214,7 +215,8 @@ class PartPoints(NamedTuple):
         for begin in range(0, len(points), POINTS_AT_ONCE):
             some = slice(begin, begin + POINTS_AT_ONCE)
             directions[some] = ways_out(box.arrays, points[some])
-        batch = ray_batch(points, directions, SMALLEST, mask=_bits_of(self.mask))
+        # From just above 0 on, so that a face that a point is on is not crossed.
+        batch = ray_batch(points, directions, t_min=SMALLEST, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
         return np.asarray(self.rays.count_hits(batch, options, once=True))
 
@@ -224,7 +226,8 @@ class PartPoints(NamedTuple):
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
             direction = np.roll(ASIDE, turn)
-            batch = ray_batch(points, direction, 0.0, 0.0, _bits_of(self.mask))
+            bits = _bits_of(self.mask)
+            batch = ray_batch(points, direction, t_min=0.0, t_max=0.0, mask=bits)
             answers |= self.rays.any_hits(batch, RayOptions(threads=threads))
         return answers
 
@@ -240,7 +243,7 @@ class PartPoints(NamedTuple):
         if accuracy < np.inf and loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
         directions = ways_of(points, loops, arguments.kernel_input(self.bounds.reshape(-1)))
-        batch = ray_batch(points, directions, 0.0, mask=_bits_of(self.mask))
+        batch = ray_batch(points, directions, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
         numbers = self.rays.signed_hits(batch, options).astype(np.float64)
         add_angles(loops, batch.rays.origins, directions, numbers, threads)
@@ -322,7 +325,8 @@ class PartRegions(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the faces that overlap each region, ascending, as a result of shape `shape`."""
+        """Return the faces that overlap each region, ascending; `shape` is that of the result."""
+        # The first column of regions has a row for each region.
         size, workers = len(regions[0]), arguments.thread_count(threads)
         answers = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
         bits = _bits_of(self.mask)

@@ -39,14 +39,14 @@ Reach = Callable[[Rows], Floats | None]
 
 
 class PartVisits:
-    """Parts with their boxes, as rays, points and regions visit them.
-
-    `boxes`, (n, 6), are around the valid triangles of each part; parts with boxes of NaN are not
-    visited. `bits`, (n,), are the union of the group bits of the faces of each part: a part has a
-    face that counts for a mask exactly if the mask shares one of these bits.
-    """
+    """Parts with their boxes, as rays, points and regions visit them."""
 
     def __init__(self, opened: OpenParts, boxes: Floats, bits: NDArray[np.uint32]) -> None:
+        """Store the parts, and of each its box (lower, upper) and the group bits of its faces.
+
+        `boxes`, (n, 6), are around the valid triangles; parts with boxes of NaN are not visited.
+        A part has a face that counts for a mask exactly if the mask shares one of its `bits`, (n,).
+        """
         self._open, self._boxes, self._bits = opened, boxes, bits
         self._valid = np.flatnonzero(~np.isnan(boxes[:, 0]))
         self._box_tree: BVH | None = None
@@ -59,9 +59,9 @@ class PartVisits:
     ) -> None:  # fmt: skip
         """Visit the parts that rays may hit, near to far.
 
-        ``visit(part, rows, number)`` queries a part for some rays, and ``reach(rows)`` returns how
-        far parts may change their answers, None for any distance. ``finish()`` is called whenever a
-        run of rays, in the order of the batch, has visited all parts.
+        ``visit(part, rows, number)`` queries part `number` for the rays `rows`. ``reach(rows)``
+        returns up to which t parts may change the answers of rays, None for any t. ``finish()`` is
+        called whenever a run of rays, in the order of the batch, has visited all parts.
         """
         # Boxes have no faces to filter or cull, and no progress of their own.
         inside = RayOptions(threads=options.threads)
@@ -84,7 +84,11 @@ class PartVisits:
         return np.asarray(self._box_target().count_hits(some, options, once=True))
 
     def _boxes_hit(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[Group]:
-        """Return a group for each part: rays of `rows` that hit its box and share a bit with it."""
+        """Return (part, rays, entries) for each part whose box some of the rays `rows` hit.
+
+        The rays are those of `rows` that hit the box, and whose mask shares a bit with the faces of
+        the part; `entries` are the t at which they enter the box.
+        """
         some = rays_of(batch, rows, None, masked=False)
         hits = self._box_target().all_hits(some, options, once=False)
         part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
@@ -115,9 +119,11 @@ class PartVisits:
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
     ) -> Iterator[Group]:
-        """Yield for each of `parts` the group of those of `rows` whose limits its box is within.
+        """Yield (part, rows, least) for each of `parts` that is near to some of the points `rows`.
 
-        `points` (n, 3) and `limits`, (n,) or one for all, are of the n rows from `begin` on.
+        A row is yielded if the box of the part is within its limit of distance; `least` is a lower
+        bound of its distance from the box. `points` (n, 3) and `limits`, (n,) or one for all, are
+        those of the n rows from `begin` on.
         """
         # `least`, the largest coordinate of the gap, is reduced below the distance as computed,
         # whose error is 4 units in the last place even where squares underflow.
@@ -137,7 +143,7 @@ class PartVisits:
         return np.asarray(self._valid[shared])
 
     def _farthest(self, points: Floats, parts: Rows) -> Floats:
-        """Return for each point a distance within which at least one of the parts has a face."""
+        """Return a distance (n,) for each point within which one of the parts has a face."""
         result = np.full(len(points), np.inf)
         for low, high in self._boxes[parts].reshape(-1, 2, 3):
             with np.errstate(all="ignore"):
@@ -168,7 +174,10 @@ class PartVisits:
             progress(size, size)
 
     def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
-        """Visit the parts of groups, near to far, for the rows whose answers they may change."""
+        """Visit the parts of groups, near to far, for the rows whose answers they may change.
+
+        A group is (number of a part, rows, distance at which each of these enters its box).
+        """
         # A part is as near as the median of the distances at which its rows enter it.
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
@@ -181,7 +190,7 @@ class PartVisits:
 
 
 def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
-    """Return for each of some consecutive rows how many of the groups ``near(rows)`` have it."""
+    """Return how many of the groups that ``near(rows)`` yields have each of consecutive rows."""
     total = np.zeros(len(rows), np.int64)
     for _, some, _ in near(rows):
         total[some - rows[0]] += 1
@@ -189,25 +198,30 @@ def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
 
 
 def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:
-    """Return the group of each part that occurs in pairs of (part, row, distance of entry)."""
+    """Return (number, rows, entries) for each part that occurs in `part`, in ascending order.
+
+    The arguments are columns of pairs: a part, a row, and the distance at which it enters the part.
+    """
     # NumPy sorts 16-bit integers by radix, in a sixth of the time.
     part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
     order = np.argsort(part, kind="stable")
     part, rows, entry = part[order], rows[order], entry[order]
     starts = np.flatnonzero(np.diff(part, prepend=-1))
+    # Not strict: without pairs, `ends` has one item, and `starts` none.
     ends = np.append(starts[1:], len(part))
     return [(int(part[b]), rows[b:e], entry[b:e]) for b, e in zip(starts, ends, strict=False)]
 
 
 def some_of(column: Column, rows: Rows) -> Column:
-    """Return the `rows` of a column; a column of one row, common to all queries, stays so."""
+    """Return the `rows` of a column; a column of one row, which all queries share, is returned."""
     return column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
 
 
 def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None, masked: bool = True) -> RayBatch:
-    """Return the rays `rows` of a batch, which end at `reach` (len(rows),) or before, if given.
+    """Return the rays `rows` of a batch, as a flat batch.
 
-    Unless `masked`, the mask of all rays has all bits.
+    They end at `reach` (len(rows),) or before, if it is given. Unless `masked`, the mask of all has
+    all bits.
     """
     o, d, t_min, t_max, masks = (some_of(column, rows) for column in batch.rays)
     if reach is not None:
@@ -229,8 +243,8 @@ def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]
 def _runs(rows: Rows, parts: int, counts_of: Callable[[Rows], Rows]) -> Iterator[Rows]:
     """Yield rows in runs, so that the arrays of their pairs with parts fit into memory.
 
-    Each run has at most PAIRS pairs, or is one row. `counts_of` returns the number of parts that
-    each row is paired with, at most `parts`.
+    Each run has at most PAIRS pairs, or is one row. ``counts_of(rows)`` returns the number of parts
+    that each row is paired with, at most `parts`.
     """
     if len(rows) * parts <= PAIRS:
         yield rows

@@ -195,7 +195,7 @@ def _split(
         if count:
             yield spill
         return
-    # Passes: the grid, the distribution and, without a box, the box.
+    # Every triangle counts once in each pass: grid, distribution and, without a box, the box.
     steps.total += 2 * count if box is not None else 3 * count
     if box is None:
         box = EMPTY_BOX.copy()
@@ -206,7 +206,8 @@ def _split(
         grid.add(window["corners"])
     part_of = parts_of_cells(grid, largest if depth < DEEPEST else count)
     pieces = int(part_of.max()) + 1
-    # If all are in one cell, or the depth is reached, halves are taken by id.
+    # With a single piece, all are in one cell or the depth is reached: take halves by id. Ids of a
+    # file ascend.
     middle = np.fromfile(spill, TRIANGLE, 1, offset=count // 2 * TRIANGLE.itemsize)["id"][0]
     paths = [spill.with_name(f"{spill.name}-{number}") for number in range(max(pieces, 2))]
     for window in _windows(spill, steps):
