@@ -31,7 +31,7 @@ def warmup_command(
         "Parts to compile, with commas between; all by default. A wrong name lists them.")] = None,
 ) -> None:  # fmt: skip
     """Compile all kernels now, so that the first query does not have to."""
-    processes = whole_number("processes", processes or os.cpu_count() or 1)  # None: one a CPU.
+    processes = whole_number("processes", (os.cpu_count() or 1) if processes is None else processes)
     recipes = list(all_recipes())
     chosen = _listed(parts) or recipes
     for name in chosen:

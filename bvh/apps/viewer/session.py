@@ -23,6 +23,7 @@ from bvh.apps.viewer.tools.selecting import Selecting
 from bvh.apps.viewer.tools.views import WIDE, Views
 from bvh.apps.viewer.tracing import Latest, Tracer
 from bvh.camera.camera import Camera
+from bvh.camera.placement import corners_of
 from bvh.picking.results import Pick
 from bvh.pictures.drawn_shapes import is_round
 from bvh.pictures.shading import SHADES
@@ -286,7 +287,7 @@ class Session:
         with self.updated_scene():
             leaves = self.scene.leaves
             boxes = [
-                leaf.tree.bounds @ leaf.transform[:3, :3].T + leaf.transform[:3, 3]
+                corners_of(leaf.tree.bounds) @ leaf.transform[:3, :3].T + leaf.transform[:3, 3]
                 for leaf in leaves[:] if leaf.path[0] == instance_id
             ]  # fmt: skip
             if boxes:
