@@ -22,6 +22,16 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
 @inlined
+def common_axis(a, b):
+    """Return an axis on which all corners of two triangles have one coordinate; -1 for none."""
+    for k in range(3):
+        x = a[0][k]
+        if x == a[1][k] == a[2][k] and x == b[0][k] == b[1][k] == b[2][k]:
+            return k
+    return -1
+
+
+@inlined
 def triangles_touch(a0, a1, a2, b0, b1, b2):
     """Return whether the triangles a0, a1, a2 and b0, b1, b2 have a point in common."""
     # Most pairs end here: all of one triangle is on one side of the other's plane.
