@@ -36,6 +36,8 @@ def triangles_touch(a0, a1, a2, b0, b1, b2):
     """Return whether the triangles a0, a1, a2 and b0, b1, b2 have a point in common."""
     # Most pairs end here: all of one triangle is on one side of the other's plane.
     a, b = (a0, a1, a2), (b0, b1, b2)
+    if common_axis(a, b) >= 0:
+        return _touch_across(a, b)
     s = _filtered_sides(b, a)
     if _all_beside(s):
         return False
@@ -146,6 +148,13 @@ def _decide(a, b, s, t):
     if (s[0] == 0 and s[1] == 0 and s[2] == 0) or (t[0] == 0 and t[1] == 0 and t[2] == 0):
         return touch_flat(a, b)
     return along_common_line(a, b, s, t) <= 0
+
+
+@kernel
+def _touch_across(a, b):
+    """Return whether two triangles touch that are in one plane across an axis, exactly."""
+    stay_outlined()
+    return not _surely_apart(a, b) and touch_flat(a, b)
 
 
 @inlined
