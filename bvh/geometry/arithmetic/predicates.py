@@ -55,8 +55,8 @@ def orient2d(a, b, c):
     turn = filtered_turn(a, b, c)
     if turn != 0:
         return turn
-    # Each of the area's two products has a factor that is 0: a difference of equal doubles.
-    if (b[0] == a[0] or c[1] == a[1]) and (b[1] == a[1] or c[0] == a[0]):
+    # Both products are equal, or have a factor that is 0: a difference of equal doubles.
+    if b == c or ((b[0] == a[0] or c[1] == a[1]) and (b[1] == a[1] or c[0] == a[0])):
         return 0
     return _exact_area(a, b, c)
 

@@ -219,7 +219,9 @@ def common_polygons(own, other, pairs, scratch, corners, sizes):
         count, sure = 3, True
         for k in range(3):
             scratch[0, k] = scratch[1, k] = k
-        for k in range(3):
+        # A triangle in the other one stays as it is.
+        within = least(sides2[0]) >= 0 and least(sides2[1]) >= 0 and least(sides2[2]) >= 0
+        for k in range(0 if within else 3):
             rows = scratch[0], scratch[1], scratch[2], scratch[3]
             count = _clip(rows, count, k, turn * turn2, sides, sides2)
         for i in range(count):

@@ -22,10 +22,22 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
 @inlined
+def common_axis(a, b):
+    """Return an axis on which all corners of two triangles have one coordinate; -1 for none."""
+    for k in range(3):
+        x = a[0][k]
+        if x == a[1][k] == a[2][k] and x == b[0][k] == b[1][k] == b[2][k]:
+            return k
+    return -1
+
+
+@inlined
 def triangles_touch(a0, a1, a2, b0, b1, b2):
     """Return whether the triangles a0, a1, a2 and b0, b1, b2 have a point in common."""
     # Most pairs end here: all of one triangle is on one side of the other's plane.
     a, b = (a0, a1, a2), (b0, b1, b2)
+    if common_axis(a, b) >= 0:
+        return _touch_across(a, b)
     s = _filtered_sides(b, a)
     if _all_beside(s):
         return False
@@ -136,6 +148,13 @@ def _decide(a, b, s, t):
     if (s[0] == 0 and s[1] == 0 and s[2] == 0) or (t[0] == 0 and t[1] == 0 and t[2] == 0):
         return touch_flat(a, b)
     return along_common_line(a, b, s, t) <= 0
+
+
+@kernel
+def _touch_across(a, b):
+    """Return whether two triangles touch that are in one plane across an axis, exactly."""
+    stay_outlined()
+    return not _surely_apart(a, b) and touch_flat(a, b)
 
 
 @inlined

@@ -292,7 +292,7 @@ def find_pairs(
     share_long(len(tasks), size, work, threads, cancel, progress)
     # The first id is in the high half of a key, the second in the low half.
     keys = ascending(np.concatenate(parts))
-    return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
+    return keys.view("<i4").reshape(-1, 2)[:, ::-1].copy()
 
 
 def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:

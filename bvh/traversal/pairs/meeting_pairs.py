@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.vectors import minus
-from bvh.geometry.pairs.face_overlap import faces_overlap
+from bvh.geometry.pairs.face_overlap import corner_index, faces_overlap
 from bvh.geometry.pairs.triangle_overlap import triangles_touch
 from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
@@ -172,7 +172,9 @@ def _meets(task, i, j):
     if task.search.shared != TWO_MESHES:
         # Faces of one mesh that only share a corner or an edge do not count.
         return faces_overlap(a, b)
-    return triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
+    # Where surfaces touch, many faces have a corner in common.
+    corners = corner_index(a[0], b) & corner_index(a[1], b) & corner_index(a[2], b)
+    return corners >= 0 or triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
 
 
 @inlined
