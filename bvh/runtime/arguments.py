@@ -195,14 +195,24 @@ def new_bytes(size: int) -> NDArray[np.uint8]:
     return np.frombuffer(memory, np.uint8)
 
 
-def discard(array: NDArray[Any]) -> None:
-    """Return an array's memory to the system, if `new_bytes` mapped it; its numbers are lost."""
-    base: Any = array
+def reused(array: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
+    """Return what `aligned` does, in the memory of `array` if possible, whose numbers are lost.
+
+    That is, if `new_bytes` mapped the memory, and it is large enough. The pages of what is left of
+    it go back to the system.
+    """
+    size, base = count * np.dtype(dtype).itemsize, array
     while isinstance(base, np.ndarray):
-        base = base.base
+        base = base.base  # type: ignore[assignment]
     memory = base.obj if isinstance(base, memoryview) else base
-    if isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        memory.madvise(mmap.MADV_DONTNEED)
+    can_free = isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")
+    if size > array.nbytes or not can_free:
+        return aligned(count, dtype)
+    # The array begins less than 64 bytes after the map.
+    end = -(-(size + 64) // mmap.PAGESIZE) * mmap.PAGESIZE
+    if end < len(memory):
+        memory.madvise(mmap.MADV_DONTNEED, end, len(memory) - end)
+    return array.reshape(-1).view(np.uint8)[:size].view(dtype)
 
 
 def aligned(count: int, dtype: Any) -> NDArray[Any]:
@@ -222,8 +232,8 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
         hint = "; BVH.from_mesh takes quads and polygons" if array.shape[1:] == (4,) else ""
         raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
     _limit(name, len(array), MAX_PRIMITIVES)
-    low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= vertex_count:
+    # As unsigned numbers, negative ones are larger than all counts.
+    if int(array.view(array.dtype.str.replace("i", "u")).max()) >= vertex_count:
         bad = np.flatnonzero(((array < 0) | (array >= vertex_count)).any(axis=1))[0]
         raise ValueError(
             f"{name} must index the {vertex_count} vertices, got {array[bad].tolist()} in row {bad}"

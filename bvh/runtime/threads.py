@@ -38,6 +38,9 @@ START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 # thread.
 FIRST_CHUNK, THREAD_SECONDS = 2, 2e-4
 
+# How many chunks a thread alone takes at a time: between chunks it can be interrupted.
+ONE_THREAD = 32
+
 # Numbers that a thread copies at a time.
 NUMBERS_AT_ONCE = 1 << 17
 
@@ -278,6 +281,11 @@ def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, 
         chunks.append((start, min(start + some, count)))
         start += some
     return chunks
+
+
+def chunk_size(size: int, threads: int) -> int:
+    """Return the size of chunks for `share`: `size`, or ONE_THREAD times as much on one thread."""
+    return size if threads > 1 else size * ONE_THREAD
 
 
 def share(

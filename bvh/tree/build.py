@@ -7,11 +7,20 @@ from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.arguments import Quality, aligned, check_option, kernel_input, owned, thread_count
+from bvh.runtime.arguments import (
+    LARGE,
+    Quality,
+    aligned,
+    check_option,
+    kernel_input,
+    owned,
+    reused,
+    thread_count,
+)
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
 from bvh.runtime.simd import WIDTH
-from bvh.runtime.threads import Progress, share
+from bvh.runtime.threads import Progress, chunk_size, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.binary_nodes import binary_nodes, side_by_side
 from bvh.tree.builders import binned_sah, grid, sbvh
@@ -56,24 +65,28 @@ def _box_of_triangle(triangles, i):
     a = record.corner(triangles.points, np.int64(triangles.faces[i, 0]))
     b = record.corner(triangles.points, np.int64(triangles.faces[i, 1]))
     c = record.corner(triangles.points, np.int64(triangles.faces[i, 2]))
-    # 0 times infinity or NaN is NaN, which is not 0. The bits of all four lanes are 15.
-    is_valid = simd.mask_bits((a * 0.0 == 0.0) & (b * 0.0 == 0.0) & (c * 0.0 == 0.0)) == 15
+    # 0 times infinity or NaN is NaN, which is not 0; so is the sum of any number and NaN.
+    is_valid = simd.mask_bits(a * 0.0 + b * 0.0 + c * 0.0 == 0.0) == 15
     return simd.lesser(a, simd.lesser(b, c)), simd.greater(a, simd.greater(b, c)), is_valid
 
 
 @entry
-def _survey(triangles, begin, end, bounds):
-    """Write the bounds (6,) of the valid triangles in begin..end; return how many are valid."""
-    low, high, count = simd.splat(INF, 4), simd.splat(-INF, 4), 0
+def _bound_points(points, begin, end, bounds):
+    """Write the bounds (6,) of those of the points begin..end that are finite."""
+    low, high = simd.splat(INF, 4), simd.splat(-INF, 4)
     for i in range(begin, end):
-        lower, upper, is_valid = _box_of_triangle(triangles, i)
-        if is_valid:
-            count += 1
-            low, high = simd.lesser(low, lower), simd.greater(high, upper)
+        point = record.corner(points, i)
+        if simd.mask_bits(point * 0.0 == 0.0) == 15:
+            low, high = simd.lesser(low, point), simd.greater(high, point)
+    _store_bounds(bounds, low, high)
+
+
+@inlined
+def _store_bounds(bounds, low, high):
+    """Write two corners, four lanes of which the last is unused, to `bounds` (6,)."""
     for axis in range(3):
         bounds[axis] = simd.lane(low, np.int32(axis))
         bounds[axis + 3] = simd.lane(high, np.int32(axis))
-    return count
 
 
 @inlined
@@ -90,17 +103,19 @@ def _local_record(low, high, prim, middle, s):
 
 
 @entry
-def _record_triangles(triangles, begin, end, frame, records, row, boxes):
+def _record_triangles(triangles, begin, end, frame, records, row, boxes, bounds):
     """Write the records of the valid triangles in begin..end to rows from `row` on of `records`.
 
-    Writes the box of these records to row 0 of `boxes`, and the box of their doubled centres to
-    row 1.
+    Writes the box of these records to row 0 of `boxes`, the box of their doubled centres to row 1,
+    and the bounds (6,) of these triangles in the world to `bounds`. Returns how many are valid.
     """
     middle, s = record.corner(frame, 0), scale(frame)
-    box, centres = record.nothing(), record.nothing()
+    lowest, highest = simd.splat(INF, 4), simd.splat(-INF, 4)
+    box, centres, first = record.nothing(), record.nothing(), row
     for i in range(begin, end):
         low, high, is_valid = _box_of_triangle(triangles, i)
         if is_valid:
+            lowest, highest = simd.lesser(lowest, low), simd.greater(highest, high)
             r = _local_record(low, high, i, middle, s)
             record.store(records, row, r)
             row += 1
@@ -108,6 +123,8 @@ def _record_triangles(triangles, begin, end, frame, records, row, boxes):
             centres = record.join(centres, record.centre(r))
     record.store(boxes, 0, box)
     record.store(boxes, 1, centres)
+    _store_bounds(bounds, lowest, highest)
+    return row - first
 
 
 @entry
@@ -139,33 +156,47 @@ def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Pre
 
 
 def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
-    """Prepare triangles in two passes: bound them for the frame, then write their records."""
+    """Prepare triangles: find the local frame by their points, then write their records."""
     triangles = Triangles(*(kernel_input(array) for array in triangles))
-    count = len(triangles.faces)
-    chunks = max(-(-count // CHUNK), 1)
-    boxes, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
+    points, count = triangles.points, len(triangles.faces)
+    size = chunk_size(CHUNK, threads)
+    chunks = max(-(-count // size), 1)
+    some = np.empty((max(-(-len(points) // size), 1), 6))
+    boxes, valid = np.full((chunks, 6), np.nan), np.zeros(chunks, np.int64)
     joined = np.zeros((chunks, 2, record.WIDTH), np.float32)
 
     def survey(begin: int, end: int) -> None:
-        valid[begin // CHUNK] = _survey(triangles, begin, end, boxes[begin // CHUNK])
+        _bound_points(points, begin, end, some[begin // size])
 
     def write(begin: int, end: int) -> None:
-        chunk = begin // CHUNK
-        _record_triangles(triangles, begin, end, frame, records, first[chunk], joined[chunk])
+        i = begin // size
+        valid[i] = _record_triangles(
+            triangles, begin, end, frame, records, first[i], joined[i], boxes[i]
+        )
 
-    share(count, CHUNK, survey, threads)
-    frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
+    share(len(points), size, survey, threads)
+    some = some[some[:, 0] <= some[:, 3]] if len(points) else some[:0]
+    frame, bounds = local_frame(some[:, :3], some[:, 3:])
     frame = kernel_input(frame)
-    used = int(valid.sum())
-    # Two halves, between which a builder moves records; each has room for `spare * used` more.
-    records = aligned(2 * (used + int(spare * used)) * record.WIDTH, np.float32).reshape(
-        -1, record.WIDTH
-    )
-    # Each chunk writes from the row `first` on, after the valid triangles of those before.
-    first = np.cumsum(valid) - valid
-    share(count, CHUNK, write, threads)
-    # Records hold lower corners negated, so the maximum over all chunks is the box around theirs.
+    # Two halves, between which a builder moves records; each has room for `spare` * used more.
+    records, first = _new_records(count, spare), np.arange(chunks) * size
+    share(count, size, write, threads)
+    used, low, high = int(valid.sum()), boxes[:, :3].min(axis=0), boxes[:, 3:].max(axis=0)
+    # If some triangles are not valid, or there are other points further out, write records again.
+    if used < count or (bounds[0] != low).any() or (bounds[1] != high).any():
+        frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
+        frame = kernel_input(frame)
+        # Each chunk writes from the row `first` on, after the valid triangles of those before.
+        records, first = _new_records(used, spare), np.cumsum(valid) - valid
+        share(count, size, write, threads)
+    # Records hold lower corners negated, so the maximum over the chunks joins their boxes.
     return Prepared(records, used, frame, bounds, joined.max(axis=0))
+
+
+def _new_records(used: int, spare: float) -> NDArray[np.float32]:
+    """Return memory for two halves of `used` records, each with room for `spare` * used more."""
+    size = 2 * (used + int(spare * used)) * record.WIDTH
+    return aligned(size, np.float32).reshape(-1, record.WIDTH)
 
 
 def build(
@@ -178,13 +209,13 @@ def build(
     the numbers in triangle groups: int16 for compact ones.
     """
     check_option("quality", quality, QUALITIES)
-    binary, frame, bounds = build_binary(primitives, quality, threads, progress)
+    binary, frame, bounds, records = _build_binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))
     frame = np.vstack([frame, root])
-    # Free their memory before groups are made.
+    # Free their memory before groups are made, in that of the records.
     del binary, root
-    groups = pack(primitives, nodes, frame, threads, lanes)
+    groups = pack(primitives, nodes, frame, threads, lanes, records)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
 
 
@@ -195,6 +226,13 @@ def build_binary(
 
     Bounds are NaN if no primitive can be hit. The other arguments are as in `build`.
     """
+    return _build_binary(primitives, quality, threads, progress)[:3]
+
+
+def _build_binary(
+    primitives: Primitives, quality: str, threads: int, progress: Progress | None
+) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64], NDArray[np.float32] | None]:
+    """Return what `build_binary` does, and the memory of the records if it can be `reused`."""
     spatial = isinstance(primitives, Triangles) and quality == "high"
     prepared = prepare(primitives, threads, sbvh.BUDGET if spatial else 0.0)
     records, count, frame, bounds, boxes = prepared
@@ -211,22 +249,27 @@ def build_binary(
         nodes = binned_sah.build(
             records, threads=threads, progress=progress, group_bits=0, max_leaf=MAX_LEAF_ROWS
         )
-    return nodes, frame, bounds
+    # Other memory is free when this function returns, and is likely to be used next.
+    return nodes, frame, bounds, records if records.nbytes >= LARGE else None
 
 
 def pack(
     primitives: Primitives, nodes: WideNodes, frame: NDArray[np.float64], threads: int,
-    lanes: DTypeLike = np.float32,
+    lanes: DTypeLike = np.float32, memory: NDArray[Any] | None = None,
 ) -> NDArray[Any]:  # fmt: skip
-    """Return the triangle groups of all leaves, flat; empty for primitives other than triangles."""
-    # `lanes` is the type of their numbers, int16 for compact groups.
+    """Return the triangle groups of all leaves, flat; empty for primitives other than triangles.
+
+    `lanes` is the type of their numbers, int16 for compact groups. `memory` is an array that is no
+    longer needed, in place of which they may be.
+    """
     if not isinstance(primitives, Triangles) or len(nodes.ids) == 0:
         return aligned(0, lanes)
     points, faces = primitives
-    groups = aligned(len(nodes.rows) * GROUP_SIZE, lanes)
+    size = len(nodes.rows) * GROUP_SIZE
+    groups = aligned(size, lanes) if memory is None else reused(memory, size, lanes)
     rows, frame = kernel_input(nodes.rows), kernel_input(frame)
     share(
-        len(rows), PACK_CHUNK,
+        len(rows), chunk_size(PACK_CHUNK, threads),
         lambda begin, end: pack_triangles(points, faces, rows, frame, begin, end, groups), threads,
     )  # fmt: skip
     return groups

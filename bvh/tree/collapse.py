@@ -177,8 +177,15 @@ def _open(links, sums, root, children, shares):
 def _put_rows(order, ids, lanes, first, count, row):
     """Write a leaf's primitives, order[first : first + count], to rows of `ids` from `row` on."""
     # A row has `lanes` ids; those left over in the last row are -1.
-    for k in range((count + lanes - 1) // lanes * lanes):
-        ids[row + k // lanes, k % lanes] = order[first + k] if k < count else -1
+    for k in range(0, count, lanes):
+        at = row * lanes + k
+        if lanes == WIDTH and first + k + WIDTH <= len(order):
+            some = simd.load(order, first + k, WIDTH)
+            used = simd.lane_numbers(WIDTH) < simd.splat(np.int32(count - k), WIDTH)
+            simd.store(ids, at, simd.select(used, some, simd.splat(np.int32(-1), WIDTH)))
+            continue
+        for lane in range(lanes):
+            simd.poke(ids, at + lane, order[first + k + lane] if k + lane < count else np.int32(-1))
 
 
 @entry
@@ -250,11 +257,13 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     if len(links) == 0:
         return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))
     plan = Plan(aligned(len(links) * WIDTH, np.float32), aligned(len(links), np.int32))
+    # One thread plans all nodes at once.
+    parts = parts if threads > 1 else parts[:0]
     share(
         len(parts) - 1, 1, lambda i, _: _plan(bounds, links, parts[i], parts[i + 1], lanes, plan),
         threads,
     )  # fmt: skip
-    _plan(bounds, links, 0, parts[0], lanes, plan)
+    _plan(bounds, links, 0, parts[0] if len(parts) else len(links), lanes, plan)
     rows = int(plan.rows[0])
     ids = aligned(rows * lanes, np.int32).reshape(-1, lanes)
     # The scratch of a thread: see `_collapse`.
@@ -276,7 +285,7 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     top = np.zeros((1, TASK_WIDTH), np.int64)
     top[0, NEXT] = 1
     tasks = left_over[: collapse(top, 0, 1, nothing, left_over)].copy()
-    runs = batches_of(plan.rows[tasks[:, BINARY]], grain)
+    runs = batches_of(plan.rows[tasks[:, BINARY]], grain if threads > 1 else rows)
 
     def collapse_all(data: NDArray[np.float32]) -> None:
         share(len(runs), 1, lambda i, _: collapse(tasks, *runs[i], data, left_over[:0]), threads)

@@ -93,8 +93,8 @@ SIGN_BIT = np.int32(-(2**31))
 def _corner(triangles, prims, k):
     """Return the k-th vertices (x, y, z) of the triangles with ids `prims`, one in each lane."""
     # gather(array, i, 3, k) reads element 3 i + k: column k of row i.
-    v, p = simd.convert(simd.gather(triangles.faces, prims, 3, k), np.int64(0)), triangles.points
-    return simd.gather(p, v, 3, 0), simd.gather(p, v, 3, 1), simd.gather(p, v, 3, 2)
+    v = simd.convert(simd.gather(triangles.faces, prims, 3, k), np.int64(0))
+    return simd.gather_threes(triangles.points, v)
 
 
 @inlined
@@ -172,13 +172,14 @@ def _put(groups, at, used, ids, corners, box, c, s, extent):
     longest = simd.greater(_longest(e1), _longest(e2))
     # Covers the rounding of tolerance and size, whose formulas the top of this file derives.
     up = 1.0 + 2.0**-20
-    tolerance = sums * (0.5 * longest / extent + 1.0) * up + 2.0**-100
+    tolerance = sums * (longest * (0.5 / extent) + 1.0) * up + 2.0**-100
     products = (
         abs(e1[0]) * (abs(e2[1]) + abs(e2[2]))
         + abs(e1[1]) * (abs(e2[2]) + abs(e2[0]))
         + abs(e1[2]) * (abs(e2[0]) + abs(e2[1]))
     )
-    size = abs(n[0]) + abs(n[1]) + abs(n[2]) + products * (longest / (24.0 * extent) + 2.0**-22)
+    share = longest * (1.0 / (24.0 * extent)) + 2.0**-22
+    size = abs(n[0]) + abs(n[1]) + abs(n[2]) + products * share
     _put_row(groups, at, SIZE, size * up + 2.0**-100, used)
     none = simd.splat(np.float32(-1.0), WIDTH)
     tolerance = simd.select(used, simd.convert(tolerance, np.float32(0.0)), none)
@@ -214,16 +215,11 @@ def pack_triangles(points, faces, rows, frame, begin, end, groups):
     c, s, extent = centre(frame), scale(frame), bound(frame)
     triangles = Triangles(points, faces)
     for g in range(begin, end):
-        # Prefetch the faces of two groups ahead, and the vertices of one group ahead. Face 0 stands
-        # for the id -1 of unused lanes.
-        at, later = first_id(rows, min(g + 1, end - 1)), first_id(rows, min(g + 2, end - 1))
+        # Prefetch the faces of two groups ahead. Face 0 stands for the id -1 of unused lanes.
+        later = first_id(rows, min(g + 2, end - 1))
         for i in range(WIDTH):
             face = 3 * max(np.int64(simd.peek(rows, later + i)), 0)
             simd.prefetch_address(simd.address(faces, face))
-            face = 3 * max(np.int64(simd.peek(rows, at + i)), 0)
-            for k in range(3):
-                vertex = np.int64(simd.peek(faces, face + k))
-                simd.prefetch_address(simd.address(points, 3 * vertex))
         pack_group(triangles, rows, c, s, extent, g, groups)
 
 

@@ -20,7 +20,7 @@ KERNELS = ("geometry", "traversal", "devices/exact", "devices/stages")
 # `geometry/arithmetic/roots.py`.
 BOUNDS = {
     "a stack or queue: each node, entry or range of a tree is on it once": """
-        binary_nodes._split binned_sah.build_subtree collapse._collapse collapse._open
+        binary_nodes._split binned_sah.build_subtrees collapse._collapse collapse._open
         grid._split_cells
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
         pair_walk.walk parity._near_face point_walks._walk_float32 point_walks._walk_float64

@@ -13,8 +13,10 @@ from bvh.runtime.simd import (
     as_ints,
     cycles,
     gather,
+    gather_threes,
     lane_numbers,
     load,
+    load_fours,
     load_threes,
     peek,
     peek_int,
@@ -25,6 +27,7 @@ from bvh.runtime.simd import (
     shifted,
     store,
     store_ints,
+    three_of,
 )
 from bvh.runtime.simd.memory import load_bytes
 from tests.runtime.test_simd import WIDTHS, Rng, assert_lanes
@@ -94,6 +97,10 @@ def wide_kernel(n: int) -> Any:
         store(there, 3 * n, gather(here, load(index, 0, n), 2, 1))
         for k in range(n):
             poke(there, 4 * n + k, peek(shifted(here, 1), k))
+        for k in range(3):
+            store(there, (5 + k) * n, gather_threes(here, load(index, 0, n))[k])
+        for k in range(4):
+            store(there, (8 + k) * n, load_fours(here, 2, n)[k])
 
     return move
 
@@ -102,9 +109,22 @@ def wide_kernel(n: int) -> Any:
 @pytest.mark.parametrize("n", WIDTHS)
 def test_memory_of_other_numbers(n: int, kind: Any, rng: Rng) -> None:
     """The same for doubles and integers."""
-    given, out = rng.normal(scale=100.0, size=3 * n + 2).astype(kind), np.zeros((5, n), kind)
+    given, out = rng.normal(scale=100.0, size=4 * n + 2).astype(kind), np.zeros((12, n), kind)
     index = rng.integers(0, n, n)
     wide_kernel(n)(given, index, out.reshape(-1))
     wanted = [given[1 + k : 1 + k + 3 * n : 3] for k in range(3)]
-    for got, want in zip(out, [*wanted, given[2 * index + 1], given[1 : n + 1]], strict=True):
+    wanted += [given[2 * index + 1], given[1 : n + 1], *(given[3 * index + k] for k in range(3))]
+    wanted += [given[2 + k : 2 + k + 4 * n : 4] for k in range(4)]
+    for got, want in zip(out, wanted, strict=True):
         assert np.array_equal(got, want)
+
+
+def test_three_lanes() -> None:
+    """As integers, up to the largest."""
+
+    @entry
+    def numbers(given):
+        return three_of(load(given, 0, 4))
+
+    given = np.array([1, 2**31 - 1, 0, -1], np.int32)
+    assert numbers(given) == (1, 2**31 - 1, 0)

@@ -348,7 +348,7 @@ def test_no_input_makes_a_kernel_compile_again(rng: np.random.Generator) -> None
     kinds = map(str, closest_hits.specialisations)
     assert len([kind for kind in kinds if "TriangleRow" in kind and "ClosestGoal" in kind]) == 1
     # "high" has one more, with spatial splits.
-    kinds = map(str, binned_sah.build_subtree.specialisations)
+    kinds = map(str, binned_sah.build_subtrees.specialisations)
     assert len([kind for kind in kinds if "none" in kind]) == 1
     assert len(build._record_triangles.specialisations) == 1
 

@@ -7,37 +7,39 @@ import os
 import numpy as np
 import pytest
 
-from bvh.runtime.arguments import LARGE, aligned, discard
+from bvh.runtime.arguments import LARGE, aligned, reused
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE // 8 - 9, LARGE // 8, LARGE])
 def test_arrays_begin_on_a_cache_line(size: int) -> None:
-    """Of any size; they can be written, and discarded."""
+    """Of any size; they can be written, and used again."""
     array = aligned(size, np.float64)
     assert (array.shape, array.dtype, array.flags.writeable) == ((size,), np.float64, True)
     assert array.ctypes.data % 64 == 0 or size == 0
     array[:] = 1.0
-    discard(array[1:].reshape(1, -1))
+    for again in (reused(array.reshape(1, -1), size // 2, np.int16), reused(array, size + 1, "f8")):
+        assert again.ctypes.data % 64 == 0 or again.size == 0
+        again[:] = 2
+    assert again.shape == (size + 1,)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="sizes of Linux")
 def test_memory_is_given_back() -> None:
-    """When an array is discarded, and when it ends."""
+    """What is not used again, and all when an array ends."""
 
     def resident() -> int:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     before = resident()
-    for end in (discard, lambda array: None):
-        array = aligned(4 * LARGE, np.uint8)
-        array[:] = 1
-        assert resident() - before > 2 * LARGE
-        end(array)
-        if end is discard:
-            assert resident() - before < 2 * LARGE
-        del array
-        assert resident() - before < 2 * LARGE
+    array = aligned(4 * LARGE, np.uint8)
+    array[:] = 1
+    assert resident() - before > 3 * LARGE
+    array = reused(array, LARGE // 8, np.float64)
+    assert resident() - before < 2 * LARGE
+    assert (array.view(np.uint8) == 1).all()
+    del array
+    assert resident() - before < LARGE
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

@@ -16,7 +16,8 @@ from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH
 from bvh.tree.build import QUALITIES, build_binary, prepare
 from bvh.tree.builders import binned_sah, sbvh
-from bvh.tree.builders.records import FIRST_ID, ID, load, outward, store
+from bvh.tree.builders import bins as binning
+from bvh.tree.builders.records import COUNT, FIRST_ID, ID, load, outward, store
 from bvh.tree.builders.subtrees import deepest_level
 from bvh.tree.frame import local_frame
 from bvh.tree.nodes import SMALLEST_PLANE, Nodes, local_boxes
@@ -268,3 +269,40 @@ def test_memory(rng: Rng) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 230 * n
+
+
+@pytest.mark.parametrize("bits", [0, 3])
+def test_best_split(bits: int, rng: Rng) -> None:
+    """The cheapest of all splits between bins, some of which are empty."""
+
+    @entry
+    def split(bins, stride, used, bits, sides):
+        return binning.best_split(bins, stride, used, bits, sides)
+
+    stride, used = 2 * WIDTH, (WIDTH + 3, 0, 2)
+    for _ in range(20):
+        low, size = rng.random((3 * stride, 3)), rng.random((3 * stride, 3))
+        counts = rng.integers(0, 3, 3 * stride) * rng.integers(1, 30, 3 * stride)
+        rows = np.zeros((3 * stride, 8), np.float32)
+        rows[:, :3], rows[:, 4:7] = -low, low + size
+        rows[counts == 0, :7] = -np.inf
+        rows[:, COUNT] = counts.astype(np.int32).view(np.float32)
+        cost, axis, last, lefts = split(rows, stride, used, bits, binning.new_sides(stride))
+
+        costs = {}
+        for a, b in [(k, bin) for k in range(3) for bin in range(used[k] - 1)]:
+            costs[a, b] = 0.0
+            middle, end = a * stride + b + 1, a * stride + used[a]
+            for some in (slice(a * stride, middle), slice(middle, end)):
+                box, groups = (
+                    rows[some].max(axis=0).astype(float),
+                    -(-counts[some].sum() // (1 << bits)),
+                )
+                x, y, z = box[:3] + box[4:7]
+                costs[a, b] += (x * y + y * z + z * x) * groups if groups else np.inf
+        least = min(costs.values())
+        assert (axis == -1) == (least == np.inf)
+        if axis >= 0:
+            assert cost == pytest.approx(least, rel=1e-5)
+            assert costs[axis, last] == pytest.approx(least, rel=1e-5)
+            assert lefts == counts[axis * stride : axis * stride + last + 1].sum()

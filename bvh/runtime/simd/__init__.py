@@ -37,11 +37,11 @@ _OPERATIONS = {
     **names_of(
         f"{__name__}.lanes",
         "compress_order from_lanes full_like joined lane lane_numbers mask_bits mask_of part "
-        "permute splat",
+        "permute splat three_of",
     ),
     **names_of(
         f"{__name__}.memory",
-        "address claim gather load load_threes peek peek_int pointer pointer_to poke "
+        "address claim gather gather_threes load load_fours load_threes peek peek_int pointer pointer_to poke "
         "prefetch_address shifted store store_ints",
     ),
 }

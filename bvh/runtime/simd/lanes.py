@@ -70,6 +70,25 @@ def lane(typingctx: TypingContext, vector: Type, i: Type) -> Operation:
     return signature, emits(lambda b, vector, i: b.extract_element(vector, i))
 
 
+@llvm_operation
+def three_of(typingctx: TypingContext, vector: Type) -> Operation:
+    """Return the first three of four int32 lanes, which are not negative, as integers."""
+    if vector != Vec(types.int32, 4):
+        return None
+    kind = types.UniTuple(types.int64, 3)
+
+    def codegen(context, builder, sig, args):
+        # Two lanes at once: extracting one takes longer than a shift.
+        pair = builder.bitcast(args[0], ir.VectorType(LONG, 2))
+        pair = builder.extract_element(pair, ir.Constant(INT, 0))
+        x = builder.and_(pair, ir.Constant(LONG, 0xFFFFFFFF))
+        y = builder.lshr(pair, ir.Constant(LONG, 32))
+        z = builder.zext(builder.extract_element(args[0], ir.Constant(INT, 2)), LONG)
+        return context.make_tuple(builder, kind, [x, y, z])
+
+    return kind(vector), codegen
+
+
 @literal_operation
 def part(typingctx: TypingContext, vector: Type, begin: Type, n: Type) -> Operation:
     """Return n lanes of a vector from lane `begin` on; both are constants."""

@@ -211,6 +211,31 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
     return types.UniTuple(vec, 3)(array, types.intp, n), codegen
 
 
+@literal_operation
+def load_fours(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
+    """Load n rows of four from an index on, as four vectors: all x, all y, all z, all w."""
+    if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
+        return None
+    vec = Vec(array.dtype, n.literal_value)
+    _, load_part = loading(array, n, array.dtype)
+
+    def codegen(context, builder, sig, args):
+        parts = []
+        for k in range(4):
+            at = builder.add(args[1], ir.Constant(LONG, k * vec.n))
+            parts.append(load_part(context, builder, sig, [args[0], at]))
+        # Every second lane of each two parts, twice: shuffles that CPUs have instructions for.
+        for _ in range(2):
+            parts = [
+                builder.shuffle_vector(a, b, indices(range(begin, 2 * vec.n, 2)))
+                for begin in (0, 1)
+                for a, b in (parts[:2], parts[2:])
+            ]
+        return context.make_tuple(builder, sig.return_type, parts)
+
+    return types.UniTuple(vec, 4)(array, types.intp, n), codegen
+
+
 def storing(array: Type, value: Type, lane: Type) -> TypedCode:
     """Return the operation (array, index, value) that stores lanes, or a scalar, as a type `lane`.
 
@@ -269,3 +294,35 @@ def gather(
         return result
 
     return vec(array, index, types.intp, types.intp), codegen
+
+
+@literal_operation
+def gather_threes(typingctx: TypingContext, array: Type, row: Type) -> Operation:
+    """Return three vectors; lanes k are the numbers in row row[k] of an array of rows of three."""
+    if not (is_flat(array) and row.dtype == types.int64):
+        return None
+    vec = Vec(array.dtype, row.n)
+    kind = types.UniTuple(vec, 3)
+
+    def codegen(context, builder, sig, args):
+        data = _data_of(context, builder, sig.args[0], args[0])
+        pair = ir.VectorType(vec.llvm.element, 2)
+        pairs, last = [], ir.Constant(vec.llvm, ir.Undefined)
+        for k in range(vec.n):
+            at = builder.extract_element(args[1], ir.Constant(INT, k))
+            at = builder.gep(data, [builder.mul(at, ir.Constant(LONG, 3))])
+            place = builder.bitcast(at, pair.as_pointer())
+            pairs.append(builder.load(place, align=context.get_abi_sizeof(pair.element)))
+            value = builder.load(builder.gep(at, [ir.Constant(LONG, 2)]))
+            last = builder.insert_element(last, value, ir.Constant(INT, k))
+        while len(pairs) > 1:
+            lanes = indices(range(2 * pairs[0].type.count))
+            couples = zip(pairs[::2], pairs[1::2], strict=True)
+            pairs = [builder.shuffle_vector(a, b, lanes) for a, b in couples]
+        columns = [
+            builder.shuffle_vector(pairs[0], pairs[0], indices(range(axis, 2 * vec.n, 2)))
+            for axis in range(2)
+        ]
+        return context.make_tuple(builder, kind, [*columns, last])
+
+    return kind(array, row), codegen

@@ -47,11 +47,11 @@ class Limits(NamedTuple):
 
 
 def new_scratch() -> tuple[NDArray[np.generic], ...]:
-    """Return the scratch of one thread: ranges and their boxes, halves, bins and costs."""
+    """Return the scratch of one thread: ranges and their boxes, halves, bins and sides."""
     # 128 ranges are more than are ever pending, about one for each level.
     return (
         np.empty((128, RANGE_WIDTH), np.int64), record.new(2 * 128), record.new(4),
-        record.new(6 * BINS), np.empty(BINS, np.float32),
+        record.new(6 * BINS), binning.new_sides(BINS),
     )  # fmt: skip
 
 
@@ -78,13 +78,14 @@ def _leaf_is_cheaper(count, box, cost, limits):
 
 
 @entry
-def build_subtree(records, spatial, start, boxes, block, limits, state, scratch):
-    """Build the subtree of one range into a block of nodes; return the number of its nodes.
+def build_subtrees(records, spatial, tasks, boxes, block, limits, state, scratch):
+    """Build the subtrees of ranges into a block of nodes; return the number of their nodes.
 
-    `start` is the range, a row with the columns of `subtrees`; `boxes` are its box and that of its
-    centres. `spatial` is `space.Spatial`, or None for a builder without spatial splits. `block` is
-    `SubtreeNodes`. `state` is (cancel, done), arrays of one number: a cancel that is not 0 stops
-    the build, and `done` counts the records in leaves. `scratch` is that of `new_scratch`.
+    `tasks` (k, RANGE_WIDTH) are the ranges; `boxes` (2 k, 8) are the box of each and that of its
+    centres. The first k nodes are the roots. `spatial` is `space.Spatial`, or None for a builder
+    without spatial splits. `block` is `SubtreeNodes`. `state` is (cancel, done), arrays of one
+    number: a cancel that is not 0 stops the build, and `done` counts the records in leaves.
+    `scratch` is that of `new_scratch`.
     """
     deepest, group_bits, _ = limits
     cancel, done = state
@@ -92,14 +93,17 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
     # A stack of ranges; the boxes of each, and those of its centres, are two rows.
-    pending, pending_boxes, halves, bins, costs = scratch
-    used, height = 1, 1
-    set_range(pending, 0, range_at(start, 0))
-    pending[0, NODE] = 0
-    record.store_bounds(bounds, 0, record.load(boxes, 0))
-    record.store(pending_boxes, 0, record.load(boxes, 0))
-    record.store(pending_boxes, 1, record.load(boxes, 1))
-    while height > 0 and cancel[0] == 0:
+    pending, pending_boxes, halves, bins, sides = scratch
+    # The first nodes are the roots of all tasks.
+    used, begun, height = len(tasks), 0, 0
+    while (height > 0 or begun < len(tasks)) and cancel[0] == 0:
+        if height == 0:
+            set_range(pending, 0, range_at(tasks, begun))
+            pending[0, NODE] = begun
+            record.store_bounds(bounds, begun, record.load(boxes, 2 * begun))
+            record.store(pending_boxes, 0, record.load(boxes, 2 * begun))
+            record.store(pending_boxes, 1, record.load(boxes, 2 * begun + 1))
+            begun, height = begun + 1, 1
         height -= 1
         node, begin, end, depth, side, limit = range_at(pending, height)
         count, here, there = end - begin, side * half, (1 - side) * half
@@ -113,14 +117,15 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
         scale = record.scales(centres, np.float32(n))
         if count > group and subtrees.may_choose(count, depth, deepest):
             binning.fill_bins(records, first, last, centres, scale, n, bins)
-            cost, axis, bin, lefts = binning.best_split(bins, scale, n, group_bits, costs)
+            used_bins = binning.used_bins(scale, n)
+            cost, axis, bin, lefts = binning.best_split(bins, BINS, used_bins, group_bits, sides)
             if axis >= 0:
                 binning.bound_halves(bins, n, axis, bin, halves)
             if spatial is not None:
                 if limit > end:
                     span = first, last, limit - begin
                     cost, plane = cheaper_plane(
-                        spatial, records, span, box, halves, (cost, axis), costs
+                        spatial, records, span, box, halves, (cost, axis), sides
                     )
         if _leaf_is_cheaper(count, box, cost, limits):
             _put_leaf(records, here, begin, end, node, links, order)
@@ -169,18 +174,19 @@ def build_subtree(records, spatial, start, boxes, block, limits, state, scratch)
 
 def subtree_builder(
     records: NDArray[np.float32], limits: Limits, new_spatial: Callable[[], object] = lambda: None
-) -> subtrees.BuildSubtree:
-    """Return the function that builds the subtree of a task, as `subtrees.build_tasks` calls it."""
+) -> subtrees.BuildSubtrees:
+    """Return the function that builds a run of subtrees, as `subtrees.build_tasks` calls it."""
     # `new_spatial` makes the `space.Spatial` of a thread, or None for no spatial splits.
     shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
     def build(
-        task: NDArray[np.int64], box: NDArray[np.float32], block: subtrees.SubtreeNodes,
+        tasks: NDArray[np.int64], boxes: NDArray[np.float32], block: subtrees.SubtreeNodes,
         state: subtrees.BuildState,
     ) -> int:  # fmt: skip
-        """Build the subtree of a task into a block of nodes; return the number of its nodes."""
+        """Build the subtrees of tasks into a block of nodes; return the number of their nodes."""
         with shelf.scratch() as (spatial, scratch):
-            return int(build_subtree(records, spatial, task, box, block, limits, state, scratch))
+            run = records, spatial, tasks, boxes, block, limits, state, scratch
+            return int(build_subtrees(*run))
 
     return build
 
@@ -204,4 +210,4 @@ def build(
     links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
     order = aligned(count, np.int32)
     subtree = subtree_builder(records, Limits(deepest, group_bits, max_leaf))
-    return subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, progress)
+    return subtrees.build_tasks(links, tasks, boxes, order, subtree, threads, progress)

@@ -5,9 +5,11 @@ the boxes of both sides; the move itself bounds the centres, which the next spli
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
+from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.simd import WIDTH
 from bvh.tree.builders import records as record
@@ -23,8 +25,25 @@ LEFT, RIGHT, LEFT_CENTRES, RIGHT_CENTRES = range(4)
 
 # The number of groups of 1 << bits records, the last of which may be incomplete.
 groups = inlined(lambda count, bits: np.float32((count + (1 << bits) - 1) >> bits))
+# The number of bins on each axis, which is 0 where the scale is 0: the centres are too close.
+used_bins = inlined(
+    lambda scale, used: (
+        used if simd.lane(scale, np.int32(0)) != 0.0 else 0,
+        used if simd.lane(scale, np.int32(1)) != 0.0 else 0,
+        used if simd.lane(scale, np.int32(2)) != 0.0 else 0,
+    )
+)
 # The number of bins for a range of `count` records.
 bins_for = inlined(lambda count: min(BINS, MIN_BINS + (count >> 3)))
+
+
+def new_sides(count: int) -> NDArray[np.float32]:
+    """Return the scratch of `best_split` for up to `count` bins on each axis."""
+    # The left sides of all splits, then the right sides. WIDTH rows are read at once: zeros in rows
+    # that are not written, lest they hold subnormal numbers, which are slow.
+    sides = aligned(8 * (3 * count + WIDTH), np.float32)
+    sides[:] = 0.0
+    return sides.reshape(-1, 4)
 
 
 @kernel
@@ -41,12 +60,11 @@ def fill_bins(records, begin, end, centres, scale, used, bins):
         for axis in range(3):
             for b in range(first + axis * BINS, first + axis * BINS + used):
                 record.store(bins, b, record.empty_bin())
-    last, stride = np.int32(used - 1), np.int32(BINS)
     for i in range(begin, end - 1, 2):
-        record.drop(bins, 0, record.load(records, i), centres, scale, last, stride)
-        record.drop(bins, second, record.load(records, i + 1), centres, scale, last, stride)
+        record.drop(bins, 0, record.load(records, i), centres, scale, BINS)
+        record.drop(bins, second, record.load(records, i + 1), centres, scale, BINS)
     if (end - begin) & 1:
-        record.drop(bins, 0, record.load(records, end - 1), centres, scale, last, stride)
+        record.drop(bins, 0, record.load(records, end - 1), centres, scale, BINS)
     if second > 0:
         for axis in range(3):
             for b in range(axis * BINS, axis * BINS + used):
@@ -55,48 +73,67 @@ def fill_bins(records, begin, end, centres, scale, used, bins):
 
 
 @inlined
-def sweep(bins, first, used, group_bits, costs):
-    """Return (cost, last bin on the left, records on the left) of the cheapest split of one axis.
+def _put_side(sides, row, box, count):
+    """Write the size of a box, and the last lane of four int32, to a row of `sides`."""
+    last = simd.lane_numbers(4) == 3
+    simd.store(sides, 4 * row, simd.select(last, simd.as_floats(count), record.size_of(box)))
 
-    The axis has `used` bins, rows of `bins` from `first` on. A side costs its half area for each
-    started group of 1 << group_bits records. `costs` is scratch.
+
+@inlined
+def _side_costs(sides, row, group_bits):
+    """Return the costs of WIDTH sides, rows of `sides` from `row` on, in lanes."""
+    x, y, z, count = simd.load_fours(sides, 4 * row, WIDTH)
+    some = simd.as_ints(count) + np.int32((1 << group_bits) - 1)
+    groups = simd.convert(some >> np.int32(group_bits), np.float32(0.0))
+    return ((x * y + y * z) + z * x) * groups
+
+
+@inlined
+def _put_sides(bins, first, used, sides):
+    """Write the sizes and counts of both sides of each split of one axis to `sides`.
+
+    The axis has `used` bins, rows of `bins` from `first` on. The sides of the split after bin b are
+    in row first + b of each half of `sides`.
     """
-    # Sweep from the right, then from the left, and add both sides' costs. An empty side has the
-    # cost NaN, infinity times zero, which is never the lowest.
-    box, count = record.nothing(), 0
-    for b in range(used - 1, 0, -1):
-        bin = record.load(bins, first + b)
-        box = record.join(box, bin)
-        count += record.count_of(bin)
-        costs[b] = record.half_area(box) * groups(count, group_bits)
-    best, best_bin, best_count = np.float32(INF), 0, 0
-    box, count = record.nothing(), 0
-    for b in range(used - 1):
-        bin = record.load(bins, first + b)
-        box = record.join(box, bin)
-        count += record.count_of(bin)
-        cost = record.half_area(box) * groups(count, group_bits) + costs[b + 1]
-        if cost < best:
-            best, best_bin, best_count = cost, b, count
-    return best, best_bin, best_count
+    half, none = len(sides) >> 1, simd.splat(np.int32(0), 4)
+    box, count = record.nothing(), none
+    for b in range(first + used - 2, first - 1, -1):
+        bin = record.load(bins, b + 1)
+        box, count = record.join(box, bin), count + record.counts_in(bin)
+        _put_side(sides, half + b, box, count)
+    box, count = record.nothing(), none
+    for b in range(first, first + used - 1):
+        bin = record.load(bins, b)
+        box, count = record.join(box, bin), count + record.counts_in(bin)
+        _put_side(sides, b, box, count)
 
 
 @kernel
-def best_split(bins, scale, used, group_bits, costs):
+def best_split(bins, stride, used, group_bits, sides):
     """Return (cost, axis, last bin on the left, records on the left) of the cheapest split.
 
-    The axis is -1 if nothing can be split. `bins`, `scale` and `used` are as in `fill_bins`; the
-    cost and `costs` (scratch) as in `sweep`.
+    Axis k has used[k] bins, rows of `bins` from k * stride on. A side of a split costs its half
+    area for each started group of 1 << group_bits records. The axis is -1 if nothing can be split.
+    `sides` is scratch: see `new_sides`.
     """
-    # The scale of narrow axes is 0. On others no side is empty: both end bins have a centre.
-    best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
     for axis in range(3):
-        if simd.lane(scale, np.int32(axis)) == 0.0:
-            continue
-        cost, b, count = sweep(bins, axis * BINS, used, group_bits, costs)
-        if cost < best:
-            best, best_axis, best_bin, best_count = cost, axis, b, count
-    return best, best_axis, best_bin, best_count
+        _put_sides(bins, axis * stride, used[axis], sides)
+    half, numbers = len(sides) >> 1, simd.lane_numbers(WIDTH)
+    best, best_rows = simd.splat(np.float32(INF), WIDTH), numbers
+    for axis in range(3):
+        for b in range(0, used[axis] - 1, WIDTH):
+            row = axis * stride + b
+            # The cost of an empty side is NaN, infinity times zero, which is never the lowest.
+            cost = _side_costs(sides, row, group_bits) + _side_costs(sides, half + row, group_bits)
+            is_less = (cost < best) & (numbers < np.int32(used[axis] - 1 - b))
+            best = simd.select(is_less, cost, best)
+            best_rows = simd.select(is_less, numbers + np.int32(row), best_rows)
+    cost = simd.lowest(best)
+    if cost == np.float32(INF):
+        return cost, -1, 0, 0
+    lane = simd.lowest_bit(simd.mask_bits(best <= simd.splat(cost, WIDTH)))
+    row = np.int64(simd.lane(best_rows, np.int32(lane)))
+    return cost, row // stride, row % stride, np.int64(simd.peek_int(sides, 4 * row + 3))
 
 
 @kernel
@@ -124,7 +161,8 @@ def move(records, begin, end, split, left, right, boxes):
     RIGHT_CENTRES of `boxes`.
     """
     axis, last, low, scale = split
-    lefts, rights = record.nothing(), record.nothing()
+    none = record.nothing()
+    lefts, rights = none, none
     low, scale = simd.splat(low, 8), simd.splat(scale, 8)
     border = simd.splat(np.float32(last + 1), 8)
     # The next row on the left is `left`. Of the i - begin records moved so far, all but those on
@@ -138,8 +176,8 @@ def move(records, begin, end, split, left, right, boxes):
         is_left = simd.mask_bits(mask) != 0
         record.store(records, left if is_left else both + i - left, r)
         left += np.int64(is_left)
-        lefts = simd.select(mask, record.join(lefts, c), lefts)
-        rights = simd.select(mask, rights, record.join(rights, c))
+        lefts = record.join(lefts, simd.select(mask, c, none))
+        rights = record.join(rights, simd.select(mask, none, c))
     record.store(boxes, LEFT_CENTRES, lefts)
     record.store(boxes, RIGHT_CENTRES, rights)
 

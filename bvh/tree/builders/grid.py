@@ -9,20 +9,19 @@ A cell with too many records for one thread gets a grid of its own.
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.threads import Shelf, chunk_size, share
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
-from bvh.tree.builders.bins import bound, sweep
+from bvh.tree.builders.bins import best_split, bound, new_sides
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import link_inner
 
 # A grid has about one cell for 2**RECORD_BITS records, but at most 2**MOST_BITS cells.
 MOST_BITS = 15
-RECORD_BITS = 3
+RECORD_BITS = 2
 AXIS_BITS = 8
 LAYERS = 1 << AXIS_BITS
 # Records that a thread takes at a time.
@@ -70,7 +69,7 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
     for i in range(begin, end):
         r = record.load(records, i)
-        x, y, z = record.bins_of(record.centre(r), box, scale, LAYERS - 1)
+        x, y, z = record.bins_of(record.centre(r), box, scale)
         cell = (x >> shifts[0] << bits[1] | y >> shifts[1]) << bits[2] | z >> shifts[2]
         cells[i] = cell
         record.put(cell_bins, cell, r)
@@ -105,7 +104,7 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
     # Pending ranges: BEGIN..END are positions in `order`, a list of all cells that have records,
     # and LIMIT is the number of records.
     grain, level, deepest, group_bits = limits
-    order, pending, layers, costs = scratch
+    order, pending, layers, sides = scratch
     used_cells, total = 0, 0
     for cell in range(len(cell_bins)):
         count = record.count_of(record.load(cell_bins, cell))
@@ -118,20 +117,21 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
     while waiting > 0:
         waiting -= 1
         node, begin, end, depth, _, total = subtrees.range_at(pending, waiting)
-        best, best_axis, best_layer, best_count = np.float32(INF), -1, 0, 0
+        best_axis, best_layer, best_count = -1, 0, 0
         if total > grain and end - begin > 1 and subtrees.may_choose(total, depth, deepest):
             for axis in range(3):
-                size = 1 << bits[axis]
-                for k in range(size):
+                for k in range(axis * LAYERS, axis * LAYERS + (1 << bits[axis])):
                     record.store(layers, k, record.empty_bin())
-                for i in range(begin, end):
-                    cell = np.int64(order[i])
-                    k = _layer(cell, axis, bits)
-                    both = record.join_bins(record.load(layers, k), record.load(cell_bins, cell))
-                    record.store(layers, k, both)
-                cost, k, count = sweep(layers, 0, size, group_bits, costs)
-                if cost < best:
-                    best, best_axis, best_layer, best_count = cost, axis, k, count
+            for i in range(begin, end):
+                cell = np.int64(order[i])
+                bin = record.load(cell_bins, cell)
+                for axis in range(3):
+                    k = axis * LAYERS + _layer(cell, axis, bits)
+                    record.store(layers, k, record.join_bins(record.load(layers, k), bin))
+            used_layers = 1 << bits[0], 1 << bits[1], 1 << bits[2]
+            _, best_axis, best_layer, best_count = best_split(
+                layers, LAYERS, used_layers, group_bits, sides
+            )
         if best_axis < 0:
             for i in range(begin, end):
                 range_of[order[i]] = n
@@ -202,7 +202,7 @@ def _split_by_cells(
         with shelf.scratch() as cell_bins:
             _fill_cells(records, begin, end, boxes, bits, cells, cell_bins)
 
-    share(n, CHUNK, fill, threads)
+    share(n, chunk_size(CHUNK, threads), fill, threads)
     cell_bins, *others = shelf.pieces()
     for bins in others:
         add_bins(cell_bins, bins)
@@ -212,7 +212,7 @@ def _split_by_cells(
     range_of = np.empty(size, np.int32)
     scratch = (
         np.empty(size, np.int32), np.empty((128, RANGE_WIDTH), np.int64),
-        record.new(LAYERS), np.empty(LAYERS, np.float32),
+        record.new(3 * LAYERS), new_sides(LAYERS),
     )  # fmt: skip
     used, ranges = _split_cells(cell_bins, bits, limits, links, columns, range_of, scratch)
     if ranges == 1:
@@ -220,30 +220,41 @@ def _split_by_cells(
     columns, range_boxes = columns[:ranges], np.empty((ranges, 2, record.WIDTH), np.float32)
     ends = np.cumsum(columns[:, END])
     columns[1:, BEGIN], columns[:, END] = ends[:-1], ends
-    rows = np.empty((-(-n // CHUNK), ranges), np.int64)
+    # The chunks that threads move, and the row of each range for the first of a chunk's records.
+    size = n if threads == 1 else CHUNK
+    rows = np.empty((-(-n // size), ranges), np.int64)
 
     def count(begin: int, end: int) -> None:
-        _count_ranges(cells, begin, end, range_of, rows[begin // CHUNK])
+        _count_ranges(cells, begin, end, range_of, rows[begin // size])
 
     def move(begin: int, end: int) -> None:
-        _move_to_ranges(records, cells, begin, end, range_of, rows[begin // CHUNK], out)
+        _move_to_ranges(records, cells, begin, end, range_of, rows[begin // size], out)
 
-    share(n, CHUNK, count, threads)
-    # From counts to the row of each range for the first of a chunk's records.
-    rows[:] = np.cumsum(rows, axis=0) - rows + columns[:, BEGIN]
-    share(n, CHUNK, move, threads)
+    if len(rows) == 1:
+        rows[0] = columns[:, BEGIN]
+    else:
+        share(n, size, count, threads)
+        rows[:] = np.cumsum(rows, axis=0) - rows + columns[:, BEGIN]
+    share(n, size, move, threads)
     flat = range_boxes.reshape(-1, record.WIDTH)
     share(
-        ranges, ranges // (4 * threads) + 1,
+        ranges, chunk_size(ranges // (4 * threads) + 1, threads),
         lambda begin, end: _bound_ranges(out, ends, begin, end, flat), threads,
     )  # fmt: skip
     return links[:used], columns, range_boxes
 
 
+@entry
+def _clear(bins):
+    """Make all rows of `bins` the bin of no records."""
+    for i in range(len(bins)):
+        record.store(bins, i, record.empty_bin())
+
+
 def new_cells(size: int) -> NDArray[np.float32]:
     """Return the bins of cells without records."""
     bins = record.new(size)
-    bins[:, : record.COUNT], bins[:, record.COUNT] = -np.inf, 0.0
+    _clear(bins)
     return bins
 
 
@@ -260,22 +271,24 @@ def split_top(
     costs its half area for each started group of 1 << group_bits records.
     """
     half = len(records) // 2
-    grain = subtrees.task_size(half)
-    links, tasks, task_boxes = np.zeros((1, 2), np.int32), [], []
+    run = subtrees.task_size(half)
+    grain = run // subtrees.RANGE_SHARE
+    links = np.zeros((1, 2), np.int32)
     waiting = [(np.array([0, 0, half, 0, 0, half], np.int64), boxes)]
+    tasks, task_boxes = [np.empty((0, RANGE_WIDTH), np.int64)], [boxes[None][:0]]
     while waiting:
         task, boxes = waiting.pop()
         begin, end, side = task[BEGIN], task[END], task[SIDE]
         ranges = None
-        if end - begin > grain:
+        if end - begin > run:
             here, there = side * half, (1 - side) * half
             ranges = _split_by_cells(
                 records[here + begin : here + end], records[there + begin : there + end], boxes,
                 (grain, int(task[DEPTH]), deepest, group_bits), threads,
             )  # fmt: skip
         if ranges is None:
-            tasks.append(task)
-            task_boxes.append(boxes)
+            tasks.append(task[None])
+            task_boxes.append(boxes[None])
             continue
         # Append the new nodes, but for their root, which is the node of the task.
         (range_links, columns, range_boxes), shift = ranges, len(links) - 1
@@ -285,6 +298,8 @@ def split_top(
         columns[:, NODE] += shift
         columns[:, [BEGIN, END]] += begin
         columns[:, LIMIT], columns[:, SIDE] = columns[:, END], 1 - side
-        # The first range is popped next.
-        waiting.extend(zip(columns[::-1], range_boxes[::-1], strict=True))
-    return links, np.array(tasks), np.array(task_boxes)
+        is_large = columns[:, END] - columns[:, BEGIN] > run
+        tasks.append(columns[~is_large])
+        task_boxes.append(range_boxes[~is_large])
+        waiting.extend(zip(columns[is_large], range_boxes[is_large], strict=True))
+    return links, np.concatenate(tasks), np.concatenate(task_boxes)

@@ -86,7 +86,7 @@ lane_of = inlined(lambda array, row, lane: simd.peek(array, row * WIDTH + lane))
 # Minus the lower corner, and the upper corner, in four lanes each; the size of a box.
 _low = inlined(lambda box: simd.part(box, 0, 4))
 _high = inlined(lambda box: simd.part(box, UPPER, 4))
-_size = inlined(lambda box: _high(box) + _low(box))
+size_of = inlined(lambda box: _high(box) + _low(box))
 
 # The ids of a record in a row, and of one as a vector.
 id_of = inlined(lambda array, row: simd.peek_int(array, row * WIDTH + ID) - FIRST_ID)
@@ -108,6 +108,10 @@ def box_record(low, high, prim):
 def corner(points, i):
     """Return the three doubles 3 i, 3 i + 1, 3 i + 2 of an array in four lanes, the last 0."""
     at = 3 * i
+    # One load of four numbers, but for the last row.
+    if at + 4 <= points.size:
+        lanes = simd.load(points, at, 4)
+        return simd.select(simd.lane_numbers(4) < 3, lanes, 0.0)
     x, y, z = simd.peek(points, at), simd.peek(points, at + 1), simd.peek(points, at + 2)
     return simd.from_lanes((x, y, z, 0.0))
 
@@ -137,7 +141,7 @@ def centre(box):
 @inlined
 def half_area(box):
     """Return half the surface area of a box that is not empty."""
-    size = _size(box)
+    size = size_of(box)
     x, y = simd.lane(size, np.int32(0)), simd.lane(size, np.int32(1))
     z = simd.lane(size, np.int32(2))
     return (x * y + y * z) + z * x
@@ -146,7 +150,7 @@ def half_area(box):
 @inlined
 def overlaps(box):
     """Return whether the result of `meet` is not empty: its size is >= 0 on all three axes."""
-    return simd.mask_bits(_size(box) >= F4) & 7 == 7
+    return simd.mask_bits(size_of(box) >= F4) & 7 == 7
 
 
 @inlined
@@ -189,6 +193,8 @@ def empty_bin():
 
 # The number of records of a bin.
 count_of = inlined(lambda bin: simd.lane(simd.as_ints(bin), np.int32(COUNT)))
+# The same as the last of four lanes.
+counts_in = inlined(lambda bin: simd.as_ints(_high(bin)))
 
 
 @inlined
@@ -198,11 +204,16 @@ def join_bins(a, b):
 
 
 @inlined
-def put(bins, row, r):
-    """Extend the bin in a row to contain a record, and count it."""
-    bin = load(bins, row)
+def _put_at(bins, at, r):
+    """Extend the bin whose numbers begin at `at` to contain a record, and count it."""
+    # The last lane of a record is at most 0, so that the larger one is the count.
     one = simd.select(simd.lane_numbers(WIDTH) == COUNT, np.int32(1), np.int32(0))
-    store(bins, row, _with_count(join(bin, r), simd.as_ints(bin) + one))
+    both = simd.as_ints(join(simd.load(bins, at, WIDTH), r)) + one
+    simd.store(bins, at, simd.as_floats(both))
+
+
+# Extend the bin in a row to contain a record, and count it.
+put = inlined(lambda bins, row, r: _put_at(bins, row * WIDTH, r))
 
 
 @inlined
@@ -215,31 +226,27 @@ def add(bins, row, box):
 @inlined
 def scales(box, count):
     """Return the number of bins in a unit of each axis, four lanes, for `count` bins of a box."""
-    # It is 0 for an axis on which the box is not wider than NARROWEST.
-    size = _size(box)
-    return simd.select(size > np.float32(NARROWEST), simd.splat(count, 4) / size, F4)
+    # It is 0 for an axis on which the box is not wider than NARROWEST. Else it is less by a share
+    # of 2**-20, more than all rounding, so that every point of the box is in a bin below `count`.
+    size = size_of(box)
+    count = simd.splat(np.float32(count) * np.float32(1.0 - 2.0**-20), 4)
+    return simd.select(size > np.float32(NARROWEST), count / size, F4)
 
 
 @inlined
-def _bin_lanes(point, box, scale, last):
-    """Return the bin of a point on each axis, from 0 to `last`: four lanes of int32, one unused."""
-    # `box` contains the point; bins begin at its lower corner, with `scale` bins in a unit.
-    at = simd.convert((_high(point) + _low(box)) * scale, np.int32(0))
-    return simd.lesser(at, simd.splat(last, 4))
+def _bin_lanes(point, box, scale):
+    """Return the bin of a point on each axis of a box around it: four lanes of int32, one unused.
+
+    Bins begin at the lower corner of the box, with `scale` bins in a unit.
+    """
+    return simd.convert((_high(point) + _low(box)) * scale, np.int32(0))
 
 
 @inlined
-def _numbers(lanes):
-    """Return the first three of four lanes as integers."""
-    x, y = simd.lane(lanes, np.int32(0)), simd.lane(lanes, np.int32(1))
-    return np.int64(x), np.int64(y), np.int64(simd.lane(lanes, np.int32(2)))
-
-
-@inlined
-def bins_of(point, box, scale, last):
-    """Return (x, y, z): the bin, from 0 to `last`, of a point on each axis of a box around it."""
+def bins_of(point, box, scale):
+    """Return (x, y, z): the bin of a point on each axis of a box around it, from 0 on."""
     # The point is doubled, as by `centre`, and so is the box, of doubled centres.
-    return _numbers(_bin_lanes(point, box, scale, np.int32(last)))
+    return simd.three_of(_bin_lanes(point, box, scale))
 
 
 @inlined
@@ -254,18 +261,18 @@ def spans_of(r, box, scale, last):
     first = simd.lesser(simd.greater(first, simd.splat(np.int32(0), 4)), most)
     end = simd.convert((begin + _high(r)) * scale, np.int32(0))
     end = simd.lesser(simd.greater(end, first), most)
-    return (*_numbers(first), *_numbers(end))
+    return (*simd.three_of(first), *simd.three_of(end))
 
 
 @inlined
-def drop(bins, begin, r, box, scale, last, stride):
+def drop(bins, begin, r, box, scale, stride):
     """Put a record into the bin of its centre on each axis.
 
-    `box` is the box of the doubled centres of all records; it has the bins 0 to `last`, `scale` in
-    a unit. The bins of axis k begin in row `begin` + k * `stride`.
+    `box` is the box of the doubled centres of all records, with `scale` bins in a unit. The bins
+    of axis k begin in row `begin` + k * `stride`.
     """
-    rows = _bin_lanes(centre(r), box, scale, last) + simd.lane_numbers(4) * stride
-    x, y, z = _numbers(rows)
-    put(bins, begin + x, r)
-    put(bins, begin + y, r)
-    put(bins, begin + z, r)
+    x, y, z = simd.three_of(_bin_lanes(centre(r), box, scale) * np.int32(WIDTH))
+    begin, stride = begin * WIDTH, stride * WIDTH
+    _put_at(bins, begin + x, r)
+    _put_at(bins, begin + stride + y, r)
+    _put_at(bins, begin + 2 * stride + z, r)

@@ -16,7 +16,7 @@ from bvh.runtime.threads import Progress, Shelf
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, subtree_builder
-from bvh.tree.builders.bins import BINS, GROUP_BITS
+from bvh.tree.builders.bins import BINS, GROUP_BITS, new_sides
 from bvh.tree.builders.grid import bound_all
 from bvh.tree.builders.shared_splits import LEAST_CHUNK, Shared, split_top
 from bvh.tree.builders.space import Spatial
@@ -85,9 +85,9 @@ def build(
 
     shared = Shared(
         records, capacity, Shelf(new_spatial), deepest, max(grain, LEAST_CHUNK), threads,
-        np.empty(BINS, np.float32),
+        new_sides(BINS),
     )  # fmt: skip
     links, tasks, boxes = split_top(shared, count, box, grain)
-    nodes = subtrees.build_tasks(links, tasks, boxes, order, records, subtree, threads, report)
+    nodes = subtrees.build_tasks(links, tasks, boxes, order, subtree, threads, report)
     merged = aligned(len(order), np.int32)
     return nodes._replace(order=merged[: _merge(nodes.links, order, merged)].copy())

@@ -38,7 +38,7 @@ class Shared(NamedTuple):
     deepest: int  # depth of the tree
     chunk: int  # records that a thread takes at a time
     threads: int
-    costs: NDArray[np.float32]  # scratch
+    sides: NDArray[np.float32]  # scratch
 
 
 def _counts(bins: Records) -> NDArray[np.int32]:
@@ -62,28 +62,29 @@ def _fill_chunk(spatial, records, begin, end, boxes, in_space):
 
 
 @entry
-def _best_bins(spatial, boxes, halves, costs):
+def _best_bins(spatial, boxes, halves, sides):
     """Return (cost, axis, last bin on the left, count there, whether planes are tried).
 
     It is the best split between the bins of `spatial`, of all records of a range; `boxes` are as in
     `_fill_chunk`. The axis is -1 for no split. Writes the boxes of both sides to `halves`.
     """
     scale = record.scales(record.load(boxes, 1), np.float32(BINS))  # the box of the centres
-    cost, axis, last, lefts = binning.best_split(spatial.bins, scale, BINS, GROUP_BITS, costs)
+    used = binning.used_bins(scale, BINS)
+    cost, axis, last, lefts = binning.best_split(spatial.bins, BINS, used, GROUP_BITS, sides)
     if axis >= 0:
         binning.bound_halves(spatial.bins, BINS, axis, last, halves)
     return np.float64(cost), axis, last, lefts, may_cut(spatial, halves, axis)
 
 
 @entry
-def _best_plane(spatial, boxes, capacity, costs):
+def _best_plane(spatial, boxes, capacity, sides):
     """Return (cost, axis, last interval, count on the left, count on the right) of the best plane.
 
     The plane ends the last interval on the left. The intervals of `spatial` have all records of a
     range; `boxes` are as in `_fill_chunk`. Both sides have at most `capacity` records in sum.
     """
     scale = record.scales(record.load(boxes, 0), np.float32(BINS))
-    cost, (axis, last, lefts, rights) = best_plane(spatial, scale, capacity, costs)
+    cost, (axis, last, lefts, rights) = best_plane(spatial, scale, capacity, sides)
     return np.float64(cost), axis, last, lefts, rights
 
 
@@ -179,7 +180,7 @@ class SharedRange:
             return
         with shared.shelf.scratch() as spatial:
             self.cost, axis, last, lefts, tries = _best_bins(
-                self._join(spatial), self.boxes, self.halves[-1], shared.costs
+                self._join(spatial), self.boxes, self.halves[-1], shared.sides
             )
         if axis >= 0:
             self._split_by(axis, last, lefts, count - lefts)
@@ -190,7 +191,7 @@ class SharedRange:
         shared, capacity = self.shared, int(self.task[LIMIT] - self.task[BEGIN])
         if self.in_space:
             with shared.shelf.scratch() as spatial:
-                cost, *plane = _best_plane(self._join(spatial), self.boxes, capacity, shared.costs)
+                cost, *plane = _best_plane(self._join(spatial), self.boxes, capacity, shared.sides)
             self.in_space = bool(cost < self.cost)
             if self.in_space:
                 self._split_by(*plane)

@@ -142,11 +142,11 @@ def fill_intervals(spatial, records, begin, end, box):
 
 
 @kernel
-def best_plane(spatial, scale, capacity, costs):
+def best_plane(spatial, scale, capacity, sides):
     """Return (cost, plane) of the cheapest plane, of those that leave at most `capacity` pieces.
 
     The plane is (axis, last interval on the left, records on the left, on the right). Intervals,
-    `scale` in a unit, are those of `fill_intervals` in `spatial`; `costs` is scratch.
+    `scale` in a unit, are those of `fill_intervals` in `spatial`; `sides` is scratch.
     """
     bins, counts = spatial.bins, spatial.counts
     best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
@@ -159,7 +159,7 @@ def best_plane(spatial, scale, capacity, costs):
             bin = record.load(bins, first + b)
             box = record.join(box, bin)
             right += record.count_of(bin) + counts[3 * BINS + first + b]
-            costs[b] = record.half_area(box) * binning.groups(right, GROUP_BITS)
+            sides[b, 0] = record.half_area(box) * binning.groups(right, GROUP_BITS)
         box, left, all_of = record.nothing(), 0, right
         for b in range(BINS - 1):
             bin = record.load(bins, first + b)
@@ -170,7 +170,7 @@ def best_plane(spatial, scale, capacity, costs):
             one_sided = min(left, right) == 0 or max(left, right) == all_of
             if one_sided or left + right > capacity:
                 continue
-            cost = record.half_area(box) * binning.groups(left, GROUP_BITS) + costs[b + 1]
+            cost = record.half_area(box) * binning.groups(left, GROUP_BITS) + sides[b + 1, 0]
             if cost < best:
                 best, best_axis, best_bin, best_left, best_right = cost, axis, b, left, right
     return best, (best_axis, best_bin, best_left, best_right)
@@ -187,7 +187,7 @@ def may_cut(spatial, halves, axis):
 
 
 @kernel
-def cheaper_plane(spatial, records, span, box, halves, split, costs):
+def cheaper_plane(spatial, records, span, box, halves, split, sides):
     """Return (cost, plane) of the cheapest plane for a range of records with a box.
 
     `span` is (begin, end, most pieces). `split` is (cost, axis) of the best split between bins, the
@@ -200,7 +200,7 @@ def cheaper_plane(spatial, records, span, box, halves, split, costs):
         return cost, NO_PLANE
     fill_intervals(spatial, records, begin, end, box)
     scale = record.scales(box, np.float32(BINS))
-    plane_cost, plane = best_plane(spatial, scale, capacity, costs)
+    plane_cost, plane = best_plane(spatial, scale, capacity, sides)
     return (plane_cost, plane) if plane_cost < cost else (cost, NO_PLANE)
 
 

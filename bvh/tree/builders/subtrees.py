@@ -1,9 +1,9 @@
 """Subtrees that threads build in parallel, and the limit of depth; shared by all builders.
 
-A builder splits the top of the tree until ranges of primitives are small enough to be tasks. Each
-thread builds in `SubtreeNodes` of its own, of more rows than a task can need, and copies each
-subtree, so threads share no counter and the tree does not depend on them. A last pass joins top and
-subtrees without gaps.
+A builder splits the top of the tree until ranges of primitives are small enough to be tasks, which
+threads take in runs. Each thread builds in `SubtreeNodes` of its own, of more rows than a run can
+need, and copies the subtrees of each run, so threads share no counter and the tree does not depend
+on them. A last pass joins top and subtrees without gaps.
 """
 
 import itertools
@@ -15,18 +15,22 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned, discard
+from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import field
-from bvh.runtime.threads import Progress, Shelf, share, watch
-from bvh.tree.builders.records import join, load_bounds, store_bounds
+from bvh.runtime.threads import Progress, Shelf, chunk_size, share, watch
+from bvh.tree.builders.records import WIDTH, join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 
-# One thread builds ranges up to a 64th of all primitives, which fit into a cache, and of at least
-# SMALLEST_TASK.
+# One thread builds runs of ranges of about a 64th of all primitives, which fit into a cache, and of
+# at least SMALLEST_TASK.
 SMALLEST_TASK = 4096
 TASKS = 64
+# Most primitives of a run, unless a 64th of all are more.
+LARGEST_RUN = 1 << 18
+# Ranges that a thread splits further have up to this share of the primitives of a run.
+RANGE_SHARE = 4
 # Most parts of a tree that threads can share (see `Nodes`).
 PARTS = 32
 
@@ -42,7 +46,7 @@ set_range = inlined(lambda ranges, row, columns: _write(ranges, row * RANGE_WIDT
 
 
 class SubtreeNodes(NamedTuple):
-    """Nodes of subtrees before they are joined, and the order of the primitives."""
+    """Nodes of subtrees before they are joined, the roots first, and the order of primitives."""
 
     bounds: NDArray[np.float32]  # (2 n, 6)
     links: NDArray[np.int32]  # (2 n, 2)
@@ -50,7 +54,7 @@ class SubtreeNodes(NamedTuple):
 
 
 def new_subtrees(count: int, order: NDArray[np.int32]) -> SubtreeNodes:
-    """Return memory for a subtree of up to `count` primitives, whose ids it writes to `order`."""
+    """Return memory for subtrees of up to `count` primitives, whose ids are written to `order`."""
     return SubtreeNodes(
         aligned(12 * count, np.float32).reshape(-1, 6),
         aligned(4 * count, np.int32).reshape(-1, 2),
@@ -72,7 +76,7 @@ def deepest_level(count: int) -> int:
 
 
 def task_size(count: int) -> int:
-    """Return the largest number of primitives of a task; it does not depend on the threads."""
+    """Return the number of primitives of a run of tasks; it does not depend on the threads."""
     return max(count // TASKS, SMALLEST_TASK)
 
 
@@ -89,12 +93,11 @@ def may_choose(count, depth, deepest):
 
 
 @entry
-def _copy_subtree(from_bounds, from_links, root, first, bounds, links):
-    """Copy a subtree: its root to row `root`, in the top, its other nodes from row `first` on."""
-    # The root is row 0 of the subtree, so row 1 goes to `first`.
-    shift = first - 1
+def _copy_subtrees(from_bounds, from_links, roots, first, bounds, links):
+    """Copy subtrees: their roots to the rows `roots`, in the top, other nodes from `first` on."""
+    shift = first - len(roots)
     for i in range(len(from_links)):
-        at = root if i == 0 else shift + i
+        at = np.int64(roots[i]) if i < len(roots) else shift + i
         for lane in range(6):
             bounds[at, lane] = from_bounds[i, lane]
         if is_leaf(from_links, i):
@@ -125,62 +128,68 @@ def batches_of(sizes: NDArray[np.integer], count: int) -> list[tuple[int, int]]:
 
 # Arrays of one number: whether all threads shall stop, and how many records are done.
 BuildState: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64]]
-BuildSubtree: TypeAlias = Callable[
+BuildSubtrees: TypeAlias = Callable[
     [NDArray[np.int64], NDArray[np.float32], SubtreeNodes, BuildState], int
 ]
 
 
 def build_tasks(
     links: NDArray[np.int32], tasks: NDArray[np.int64], boxes: NDArray[np.float32],
-    order: NDArray[np.int32], records: NDArray[np.float32], build: BuildSubtree, threads: int,
-    progress: Progress | None,
+    order: NDArray[np.int32], build: BuildSubtrees, threads: int, progress: Progress | None
 ) -> Nodes:  # fmt: skip
     """Return the tree whose top has the given links, with a subtree for each task below it.
 
     `tasks` (k, RANGE_WIDTH) are ranges, `boxes` (k, 2, 8) the box of each and that of its centres;
-    subtrees write the ids of their primitives to `order`. build(task, its boxes, block, (cancel,
-    done)) builds a subtree in a block of `SubtreeNodes` and returns the number of its nodes. The
-    memory of `records` is freed when all subtrees are built.
+    subtrees write the ids of their primitives to `order`. build(tasks, their boxes, block, (cancel,
+    done)) builds the subtrees of a run of tasks in a block of `SubtreeNodes` and returns the number
+    of their nodes.
     """
-    built: list[Any] = [None] * len(tasks)
-    largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
+    sizes, boxes = tasks[:, END] - tasks[:, BEGIN], boxes.reshape(-1, WIDTH)
+    count = int(sizes.sum())
+    runs = batches_of(sizes, max(task_size(count), min(count // (4 * threads), LARGEST_RUN)))
+    room = tasks[:, LIMIT] - tasks[:, BEGIN]
+    built: list[Any] = [None] * len(runs)
+    largest = max(int(room[begin:end].sum()) for begin, end in runs)
     shelf = Shelf(lambda: new_subtrees(largest, order))
-    sizes = (tasks[:, END] - tasks[:, BEGIN]).tolist()
-    # A cache line for each task's count.
-    cancel, done = np.zeros(1, np.int32), np.zeros((len(tasks), 8), np.int64)
+    # A cache line for each run's count.
+    cancel, done = np.zeros(1, np.int32), np.zeros((len(runs), 8), np.int64)
 
     def work(i: int) -> None:
+        begin, end = runs[i]
         with shelf.scratch() as block:
-            used = build(tasks[i], boxes[i], block, (cancel, done[i]))
+            used = build(tasks[begin:end], boxes[2 * begin : 2 * end], block, (cancel, done[i]))
             built[i] = block.bounds[:used].copy(), block.links[:used].copy()
 
     def report() -> None:
         if progress is not None:
-            progress(int(done[:, 0].sum()), sum(sizes))
+            progress(int(done[:, 0].sum()), count)
 
-    if sum(sizes) <= SMALLEST_TASK:
-        for i in range(len(tasks)):
+    if threads == 1 and progress is None:
+        share(len(runs), 1, lambda i, _: work(i), threads)
+    elif count <= SMALLEST_TASK:
+        for i in range(len(runs)):
             work(i)
         report()
     else:
-        # Largest first, so that no thread ends with a large task alone.
-        largest_first = sorted(range(len(tasks)), key=lambda i: -sizes[i])
+        # Largest first, so that no thread ends with a large run alone.
+        size_of = [int(sizes[begin:end].sum()) for begin, end in runs]
+        largest_first = sorted(range(len(runs)), key=lambda i: -size_of[i])
         watch([partial(work, i) for i in largest_first], threads, cancel, report)
-    discard(records)
-    return _put_together(links, tasks[:, NODE], built, order, threads)
+    return _put_together(links, tasks[:, NODE].copy(), runs, built, order, threads)
 
 
 def _put_together(
-    links: NDArray[np.int32], roots: NDArray[np.int64],
+    links: NDArray[np.int32], roots: NDArray[np.int64], runs: list[tuple[int, int]],
     built: list[tuple[NDArray[np.float32], NDArray[np.int32]]], order: NDArray[np.int32],
     threads: int,
 ) -> Nodes:  # fmt: skip
     """Return the tree of a top and the subtrees below it.
 
-    `links` are those of the top; built[i] is (bounds, links) of the subtree whose root is the node
-    roots[i] of the top, and `order` has the primitives of all.
+    `links` are those of the top; built[i] is (bounds, links) of the subtrees whose roots are the
+    nodes roots[begin:end] of the top, where (begin, end) is runs[i]. `order` has all primitives.
     """
-    top, below = len(links), np.array([len(rows) - 1 for _, rows in built])
+    top = len(links)
+    below = np.array([len(built[i][1]) - end + begin for i, (begin, end) in enumerate(runs)])
     first = np.cumsum(below) - below + top
     count = int(top + below.sum())
     bounds = aligned(6 * count, np.float32).reshape(-1, 6)
@@ -189,9 +198,10 @@ def _put_together(
 
     def copy(begin: int, end: int) -> None:
         for i in range(begin, end):
-            _copy_subtree(*built[i], roots[i], first[i], bounds, all_links)
+            some = roots[runs[i][0] : runs[i][1]]
+            _copy_subtrees(*built[i], some, first[i], bounds, all_links)
 
-    share(len(built), -(-len(built) // (2 * threads)), copy, threads)
+    share(len(built), chunk_size(-(-len(built) // (2 * threads)), threads), copy, threads)
     is_task = np.zeros(top, np.bool_)
     is_task[roots] = True
     _bound_top(all_links, bounds, is_task)

@@ -51,30 +51,38 @@ static void fill_frame(double *frame, const double *bounds) {
 /* Build a tree of less than SMALLEST_TASK triangles; return its row. */
 static bvh_TriangleRow build(bvh_Triangles mesh, int64_t *row) {
     int64_t count = mesh.faces.shape[0];
-    bvh_build_survey_words survey = {.triangles = mesh, .end = count, .bounds = F8(6)};
-    bvh_build_survey(&survey);
-    int64_t used = survey.result_0;
+    bvh_bound_points_words survey = {
+        .points = mesh.points, .end = mesh.points.shape[0], .bounds = F8(6),
+    };
+    bvh_bound_points(&survey);
+    bvh_f8_2d frame = F8S(2, 3);
+    bvh_record_triangles_words record = {
+        .triangles = mesh, .end = count, .frame = frame, .records = F4S(2 * count, RECORD),
+        .boxes = F4S(2, RECORD), .bounds = F8(6),
+    };
+    if (survey.bounds.data[0] <= survey.bounds.data[3])
+        fill_frame(frame.data, survey.bounds.data);
+    bvh_record_triangles(&record);
+    int64_t used = record.result_0;
     if (used == 0)
         return (bvh_TriangleRow){(int64_t)row};
-    bvh_f8_2d frame = F8S(2, 3);
-    fill_frame(frame.data, survey.bounds.data);
-    bvh_record_triangles_words record = {
-        .triangles = mesh, .end = count, .frame = frame, .records = F4S(2 * used, RECORD),
-        .boxes = F4S(2, RECORD),
-    };
-    bvh_record_triangles(&record);
+    if (memcmp(record.bounds.data, survey.bounds.data, 6 * sizeof(double))) {
+        fill_frame(frame.data, record.bounds.data);
+        bvh_record_triangles(&record);
+    }
+    record.records.shape[0] = 2 * used;
 
-    bvh_build_subtree_none_words subtree = {
-        .records = record.records, .start = I8(RANGE_WIDTH), .boxes = record.boxes,
+    bvh_build_subtrees_none_words subtree = {
+        .records = record.records, .tasks = I8S(1, RANGE_WIDTH), .boxes = record.boxes,
         .block = {F4S(2 * used, 6), I4S(2 * used, 2), I4(used)},
         .limits = {DEEPEST_LEVEL(used), GROUP_BITS, MAX_LEAF}, .state = {I4(1), I8(8)},
         .scratch = {
             I8S(128, RANGE_WIDTH), F4S(256, RECORD), F4S(4, RECORD), F4S(6 * BINS, RECORD),
-            F4(BINS),
+            F4S(2 * (3 * BINS + WIDTH), 4),
         },
     };
-    subtree.start.data[END] = subtree.start.data[LIMIT] = used;
-    bvh_build_subtree_none(&subtree);
+    subtree.tasks.data[END] = subtree.tasks.data[LIMIT] = used;
+    bvh_build_subtrees_none(&subtree);
     int64_t nodes = subtree.result_0;
     bvh_f4_2d bounds = {subtree.block.bounds.data, {nodes, 6}};
     bvh_i4_2d links = {subtree.block.links.data, {nodes, 2}};

@@ -18,7 +18,7 @@ from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kerne
 from bvh.runtime.calls import linked
 from bvh.runtime.compiler.cpu_levels import chosen_target, natural_width
 
-ENTRY = "bvh.tree.build._survey"
+ENTRY = "bvh.io.untrusted._survey"
 SOURCE = "void bvh_survey(long long *words) { words[2] = 7 * words[3]; }"
 
 Written = Callable[..., None]
