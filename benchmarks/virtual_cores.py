@@ -45,7 +45,7 @@ class VirtualCores:
             work(0, count)
             return
         chunks = real._chunks(count, size, threads, least if threads > 1 else 0)
-        self._run([lambda c=chunk: work(*c) for chunk in chunks], threads)
+        self._run([partial(work, *chunk) for chunk in chunks], threads)
 
     def share_claimed(
         self, count: int, size: int, least: int, work: Callable[[int, int], object],

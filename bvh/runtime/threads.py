@@ -271,8 +271,12 @@ class Shelf(Generic[Scratch]):
         return self._free
 
 
+@lru_cache(maxsize=64)
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks (start, stop) of 0..count: of `size`, or unless `least` is 0, ever smaller."""
+    """Return chunks (start, stop) of 0..count: of `size`, or unless `least` is 0, ever smaller.
+
+    The list is cached: it may not be changed.
+    """
     chunks, start = [], 0
     while start < count:
         # Half of what is left, divided by the threads: few chunks, and threads end together.

@@ -65,8 +65,10 @@ class Gatherer:
         )  # fmt: skip
         self._first = False, options.cull, once, self.ranked, filtered.function, filtered.data
         self._all = options.cull, once, sided, listed
+        # Memory of the size that all batches share, unless it has grown.
+        self._shared = HIT_SHELVES[self.ids]
         make = partial(scratch.HitMemory, self.ranked, self.ids)
-        self.shelf = Shelf(make if self.ranked else HIT_SHELVES[self.ids].take)
+        self._shelf = Shelf(make if self.ranked else self._shared.take)
 
     def gather(
         self, rays: Rays, order: Order, counts: NDArray[np.int64], begin: int, end: int
@@ -76,7 +78,7 @@ class Gatherer:
         Return the hits, if they are kept. Several threads may call this.
         """
         pieces: list[Columns] = []
-        ray_memory, memory = SHELF.take(), self.shelf.take()
+        ray_memory, memory = SHELF.take(), self._shelf.take()
         state = memory.state
         while begin < end:
             goal: FirstGoal | AllGoal = (
@@ -95,14 +97,9 @@ class Gatherer:
             if begin < end:
                 memory.make_room(int(state[all_hits.SIZE]))
         SHELF.give_back(ray_memory)
-        self.shelf.give_back(memory)
+        is_shared = not (self.ranked or memory.grown)
+        (self._shared if is_shared else self._shelf).give_back(memory)
         return pieces
-
-    def release(self) -> None:
-        """Give back memory for other batches, unless it has grown."""
-        for memory in self.shelf.pieces():
-            if not (self.ranked or memory.grown):
-                HIT_SHELVES[self.ids].give_back(memory)
 
 
 def gather(
@@ -127,7 +124,6 @@ def gather(
         work(order, 0, 1)
     else:
         shared(order, batch.size, work, options)
-    gatherer.release()
     return counts
 
 
