@@ -98,7 +98,7 @@ class RaySearch(NamedTuple):
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool = False) -> Any:
         """Return the closest hit of each ray; with `counters`, also its cost."""
-        arrays, batch, merged = self._chosen(batch, options, mergeable=not counters)
+        arrays, batch, merged = self.chosen(batch, options, mergeable=not counters)
         if counters:
             nodes, tests = np.zeros((2, batch.size), np.int32)
             goal = CountGoal(any_hit=False, cull=options.cull, nodes=nodes, tests=tests)
@@ -111,7 +111,7 @@ class RaySearch(NamedTuple):
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
         """Return for each ray whether it hits anything."""
-        arrays, batch, _ = self._chosen(batch, options, mergeable=True)
+        arrays, batch, _ = self.chosen(batch, options, mergeable=True)
         hit, none = np.zeros(batch.size, np.bool_), np.empty(0)
         no_ids = np.empty(0, ids_of(arrays.primitives))
         # For any hit, the kernel writes the column `front` alone: whether there is a hit.
@@ -123,7 +123,7 @@ class RaySearch(NamedTuple):
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None
     ) -> Any:
         """Return all hits of each ray, or the `limit` closest; if `once`, one for each crossing."""
-        arrays, batch, _ = self._chosen(batch, options)
+        arrays, batch, _ = self.chosen(batch, options)
         gatherer, parts = Gatherer(arrays, options, once, limit, listed=True, kept=True), Parts()
         counts = gather(gatherer, batch, options, parts)
         hits = all_hits_of(arrays, batch, counts, parts, options.threads)
@@ -132,7 +132,7 @@ class RaySearch(NamedTuple):
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has; if `once`, one for each crossing."""
-        arrays, batch, _ = self._chosen(batch, options)
+        arrays, batch, _ = self.chosen(batch, options)
         # Hits must be listed to count those in several leaves once, and to call a filter.
         listed = self.split or options.accept is not None
         gatherer = Gatherer(arrays, options, once, None, listed=listed)
@@ -140,7 +140,7 @@ class RaySearch(NamedTuple):
 
     def crossings(self, like: Rays) -> Crossings:
         """Return a counter of the crossings of rays, whose ranges and mask are those of `like`."""
-        arrays, batch, _ = self._chosen(RayBatch(like, (1,)), RayOptions())
+        arrays, batch, _ = self.chosen(RayBatch(like, (1,)), RayOptions())
         gatherer = Gatherer(arrays, RayOptions(), True, None, listed=self.split)
 
         def count(origins: Floats, directions: Floats, counts: NDArray[np.int64]) -> None:
@@ -151,7 +151,7 @@ class RaySearch(NamedTuple):
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
         """Return the signed number of crossings of each ray: +1 at a back side, -1 at a front."""
-        arrays, batch, _ = self._chosen(batch, options)
+        arrays, batch, _ = self.chosen(batch, options)
         # A split tree has primitives in several leaves: hits are listed, so that each counts once.
         split, parts = self.split, Parts()
         gatherer = Gatherer(arrays, options, True, None, listed=split, kept=split, sided=True)
@@ -162,7 +162,7 @@ class RaySearch(NamedTuple):
         sums = np.concatenate([[0], np.cumsum(np.where(hits.front, -1, 1))])
         return np.asarray(np.diff(sums[hits.offsets]))
 
-    def _chosen(
+    def chosen(
         self, batch: RayBatch, options: RayOptions, mergeable: bool = False
     ) -> tuple[TreeArrays, RayBatch, Any]:
         """Return the arrays to search, the rays, and the merged tree of a scene or None.
@@ -241,14 +241,25 @@ def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> W
 
     def work(order: Order, begin: int, end: int) -> None:
         """Trace the blocks begin..end-1, then chunks that the kernel claims from the order."""
-        memory = SHELF.take()
-        # A copy of what is measured, as threads that share a cache line would wait.
-        memory.measured[:] = measured
-        closest_hits(row, rays, order, memory, goal(), begin, end, out)
-        measured[:] = memory.measured
-        SHELF.give_back(memory)
+        trace_blocks(measured, row, rays, order, goal(), begin, end, out)
 
     return work
+
+
+def trace_blocks(
+    measured: Floats, row: object, rays: Rays, order: Order, goal: Goal, begin: int, end: int,
+    out: object,
+) -> None:  # fmt: skip
+    """Trace the blocks begin..end-1 of an order, then chunks that the kernel claims from it.
+
+    `measured` is which ways of tracing have been faster so far, and is updated.
+    """
+    memory = SHELF.take()
+    # A copy of what is measured, as threads that share a cache line would wait.
+    memory.measured[:] = measured
+    closest_hits(row, rays, order, memory, goal, begin, end, out)
+    measured[:] = memory.measured
+    SHELF.give_back(memory)
 
 
 def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
@@ -269,5 +280,9 @@ def _order(batch: RayBatch, n: int, sort: int) -> Order:
     row = batch.shape[-1] if len(batch.shape) > 1 else 0
     if row == 0 and len(directions) == n > SMALLEST_IMAGE:
         row = ray_batch.row_length(directions)
-    image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
-    return Order(n, row if image else 0, AUTO, sort)
+    return Order(n, row if is_image(row, n) else 0, AUTO, sort)
+
+
+def is_image(row: int, n: int) -> bool:
+    """Return whether n rays are traced in tiles, as an image with `row` rays in each row."""
+    return row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
