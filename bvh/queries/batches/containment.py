@@ -30,8 +30,8 @@ from bvh.tree.instanced import Instanced
 
 # Points that a thread takes at a time, at most and at least.
 POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 3 << 10
-# The same for `inside`, whose chunks take little more than their kernels.
-MAX_INSIDE, LEAST_INSIDE = 1 << 13, 1 << 10
+# The most of `inside`, whose memory then fits the second-level cache.
+MAX_INSIDE = 1 << 13
 # The same where a chunk is a single call of a kernel: enough to hide its cost, few enough to
 # balance threads and to notice Ctrl-C immediately.
 MIN_POINTS, MAX_POINTS = 128, 4096
@@ -68,7 +68,7 @@ def inside(
         """Decide the points begin..end-1."""
         decider.decide(points[begin:end], result[begin:end])
 
-    share(len(points), MAX_INSIDE, work, threads, progress, LEAST_INSIDE)
+    share(len(points), MAX_INSIDE, work, threads, progress, FEWEST_POINTS)
     return result
 
 

@@ -20,10 +20,19 @@ from bvh.queries.query_arguments import (
     RayOptions,
     is_foreign,
     plain_point,
+    plain_rays,
     real_rows,
 )
 from bvh.queries.verbs import verb
-from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points, thread_count
+from bvh.runtime.arguments import (
+    Cull,
+    TruthResult,
+    common_shape,
+    kernel_input,
+    lengths,
+    points,
+    thread_count,
+)
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.threads import share
@@ -117,6 +126,8 @@ class SightQueries:
 
 def checked_margin(margin: float) -> float:
     """Return the margin of lines of sight as a float; raise unless it is finite and at least 0."""
+    if type(margin) is float and 0.0 <= margin < inf:
+        return margin
     relative_margin = lengths("margin", margin, finite=True)
     if relative_margin.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
@@ -127,6 +138,11 @@ def _ends(
     p: ArrayLike, q: ArrayLike, margin: float, threads: int | None
 ) -> tuple[Ends, tuple[int, ...]]:
     """Return the points p and q (..., 3), checked and flat, and the leading shape of the lines."""
+    plain = plain_rays(p, q, 0.0, inf)
+    if plain is not None:
+        rays, least = plain.rays, checked_margin(margin)
+        ends = Ends(kernel_input(rays.origins), kernel_input(rays.directions), plain.size, least)
+        return ends, plain.shape
     start, end, workers = points("p", p), points("q", q), thread_count(threads)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
     relative_margin = checked_margin(margin)
