@@ -26,7 +26,7 @@ def claimed(order: Order, work: Work, threads: int) -> None:
     if threads == 1:
         return share(count, MAX_BLOCKS, partial(work, order), threads)
     # With few blocks, even the last chunks of the threads are worth balancing.
-    least = min(max(count // (8 * threads), FEWEST_CLAIMED), FEW_CLAIMED)
+    least = min(max(count // 16, FEWEST_CLAIMED), FEW_CLAIMED)
     share_claimed(  # blocks 0..0 are none: a call traces only the chunks that it claims
         count, MAX_BLOCKS, least, partial(work, order),
         lambda queue, most: work(Order(*order[:4], queue, most), 0, 0), threads,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import Any
 
@@ -156,48 +157,47 @@ def _joined(
     ids: Any, counts: NDArray[np.int64], parts: Parts, threads: int
 ) -> tuple[Columns, NDArray[np.int64]]:
     """Return the hits in `parts` as one `Columns`, and the offsets of each ray's hits, (n + 1,)."""
-    n, begins = len(counts), sorted(parts)
-    pieces = [parts.pop(begin) for begin in begins]
-    # The rays of each chunk: the last has those up to n.
-    rays = [*(begin * BLOCK for begin in begins), n]
-    ends = np.cumsum([sum(len(piece.t) for piece in chunk) for chunk in pieces]).tolist()
-    offsets = np.empty(n + 1, np.int64)
+    begins = sorted(parts)
+    chunks = [parts.pop(begin) for begin in begins]
+    # The first ray of each chunk, and the first hit; then the number of all.
+    rays = [*(begin * BLOCK for begin in begins), len(counts)]
+    sizes = [sum(len(piece.t) for piece in pieces) for pieces in chunks]
+    first_hits = [0, *np.cumsum(sizes).tolist()]
+    offsets: NDArray[np.int64] = (np.empty if chunks else np.zeros)(len(counts) + 1, np.int64)
     offsets[0] = 0
-    if not pieces:
-        offsets.fill(0)
-    single = len(pieces) == 1 and len(pieces[0]) == 1
-    none = Columns(*(c[:0] for c in all_hits.new_columns(0, ids)))
-    total = ends[-1] if ends else 0
-    columns = pieces[0][0] if single else Columns(*(np.empty(total, c.dtype) for c in none))
-    # Lists of pieces by column and chunk, each of which is freed once it has been copied.
+    none = Columns(*(column[:0] for column in all_hits.new_columns(0, ids)))
+    single = chunks[0][0] if len(chunks) == 1 and len(chunks[0]) == 1 else None
+    # Pieces by column and chunk, which are freed once they are copied; joined columns.
     waiting: list[Any] = [] if single else [
-        [[piece[k] for piece in chunk] for chunk in pieces] for k in range(len(columns))
+        [[piece[k] for piece in pieces] for pieces in chunks] for k in range(len(none))
     ]  # fmt: skip
-    if not single:
-        pieces.clear()
-    size = -(-len(begins) // max(threads, GROUPS))
-    groups = -(-len(begins) // max(size, 1))
+    chunks.clear()
+    joined: list[NDArray[Any]] = []
+    lock, size = threading.Lock(), max(-(-len(begins) // max(threads, GROUPS)), 1)
+    groups = -(-len(begins) // size)
 
     def add_offsets(chunk: int) -> None:
         """Write the offsets of the rays of a chunk."""
-        first, last = rays[chunk], rays[chunk + 1]
-        some = offsets[first + 1 : last + 1]
-        np.cumsum(counts[first:last], out=some)
-        if chunk:
-            some += ends[chunk - 1]
+        begin, end = rays[chunk], rays[chunk + 1]
+        some = offsets[begin + 1 : end + 1]
+        np.cumsum(counts[begin:end], out=some)
+        some += first_hits[chunk]
 
     def copy(column: int, chunk: int) -> None:
         """Copy a column of the hits of a chunk to where they are in the result."""
-        at = ends[chunk - 1] if chunk else 0
+        begin = first_hits[chunk]
         for piece in waiting[column][chunk]:
-            columns[column][at : at + len(piece)] = piece
-            at += len(piece)
+            joined[column][begin : begin + len(piece)] = piece
+            begin += len(piece)
         waiting[column][chunk] = None
 
     def work(begin: int, end: int) -> None:
         """Do the jobs begin..end-1: a group of chunks each, by column, last the offsets."""
         for job in range(begin, end):
             column, group = divmod(job, groups)
+            with lock:
+                while len(joined) <= column < len(waiting):
+                    joined.append(np.empty(first_hits[-1], none[len(joined)].dtype))
             for chunk in range(group * size, min((group + 1) * size, len(begins))):
                 if column < len(waiting):
                     copy(column, chunk)
@@ -206,4 +206,4 @@ def _joined(
 
     # One column after the other, so that few at a time are in memory twice.
     share((len(waiting) + 1) * groups, 1, work, threads)
-    return columns, offsets
+    return single or Columns(*(joined or none)), offsets
