@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch, is_image
-from bvh.queries.batches.sight_batches import Ends, see
+from bvh.queries.batches.sight_batches import Ends, new_lines, see
 from bvh.queries.query_arguments import (
     ROWS_AT_ONCE,
     Filter,
@@ -23,6 +23,7 @@ from bvh.queries.query_arguments import (
     plain_rays,
     real_rows,
 )
+from bvh.queries.targets import ray_target
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import (
     Cull,
@@ -36,7 +37,7 @@ from bvh.runtime.arguments import (
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.threads import share
-from bvh.traversal.rays.sight_lines import BELOW_ONE, Lines, write_lines
+from bvh.traversal.rays.sight_lines import BELOW_ONE, write_lines
 
 # Lines that a thread takes at a time, at least.
 FEWEST_ROWS = 1 << 13
@@ -108,10 +109,10 @@ class SightQueries:
         if is_foreign(p, q, mask):
             return foreign_answer(self.visible, locals())
         ends, shape = _ends(p, q, margin, threads)
-        if mask is None and progress is None and sort is filter is data is None:
-            seen = _see(self._ray_target(), ends, shape, cull, threads)
-            if seen is not None:
-                return seen
+        if mask is None and progress is None and sort is None and filter is None and data is None:
+            found = _see(ray_target(self), ends, shape, cull, threads)
+            if found is not None:
+                return found
         rays, finite = _segments(ends, shape, threads)
         hidden = self.any_hit(
             *rays, mask=mask, cull=cull, threads=threads, progress=progress, sort=sort,
@@ -154,7 +155,7 @@ def _see(
     target: Any, ends: Ends, shape: tuple[int, ...], cull: Cull | None, threads: int | None
 ) -> NDArray[np.bool_] | None:
     """Return which lines nothing blocks; None where rays must answer: of images, and of parts."""
-    image = len(shape) > 1 and is_image(shape[-1], ends.count)
+    image = len(shape) > 1 and is_image(shape[-1], ends.size)
     if not isinstance(target, RaySearch) or shape == () or image:
         return None
     options = RayOptions(target.side_to_cull(cull), threads=thread_count(threads))
@@ -168,8 +169,8 @@ def _segments(
 
     t is 0 at p and 1 at q. Ranges leave out both ends: a share `margin` of the largest coordinate.
     """
-    n, p = ends.count, ends.p
-    lines = Lines(np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n, np.uint8))
+    n, p = ends.size, ends.p
+    lines = new_lines(n)
 
     def work(first: int, last: int) -> None:
         """Compute the rays first..last-1."""
