@@ -271,7 +271,7 @@ class Shelf(Generic[Scratch]):
         return self._free
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
     """Return chunks (start, stop) of 0..count: of `size`, or unless `least` is 0, ever smaller.
 
