@@ -86,7 +86,7 @@ class Hit:
 
 @wp.struct
 class Count:
-    """The number of hits of a ray; state as of `Hit`."""
+    """The number of hits of a ray; `state` is as in `Hit`."""
 
     count: wp.int32
     state: wp.int32
@@ -94,7 +94,7 @@ class Count:
 
 @wp.struct
 class Near:
-    """The closest point; prim_id -1 and distance inf if there is none; state as of `Hit`."""
+    """The closest point; prim_id -1 and distance inf if there is none; `state` is as in `Hit`."""
 
     distance: wp.float64
     u: wp.float64
@@ -125,9 +125,9 @@ _longs, _flags = _array_of(wp.array(dtype=wp.int64)), _array_of(wp.array(dtype=w
 def _tracer(every_hit: bool) -> Any:
     """Return all stages as one function of a ray, whose arrays are in the thread's own memory.
 
-    With `every_hit` it counts hits, otherwise it finds the closest or any (see `search_function`).
+    With `every_hit` the function counts hits, otherwise it finds the closest hit or any hit.
     """
-    # The flags: scenes, too; for `measure`, one hit and no lists.
+    # True: for scenes, too. False: `measure` is for one hit, not for lists.
     search = search_function(LARGE_STACK, True, every_hit)
     decide = decide_function(triangle_side, exact_distance, True)
     measure = measure_function(exact_measures, True, False)
@@ -139,7 +139,8 @@ def _tracer(every_hit: bool) -> Any:
     ):  # fmt: skip
         """Return the `Hit` of a ray for the goal `marks.CLOSEST`, `ANY` or `COUNT`.
 
-        Only CLOSEST fills t, u, v, prim_id, leaf and front; ANY and COUNT fill `count`.
+        Only CLOSEST fills t, u, v, prim_id, leaf and front; ANY and COUNT fill `count`. The range
+        of the ray is t_min to t_max, in lengths of `direction`.
         """
         hit = Hit()
         hit.t = INF

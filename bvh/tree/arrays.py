@@ -76,7 +76,7 @@ class TreeArrays(_Arrays):
     @cached_property
     def row(self) -> TreeRow:
         """The row of the tree, as kernels take it; it lives as long as this object."""
-        # If two threads make it at once, both get the one that was stored first.
+        # If two threads make the words at once, both use those that were stored first.
         words = self.__dict__.setdefault("_words", self.words())
         primitives = self.primitives
         # The test and the data of a user's primitives.
@@ -92,7 +92,7 @@ class TreeArrays(_Arrays):
     def words(
         self, lowest: NDArray[np.int32] | None = None, boxes: NDArray[np.float32] | None = None
     ) -> NDArray[np.int64]:
-        """Return the words of a new row (see `rows`); the arrays must outlive it.
+        """Return the words of a new row: the addresses of the arrays, which must outlive it.
 
         `lowest` and `boxes` are the lowest primitive and the oriented box of each child of nodes.
         """
@@ -137,7 +137,7 @@ pointers_at = inlined(lambda row, primitives: _pointers_with(row, rows.groups(ro
 
 @inlined
 def _pointers_with(row, groups, primitives):
-    """Return the `TreePointers` of the tree of a row, given pointers to groups and primitives."""
+    """Return the `TreePointers` of the tree of `row`, given pointers to groups and primitives."""
     return TreePointers(
         rows.blocks(row), rows.ids(row), groups, primitives, rows.frame(row), rows.bits(row),
         rows.has_bits(row),
@@ -159,7 +159,7 @@ def _compact_pointers(arrays):
 
 
 def _shape_pointers(kind: type) -> Callable[..., object]:
-    """Return the function (row of a tree) -> `TreePointers` for shapes; `kind` has their arrays."""
+    """Return the function (row of a tree) -> `TreePointers` for the shapes of a class of arrays."""
 
     def make(arrays):
         row = rows.row_at(arrays.address)
@@ -174,7 +174,7 @@ for shape in SHAPES:
 
 @pointers_of(CustomRow)
 def _custom_pointers(arrays):
-    """Return the `TreePointers` of the tree of a `CustomRow`; data counts no references."""
+    """Return the `TreePointers` of the tree of a `CustomRow`, whose data counts no references."""
     row = rows.row_at(arrays.address)
     return pointers_at(row, Custom(rows.points(row), arrays.intersect, borrowed(arrays.data)))
 
@@ -182,7 +182,7 @@ def _custom_pointers(arrays):
 @pointers_of(SceneRow)
 def _scene_pointers(arrays):
     """Return the `TreePointers` of the TLAS of a `SceneRow`."""
-    # The six arrays of `Instanced` in order, each with a value of the type that it points to.
+    # part(row, i, number) is the pointer to array i of the primitives, of numbers of this type.
     row = rows.row_at(arrays.address)
     instanced = Instanced(
         rows.part(row, 0, 0.0), rows.part(row, 1, 0.0), rows.part(row, 2, 0.0),
@@ -247,8 +247,11 @@ def bytes_of(*held: object) -> int:
 
 
 def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
-    """Return (tree, owner): a tree over users' primitives, with their test and data by address."""
-    # The owner, a `UserCall`, keeps both alive: it must outlive the kernels' use of the addresses.
+    """Return (tree, owner) of a tree over a user's primitives, for kernels.
+
+    The tree returned has the addresses of the user's test and data in their place. The owner, a
+    `UserCall`, keeps both alive: it must outlive the kernels' use of the addresses.
+    """
     primitives: Any = arrays.primitives
     call = user_call(primitives.intersect, primitives.data, INTERSECT)
     custom = Custom(primitives.points, call.function, call.data)

@@ -46,7 +46,7 @@ class Prepared(NamedTuple):
 
 @inlined
 def _box_of_triangle(triangles, i):
-    """Return (lower, upper, is_valid) of a triangle: corners of its box, four lanes of doubles."""
+    """Return (lower, upper, is_valid) of triangle i: corners of its box, four lanes of doubles."""
     # The triangle is valid if all of its vertices are finite.
     # Prefetch the vertices of a triangle further on.
     later = 3 * min(i + AHEAD, len(triangles.faces) - 1)
@@ -78,8 +78,12 @@ def _survey(triangles, begin, end, bounds):
 
 @inlined
 def _local_record(low, high, prim, middle, s):
-    """Return the record of primitive `prim`, by its box relative to `middle`, times s."""
-    # `low`, `high` and `middle` are four lanes of doubles; rounding is that of `nodes.local_box`.
+    """Return the record of primitive `prim`, whose box has the world corners `low` and `high`.
+
+    Corners are taken relative to `middle`, the frame's centre, and times its scale s. All are four
+    lanes of doubles, the last of which is unused.
+    """
+    # Rounded outward to float32, as by `nodes.local_box`.
     low = simd.convert((low - middle) * s, np.float32(0.0))
     high = simd.convert((high - middle) * s, np.float32(0.0))
     return record.outward(record.box_record(low, high, prim))
@@ -108,8 +112,8 @@ def _record_triangles(triangles, begin, end, frame, records, row, boxes):
 
 @entry
 def record_boxes(boxes, ids, frame, records):
-    """Write the local records of boxes[ids] to `records`."""
-    # `boxes` (n, 6) are lower and upper corners in the world, and `frame` is the local frame.
+    """Write the records of boxes[ids], in the local frame `frame`, to `records`."""
+    # `boxes` (n, 6) are lower and upper corners in the world.
     middle, s = record.corner(frame, 0), scale(frame)
     for i in range(len(ids)):
         # A box is two rows of three numbers.
@@ -127,6 +131,7 @@ def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Pre
     # int64: NumPy converts other indices in a buffer, and ignores a failure to allocate it.
     rows = np.flatnonzero(valid)
     frame, bounds = local_frame(lower[rows], upper[rows])
+    # Two halves, between which a builder moves records.
     records = np.empty((2 * len(rows), record.WIDTH), np.float32)
     boxes, ids = np.hstack([lower, upper]), rows.astype(np.int32)
     record_boxes(kernel_input(boxes), kernel_input(ids), kernel_input(frame), records)
@@ -152,14 +157,14 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
     frame = kernel_input(frame)
     used = int(valid.sum())
-    # Two halves, between which a builder moves records; each has room for `spare` * used more.
+    # Two halves, between which a builder moves records; each has room for `spare * used` more.
     records = aligned(2 * (used + int(spare * used)) * record.WIDTH, np.float32).reshape(
         -1, record.WIDTH
     )
     # Each chunk writes from the row `first` on, after the valid triangles of those before.
     first = np.cumsum(valid) - valid
     share(count, CHUNK, write, threads)
-    # Records hold lower corners negated, so the maximum over the chunks joins their boxes.
+    # Records hold lower corners negated, so the maximum over all chunks is the box around theirs.
     return Prepared(records, used, frame, bounds, joined.max(axis=0))
 
 
@@ -269,7 +274,7 @@ def _warm() -> None:
     # As devices have them.
     binary_nodes(arrays.nodes, np.zeros(len(arrays.nodes.ids) + 1, np.int64), 0, 0)
     side_by_side(arrays.groups, arrays.nodes.ids, len(faces))
-    # Called only where threads have filled several bins.
+    # A kernel that is called only where threads have filled several bins.
     grid.add_bins(grid.new_cells(1), grid.new_cells(1))
     _, frame, _ = build_binary(triangles, "medium", 1, None)
     lower, upper, _ = world_bounds(triangles)

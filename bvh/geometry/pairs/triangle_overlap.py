@@ -37,7 +37,7 @@ def triangles_touch(a0, a1, a2, b0, b1, b2):
 
 @inlined
 def _filtered_sides(b, a):
-    """Return the sides of b's plane, 1, -1 or 0 for unsure, that the three corners of a are on."""
+    """Return the sides of b's plane that a's corners are on: 1 above, -1 below, 0 for unsure."""
     plane = predicates.plane_of(b[0], b[1], b[2])
     return (
         predicates.filtered_above(plane, b[0], a[0]),
@@ -52,7 +52,7 @@ _all_beside = inlined(lambda s: s[0] != 0 and s[0] == s[1] and s[0] == s[2])
 
 @inlined
 def _sides(b, a, s):
-    """Return the exact sides of b's plane, 1, -1 or 0 for in it, that the corners of a are on.
+    """Return the exact sides of b's plane that a's corners are on: 1 above, -1 below, 0 in it.
 
     s are the sides that `_filtered_sides` returned, 0 for unsure.
     """
@@ -140,13 +140,13 @@ def _decide(a, b, s, t):
 
 @inlined
 def along_common_line(a, b, s, t):
-    """Return -1 if triangles in different planes share a segment, 0 if a point, 1 if nothing.
+    """Return 1 if triangles in different planes share nothing, 0 or -1 if a point, -1 if a segment.
 
-    s are the exact sides of b that the corners of a are on, t those of a that the corners of b are
-    on. Neither s nor t may have three equal signs.
+    s are the exact sides of b's plane that the corners of a are on, t those of a's plane that the
+    corners of b are on: 1, -1 or 0. Neither s nor t may have three equal signs.
     """
-    # Each triangle meets the line that their planes share in an interval. If one interval is only a
-    # point, and in the other one, the result is -1 or 0.
+    # Each triangle meets the line that their planes share in an interval. A shared point gives 0,
+    # or -1 where it is all of one triangle's interval and inside of the other's.
     i, up = _apex(s)
     j, up_b = _apex(t)
     # Reverse a triangle if the other's apex is not above it: then two signs compare the intervals'

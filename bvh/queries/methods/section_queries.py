@@ -65,7 +65,7 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
             matrix = None if transform is None else affine_matrices(transform)
             pairs = first.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else moved_vertices(tree.vertices, matrix)
-        # Keep only the faces in `pairs`, and number them anew.
+        # Keep only the faces in `pairs`, which then has their rows; their ids are in `used`.
         meshes, used = ((first.vertices, first.faces), (vertices, tree.faces)), []
         for side in (0, 1):
             ids, rows = np.unique(pairs[:, side], return_inverse=True)
@@ -77,7 +77,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         corners = [mesh[0][rows] + 0.0 for mesh, rows in zip(meshes, faces, strict=True)]
         numbers = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(-1, 3)
         this, others = map(Mesh, corners, faces, np.split(numbers, [len(used[0])]))
-        return Intersections._of(curves_of(this, others, pairs, used, other is None))
+        curves = curves_of(this, others, pairs, used, same_mesh=other is None)
+        return Intersections._of(curves)
 
     def section(self, planes: ArrayLike) -> Any:
         """Cut this mesh by a plane, or by many.

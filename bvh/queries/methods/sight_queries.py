@@ -167,7 +167,8 @@ def _segments(
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
     """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
 
-    t is 0 at p and 1 at q. Ranges leave out both ends: a share `margin` of the largest coordinate.
+    t is 0 at p and 1 at q. Ranges leave out a part at both ends, whose length is `margin` times the
+    largest coordinate of p and q.
     """
     n, p = ends.size, ends.p
     lines = new_lines(n)
@@ -202,6 +203,7 @@ def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
         return None
     a, b, c = x / size, y / size, z / size
     largest = max(abs(px), abs(py), abs(pz), abs(qx), abs(qy), abs(qz))
+    # The margin in units of t. Even without a margin, the ends 0 and 1 themselves are left out.
     gap = margin * largest / (size * sqrt(a * a + b * b + c * c))
     low, high = max(gap, float(SMALLEST)), min(1.0 - gap, BELOW_ONE)
     # The argument 0 selects any-hit (see `cast_function`).

@@ -133,7 +133,7 @@ def start_moving(tree, rays, block, moved):
 
 @inlined
 def _gathered(state, numbers, row):
-    """Return row `row` of the state for the HALF rays whose numbers are in a vector."""
+    """Return row `row` of the state for the HALF rays whose numbers are the vector `numbers`."""
     return simd.gather(state, numbers, 1, row * BLOCK)
 
 
