@@ -66,9 +66,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
             pairs = first.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else moved_vertices(tree.vertices, matrix)
         meshes = (first.vertices, first.faces), (vertices, tree.faces)
-        return Intersections._of(
-            curves_of(*faces_that_meet(meshes, pairs), same_mesh=other is None)
-        )
+        curves = curves_of(*faces_that_meet(meshes, pairs), same_mesh=other is None)
+        return Intersections._of(curves)
 
     def section(self, planes: ArrayLike) -> Any:
         """Cut this mesh by a plane, or by many.
