@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
-from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import warms
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import share
 from bvh.tree import wide_nodes

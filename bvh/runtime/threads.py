@@ -9,14 +9,13 @@ jobs to idle helpers by `_with_helpers`; if none is idle, the calling thread doe
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,6 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 Progress = Callable[[int, int], object]
-Scratch = TypeVar("Scratch")
 
 # Memory that a thread may need to start, in addition to its stack; the size of unlimited stacks.
 START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
@@ -242,36 +240,6 @@ def watch(
 
     _with_helpers(wait, run, 0 if is_helper else min(threads, len(waiting)), threads, stop)
     return results
-
-
-class Shelf(Generic[Scratch]):
-    """Pool of scratch memory; each piece is used by one thread at a time."""
-
-    def __init__(self, make: Callable[[], Scratch]) -> None:
-        self._make = make  # called for a new piece when none is free
-        self._free: list[Scratch] = []
-
-    def take(self) -> Scratch:
-        """Return scratch memory for one thread, which may give it back for reuse."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            return self._make()
-
-    def give_back(self, scratch: Scratch) -> None:
-        """Take back what `take` returned."""
-        self._free.append(scratch)
-
-    @contextlib.contextmanager
-    def scratch(self) -> Iterator[Scratch]:
-        """Yield scratch memory for one thread; after an exception it is not used again."""
-        scratch = self.take()
-        yield scratch
-        self.give_back(scratch)
-
-    def pieces(self) -> list[Scratch]:
-        """Return all pieces that were given back, for use after the threads' work."""
-        return self._free
 
 
 @lru_cache(maxsize=16)

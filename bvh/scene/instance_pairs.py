@@ -19,8 +19,9 @@ from bvh.queries.results import Overlaps, ScenePairs
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
+from bvh.runtime.memory import Shelf
 from bvh.runtime.registry import enrolled
-from bvh.runtime.threads import Progress, Shelf, share_long
+from bvh.runtime.threads import Progress, share_long
 from bvh.scene.scene_view import SceneView
 from bvh.scene.table import IDENTITY, Instances
 from bvh.traversal.pairs import meeting_pairs

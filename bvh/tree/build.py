@@ -7,18 +7,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.arguments import (
-    LARGE,
-    Quality,
-    aligned,
-    check_option,
-    kernel_input,
-    owned,
-    reused,
-    thread_count,
-)
+from bvh.runtime.arguments import Quality, check_option, kernel_input, owned, thread_count
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
+from bvh.runtime.memory import LARGE, aligned, reused
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Progress, chunk_size, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.boxes import read_box
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import Shelf, aligned
 from bvh.runtime.simd import WIDTH
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.threads import share
 from bvh.tree import wide_nodes
 from bvh.tree.builders.subtrees import batches_of
 from bvh.tree.nodes import Nodes, is_leaf

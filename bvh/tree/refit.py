@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned, kernel_input, owned
+from bvh.runtime.arguments import kernel_input, owned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import Progress, copied, share
 from bvh.tree import frame as frames

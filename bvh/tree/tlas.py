@@ -19,8 +19,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
+from bvh.runtime.memory import aligned
 from bvh.tree import moving_boxes
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.build import record_boxes

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
-from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import sqrt
 from bvh.tree import multipoles
 from bvh.tree.build import prepare

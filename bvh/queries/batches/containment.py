@@ -21,7 +21,8 @@ from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import INFINITY, RayBatch, RayOptions
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.threads import Progress, Shelf, share
+from bvh.runtime.memory import Shelf
+from bvh.runtime.threads import Progress, share
 from bvh.traversal.points.parity import decide_parity, write_ways_out
 from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.ray_batch import Rays

@@ -16,7 +16,8 @@ from bvh.geometry.arithmetic import rational, rational_surfaces
 from bvh.queries.results import Overlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import Progress, Shelf, share, share_long
+from bvh.runtime.memory import Shelf
+from bvh.runtime.threads import Progress, share, share_long
 from bvh.traversal.pairs import meeting_pairs
 from bvh.traversal.pairs.meeting_pairs import ONE_TREE, TWO_MESHES, PairSearch
 from bvh.traversal.pairs.pair_frames import addresses

@@ -10,7 +10,8 @@ from bvh.queries.batches.hit_lists import for_kernels
 from bvh.queries.batches.ray_batches import RaySearch, trace_blocks
 from bvh.queries.batches.scratch import ids_of
 from bvh.queries.query_arguments import RayBatch, RayOptions
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.memory import Shelf
+from bvh.runtime.threads import share
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import Columns

@@ -29,9 +29,10 @@ from bvh.io.untrusted import check_primitives, check_tree
 from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import MappedFile, TreeBase, is_in_use
-from bvh.runtime.arguments import Axis, Quality, aligned, kernel_input, thread_count
+from bvh.runtime.arguments import Axis, Quality, kernel_input, thread_count
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.forks import ForkSafeLock
+from bvh.runtime.memory import aligned
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files.saved_scenes import scene_of

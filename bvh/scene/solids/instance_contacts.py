@@ -15,7 +15,8 @@ from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import Progress, Shelf, share_long
+from bvh.runtime.memory import Shelf
+from bvh.runtime.threads import Progress, share_long
 from bvh.scene import instance_pairs
 from bvh.scene.scene_view import SceneView
 from bvh.scene.table import IDENTITY

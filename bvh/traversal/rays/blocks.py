@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, scale_by
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, Accessor, peek, rows, shifted
 from bvh.traversal.rays import ray_numbers as numbers
 from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, power_of_two, two_sum
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import Accessor
 from bvh.traversal.rays import blocks, instance_setup, ray_numbers, ray_setup
 from bvh.traversal.rays.blocks import BLOCK, HALF, double_index, lane_index, ray_number

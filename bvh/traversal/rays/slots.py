@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, Accessor, Vec, field, peek, pointer_to, poke, rows, shifted
 from bvh.traversal.rays import blocks
 from bvh.traversal.rays import ray_numbers as numbers

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, power_of_two
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import by_type, inlined, kernel
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, field, rows
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, slots
