@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
+from bvh.devices.building import cost_of
 from bvh.devices.calls import PointCall, RayCall
 from bvh.devices.exchange import is_on_device, on_host, read, stream_of
-from bvh.devices.layout import move_leaves, scene_on, target_on
-from bvh.devices.rebuilding import Members, MovedTriangles, cost_of, moved
+from bvh.devices.instances import LateView, build_top, place, scene_on
+from bvh.devices.layout import target_on
+from bvh.devices.rebuilding import Members, MovedTriangles, moved
 from bvh.devices.sight_lines import SightCall
 from bvh.devices.stages.chain import Stages
 from bvh.devices.transfers import Buffers
@@ -22,6 +24,9 @@ from bvh.queries.public_names import public
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.queries.targets import ray_target
 from bvh.runtime.arguments import Cull, EdgeRule
+from bvh.scene.leaves import FlattenedInstances
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.changes import changes
 
 if TYPE_CHECKING:
     from bvh.queries.hierarchy import BVH
@@ -324,14 +329,14 @@ class DeviceScene(DeviceObject):
 
     def __init__(self, scene: Scene, device: Any) -> None:
         self.host = scene
-        self._view: Any = None
-        # The view's count of moves and its masks, as they were sent.
-        self._copy = -1, b""
-        self._target: Any = None
+        # The leaves as they were sent; the arrays of their trees; `changes.count` before.
+        self._leaves: FlattenedInstances | None = None
+        self._arrays: list[TreeArrays] = []
+        self._seen = -1
         super().__init__(device)
 
     def _hit_source(self) -> Any:
-        return source_of(self._view.arrays, self._view, None)
+        return self._source, self._source.moves, None
 
     def _on_cpu(self) -> Scene:
         return self.host
@@ -340,19 +345,31 @@ class DeviceScene(DeviceObject):
         return f"DeviceScene({len(self.host)} instances, on {self.device})"
 
     def _state(self) -> Any:
-        """Return the `Target`; send new trees, or leaves that have changed, first."""
-        view = self.host.view()
-        now = view.moves, view.masks.tobytes()
-        if view is self._view and now == self._copy:
+        """Return the `Target`; send what has changed in the scene first."""
+        seen, leaves = changes.count, self._leaves
+        if leaves is not None and seen == self._seen:
             return self._target
-        kind = view.first_other(-1)
-        if kind is not None:
-            raise TypeError(
-                f"only scenes of triangles can be on a device, but leaf {kind[0]} is over {kind[1]}"
-            )
-        if view is not self._view or not move_leaves(self._target, view, self.device):
-            self._target = scene_on(view, self.device)
-        self._view, self._copy = view, now
+        # None until all is sent: after an error the next query sends everything.
+        self._leaves = None
+        if (
+            leaves is None
+            or not leaves.is_current()
+            or any(t.arrays is not a for t, a in zip(leaves.trees, self._arrays, strict=True))
+        ):
+            leaves = FlattenedInstances(self.host)
+            self._arrays = [tree.arrays for tree in leaves.trees]
+            self._source = LateView(leaves)
+            self._target, self.extents = scene_on(self._source.view, self.device)
+        else:
+            rows, masked = leaves.follow()
+            if len(masked):
+                masks = leaves.masks.view(np.int32)
+                self._target.masks = wp.array(masks, dtype=wp.int32, device=self.device)
+            if len(rows):
+                self._source.note(rows)
+                place(self._target, self.extents, rows, leaves.maps[rows])
+                build_top(self._target)
+        self._leaves, self._seen = leaves, seen
         return self._target
 
     def set_transforms(self, ids: Any, transforms: Any) -> None:

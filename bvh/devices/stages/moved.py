@@ -3,7 +3,7 @@
 A face of a leaf has the moved vertices, each coordinate correctly rounded, as `geometry.transforms`
 has it; exact tests take these, in the world. A ray in the coordinates of a tree serves to discard.
 
-Its error: the map's inverse W is rounded once, W o and W d lose four roundings a
+Its error: the map's inverse W is off by an ulp, two roundings, W o and W d lose four roundings a
 row, and a moved vertex is off by one of the world's coordinates, which W brings back; and what d
 loses counts for as far as the ray goes to be there, |t d| <= |o| + R with R the largest coordinates
 of the leaf. In sum less than 2**-49 of |W| (2 |o| + R) + |w|.
