@@ -24,8 +24,8 @@ wp.set_module_options(OPTIONS)
 
 # Primitives that a thread of `measure` takes.
 STRIDE = 64
-# The code of primitives without a box: sorted behind all others, which are below 2**60. Gaps of
-# codes, from 2**32 on, are above those of rows (see `_gap`).
+# The code of primitives without a box, sorted behind all others, which are below 2**60; and what is
+# added to gaps of different codes, so that they are above those of equal codes.
 NO_CODE, ABOVE_ROWS = i8(2**62), i8(2**32)
 # More than what rounding to float32 may lose of a coordinate: as a share, and at least.
 OUTWARD, LEAST_OUTWARD = f8(2.0**-22), f8(2.0**-100)
@@ -63,10 +63,10 @@ def measure(
     target: Target, in_leaf: wp.array(dtype=wp.int32), box: wp.array2d(dtype=wp.float64),
     counts: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Find the box of all valid primitives in the tree, (2, 3): its lower and upper corner.
+    """Find the `box` of all valid primitives in the tree, (2, 3): its lower and upper corner.
 
-    `in_leaf` is 1 for primitives in the tree, else 0. `counts` gets the number of valid primitives
-    in the tree, and that of valid ones which are not in it.
+    At first these are inf and -inf. `in_leaf` is 1 for primitives in the tree, else 0. `counts`,
+    at first 0, gets the number of valid primitives in the tree, and of those not in it.
     """
     lower, upper = wp.vec3d(INF), wp.vec3d(-INF)
     count, others = int(0), int(0)
@@ -88,9 +88,10 @@ def measure(
 
 @wp.kernel
 def write_codes(target: Target, ids: wp.array(dtype=wp.int32), codes: wp.array(dtype=wp.int64)):
-    """Write the Morton codes of primitives `ids`, by which these are sorted later.
+    """Write the Morton codes of the primitives `ids`, by which these are sorted later.
 
-    A code interleaves the bits of the grid cell of the middle of a box, 20 for each axis.
+    A code interleaves the bits of the grid cell of the middle of a box, 20 for each axis. Invalid
+    primitives have the code NO_CODE.
     """
     i = wp.tid()
     valid, low, high = box_of(target, ids[i])
@@ -106,9 +107,10 @@ def write_codes(target: Target, ids: wp.array(dtype=wp.int32), codes: wp.array(d
 
 @wp.func
 def _gap(codes: wp.array(dtype=wp.int64), i: int):
-    """Return the gap of rows i and i + 1, larger the higher the first bit in which codes differ.
+    """Return a measure of how different the sorted `codes` of rows i and i + 1 are.
 
-    Equal codes are told apart by the bits of their rows; such gaps are smaller than all others.
+    It is the larger, the higher the first bit in which they differ. Equal codes are told apart by
+    the bits of their rows; these gaps are smaller than all others.
     """
     different = codes[i] ^ codes[i + 1]
     return wp.where(different != i8(0), different + ABOVE_ROWS, i8(i ^ (i + 1)))
@@ -119,17 +121,20 @@ def join(
     target: Target, count: int, most: int, codes: wp.array(dtype=wp.int64),
     met: wp.array(dtype=wp.int32), root: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Join `count` rows of `Target.ids`, sorted by code, into nodes, upward; write the root.
+    """Join the first `count` rows of `Target.ids`, sorted by code, into nodes; write the root.
 
-    Nodes with at most `most` rows become leaves. Node k divides after row k. A thread starts at a
-    row. A range left..right joins its neighbour across the smaller gap. `met` has the other end of
-    the child that came first to a node, NO_NODE before; the thread of that child stops.
+    Nodes with at most `most` rows become leaves. Node k divides its rows after row k. A thread
+    starts at a row and goes upward: a range of rows left..right joins the neighbour across the
+    smaller gap, under one parent. `met`, NO_NODE at first, gets for each node the other end of the
+    child whose thread came first; that thread stops, and the second one goes on with the parent.
     """
     left, right, node = wp.tid(), wp.tid(), int(0)
     if target.is_scene == 0 and left == count - 1:
+        # The last of all triangles is the last of its leaf.
         target.triangles[left, 2][3] = f4(-1.0)
     while count > most and right - left < count - 1:
-        # The range is the left child (side 0) of the node after it, or the right one of one before.
+        # The range is the left child (side 0) of the node after it, or the right child (side 1) of
+        # the node before it.
         side, parent = int(0), int(right)
         if right == count - 1 or (left > 0 and _gap(codes, left - 1) < _gap(codes, right)):
             side, parent = 1, left - 1
@@ -143,10 +148,10 @@ def join(
         left, right = wp.where(side == 0, left, other), wp.where(side == 0, other, right)
         node = parent
         if right - left < most:
-            # Its triangles are in one leaf, a child of a node above: this node is not used.
+            # All its rows are in one leaf, a child of a node above: this node is not used.
             target.children[node] = wp.vec4i(NO_NODE, 0, NO_NODE, 0)
         elif target.is_scene == 0:
-            # The last triangles of leaves.
+            # Mark the last triangles of its children that are leaves.
             if node - left < most:
                 target.triangles[node, 2][3] = f4(-1.0)
             if right - node - 1 < most:
@@ -156,7 +161,10 @@ def join(
 
 @wp.kernel
 def write_parents(target: Target, parents: wp.array(dtype=wp.int32)):
-    """Write 2 * parent + side for each node but the root: side 0 is the left child, 1 the right."""
+    """Write `parents`: 2 * parent + side for each node but the root.
+
+    `side` is 0 for a left child, 1 for a right one.
+    """
     node, side = wp.tid()
     children = target.children[node]
     if children[2 * side] >= 0 and children[2 * side + 1] == 0:
@@ -169,11 +177,12 @@ def fit_boxes(
     levels: wp.array(dtype=wp.int32), boxes: wp.array3d(dtype=wp.float32),
     depth: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Write the boxes of leaves, upward those of nodes, and the depth of the tree.
+    """Write the boxes of leaves and, upward, those of nodes, and the depth of the tree.
 
-    A thread starts at side 0 or 1 of each node, if that is a leaf, and goes on upward from a node
-    only if it comes second there, by `met`, so that both boxes are known. `levels` is the height
-    of each node so far; `boxes` are `Target.boxes` as (nodes, 3, 4) numbers.
+    A thread starts at each child that is a leaf, on side 0 (left) or 1 of its node. `met`, 0 at
+    first, counts the threads that have come to a node: only the second one goes on upward, as both
+    boxes are known then. `levels`, 0 at first, is the height of each node, `parents` are those of
+    `write_parents`, and `boxes` are `Target.boxes` as (nodes, 3, 4) numbers.
     """
     node, side = wp.tid()
     first, count = target.children[node][2 * side], target.children[node][2 * side + 1]
@@ -184,6 +193,7 @@ def fit_boxes(
         valid, low, high = box_of(target, target.ids[j])
         if valid:
             lower, upper = wp.min(lower, low), wp.max(upper, high)
+    # The box in local coordinates, rounded outward; inf and -inf if no face is valid.
     near, far = wp.vec3(wp.inf), wp.vec3(-wp.inf)
     if lower[0] < INF:
         s, centre = floats.power_of_two(target.top.exponent), target.top.centre
@@ -214,7 +224,10 @@ def fit_boxes(
 
 @wp.kernel
 def write_areas(target: Target, areas: wp.array(dtype=wp.float64)):
-    """Write half the area of each child's box, times the number of triangles of a leaf or 1."""
+    """Write areas[2 * node + side]: half the area of the box of a child, as SAH costs weigh it.
+
+    That of a leaf is multiplied by the number of its primitives.
+    """
     node, side = wp.tid()
     k, children = 2 * side, target.children[node]
     x, y, z = target.boxes[node, 0], target.boxes[node, 1], target.boxes[node, 2]
@@ -242,10 +255,10 @@ def launch(kernel: Any, dim: Any, target: Any, *inputs: Any) -> None:
 
 
 def set_frame(target: Any, in_leaf: Any) -> tuple[int, int]:
-    """Give the top of a target the frame of its primitives as they are now; return two counts.
+    """Give the top of a target the frame and the box of its primitives as they are now.
 
-    These are the numbers of valid primitives in the tree, for which `in_leaf` is 1, and of valid
-    ones that are not in it.
+    Return the number of valid primitives in the tree, for which `in_leaf` (n,) is 1, and that of
+    valid ones which are not in it, for which `in_leaf` is 0.
     """
     corners = np.repeat([[np.inf], [-np.inf]], 3, axis=1)
     box, counts = wp.array(corners, dtype=f8, device=in_leaf.device), full(target, 0, 2)
@@ -300,9 +313,13 @@ def fit(target: Any) -> None:
 
 
 def cost_of(target: Any) -> float:
-    """Return the SAH cost of the top of a target, whose nodes are binary; 0 if it is empty."""
+    """Return the SAH cost of a target's top: the nodes and primitives that a ray meets, expected.
+
+    A ray through the box of the root is meant; 0 if the top is empty.
+    """
     nodes = int(target.top.nodes)
     sides = np.maximum(np.subtract(target.top.upper, target.top.lower), 0.0)
+    # Half the area of its box.
     whole = float(sides @ np.roll(sides, 1))
     if not nodes or not whole:
         return float(not target.top.is_empty)

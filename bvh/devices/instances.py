@@ -45,9 +45,10 @@ class Extents:
 def _inverse_row(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, t: wp.vec3d):
     """Return (decided, row): the first row of the inverse of the map x a + y b + z c + t.
 
-    The four numbers of the row are within an ulp if decided.
+    If decided, its four numbers are within an ulp.
     """
-    # The row is (b x c, -t . (b x c)) / (a . (b x c)), by double-doubles or exact sums.
+    # The row is (b x c, -t . (b x c)) / (a . (b x c)), by double-doubles or, where these do not
+    # decide, by exact sums. Round k = -1 of the loop is that of the last number.
     p, q, r, s = (
         floats.unrounded(a), floats.unrounded(b), floats.unrounded(c), floats.unrounded(-t),
     )  # fmt: skip
@@ -77,9 +78,9 @@ def _inverse_row(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, t: wp.vec3d):
 
 @wp.func
 def _span(extents: Extents, tree: wp.int32, m: wp.vec4d):
-    """Return (lower, upper): bounds of m . (v, 1) for all vertices v of a tree, rounded.
+    """Return (lower, upper), bounds of m . (v, 1), correctly rounded, for all vertices v of a tree.
 
-    They are inf and -inf for an empty tree.
+    m is a row of a leaf's map. The bounds of an empty tree are inf and -inf.
     """
     first, last = extents.offsets[tree], extents.offsets[tree + 1]
     v, low, high = wp.vec3d(m[0], m[1], m[2]), INF * ONE, -INF * ONE
@@ -103,8 +104,9 @@ def _place(
 ):  # fmt: skip
     """Write the maps of leaves, their inverses and their boxes.
 
-    Row i of `maps` (n, 3) is of leaf leaves[i], as is that of `inverses`; if `inverses` is empty,
-    they are computed, and `undecided` gets the number of those that are not decided.
+    Row i of `maps` (n, 3) is the map of leaf leaves[i], and row i of `inverses` its inverse. If
+    `inverses` is empty, they are computed, and the number of rows that are not decided is added to
+    `undecided`.
     """
     i = wp.tid()
     leaf = leaves[i]
@@ -112,7 +114,7 @@ def _place(
     a, b, c = wp.vec3d(x[0], y[0], z[0]), wp.vec3d(x[1], y[1], z[1]), wp.vec3d(x[2], y[2], z[2])
     t, rows, tree = wp.vec3d(x[3], y[3], z[3]), int(3), target.part_of[leaf]
     for row in range(rows):
-        # Of the columns in cyclic order, a b c, b c a and c a b, the first row is that of the map.
+        # Row 1 of the inverse is row 0 for the columns b c a, row 2 is that for c a b.
         if inverses.shape[0] > 0:
             target.inverses[leaf, row] = inverses[i, row]
         else:
@@ -130,7 +132,7 @@ def _place(
 
 
 def scene_on(view: SceneView, device: Any) -> tuple[Any, Any]:
-    """Return (target, extents) of a scene of trees over triangles, a `Target` and an `Extents`."""
+    """Return (target, extents): a scene of trees over triangles, and the boxes around its trees."""
     n, found = len(view), view.extents
     target, extents = target_on(view.trees, device, n), Extents()
     groups = found.boxes.reshape(-1, 6, world_bounds.LANES)
@@ -154,7 +156,8 @@ def scene_on(view: SceneView, device: Any) -> tuple[Any, Any]:
 def place(target: Any, extents: Any, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> int:
     """Set the maps of leaves (k,) of a scene to maps (k, 3, 4), and compute inverses and boxes.
 
-    Return how many rows of inverses the device has not decided: then all are the CPU's.
+    Return how many rows of inverses the device has not decided, as numbers are of extreme sizes. If
+    there are any, the CPU computes those of all these leaves.
     """
     device = target.ids.device
     rows, given = (
@@ -186,7 +189,10 @@ def build_top(target: Any) -> None:
 
 
 class LateView:
-    """View of a scene for hits on a device, which leaves are moved in when it is read."""
+    """View of a scene on a device, for hits: its leaves are moved when an attribute is read.
+
+    `moves` and `moved_at` count as those of a `SceneView`, but moves on the device.
+    """
 
     def __init__(self, leaves: FlattenedInstances) -> None:
         self._leaves = leaves
@@ -197,17 +203,17 @@ class LateView:
             raise TypeError(
                 f"only scenes of triangles can be on a device, but leaf {kind[0]} is over {kind[1]}"
             )
-        # As of a `SceneView`, of the scene on the device; and leaves not yet moved in the view.
+        # `_late` tells which leaves have not been moved in the view.
         self.moves, self.moved_at = 0, np.zeros(len(leaves), np.int64)
         self._late = np.zeros(len(leaves), np.bool_)
 
     def note(self, rows: NDArray[np.int64]) -> None:
-        """Note that leaves have moved on the device."""
+        """Note that the leaves `rows` have moved on the device."""
         self.moves += 1
         self.moved_at[rows], self._late[rows] = self.moves, True
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the view, whose leaves are moved first."""
+        """Return an attribute of the view, after moving its leaves to where they are."""
         rows = np.flatnonzero(self._late)
         if len(rows):
             self._late[:] = False

@@ -30,8 +30,9 @@ STACK = 96
 class Part:
     """A tree among those of a target: its root, its frame, and where its faces begin.
 
-    Local coordinates are (x - centre) * 2**exponent, at most `bound` in size. `lower` and `upper`
-    are the corners of its box in them; `farthest` is the largest coordinate in the world.
+    Local coordinates are (x - centre) * 2**exponent; their absolute values are at most `bound`.
+    `lower` and `upper` are the local corners of its box; `farthest` is the largest absolute
+    coordinate before that.
     """
 
     centre: wp.vec3d
@@ -42,10 +43,10 @@ class Part:
     farthest: wp.float64
     root: wp.int32  # a node, or the first triangle if it is a leaf
     count: wp.int32  # of triangles if the root is a leaf, else 0
-    first_face: wp.int32
-    is_empty: wp.int32
+    first_face: wp.int32  # the row of its face 0 in `Target.faces`
+    is_empty: wp.int32  # 1 if it has no valid triangle
     depth: wp.int32  # levels of nodes
-    nodes: wp.int32  # their number
+    nodes: wp.int32  # number of nodes
 
 
 @wp.struct
@@ -65,13 +66,13 @@ class Target:
     # triangle is in several leaves, negative for the last of a leaf.
     triangles: wp.array2d(dtype=wp.vec4)
     ids: wp.array(dtype=wp.int32)  # the face of each triangle, or the leaf in the top
-    # Groups of each triangle, all bits without groups; of leaves in the top, 0 for a node's last.
+    # The bits of each triangle that masks select, all without groups; not used in the top.
     bits: wp.array(dtype=wp.int32)
     vertices: wp.array(dtype=wp.vec3d)
     faces: wp.array(dtype=wp.vec3i)
     parts: wp.array(dtype=Part)
     top: Part
-    depth: wp.int32  # of the top, and of the deepest tree of leaves
+    depth: wp.int32  # levels of the top, and of the deepest tree of leaves below it
     is_scene: wp.int32
     probe: wp.vec2d  # a number whose square is no double, and that rounded (see `is_contracted`)
     part_of: wp.array(dtype=wp.int32)  # of each leaf
@@ -94,10 +95,10 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
 def columns_of(
     arrays: TreeArrays, before: Mapping[str, int]
 ) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """Return (part, columns) of a tree over triangles.
+    """Return (part, columns) of a tree over triangles, a `Part` and arrays by name.
 
-    `columns` has the tree's rows of the arrays of a `Target`, by name; `before` has the number of
-    rows in each of these arrays that lie before them.
+    `columns` are the tree's rows of arrays of a `Target`; `before` has the numbers of rows that lie
+    before them there.
     """
     rows, primitives = arrays.nodes.ids, cast(Triangles, arrays.primitives)
     bits = arrays.face_bits if len(arrays.face_bits) else np.full(rows.shape, -1, np.int32)

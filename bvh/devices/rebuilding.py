@@ -31,7 +31,7 @@ SHARE, SIZE_SHARE = f8(2.0**-22), f8(24.0)
 
 @wp.func
 def _row(v: wp.vec3d, w: wp.float32):
-    """Return (v, w) in float32, one of the three vectors of a triangle in `Target.triangles`."""
+    """Return the vector (v, w), rounded to float32: one of three in a row of `Target.triangles`."""
     return wp.vec4(f4(v[0]), f4(v[1]), f4(v[2]), w)
 
 
@@ -65,15 +65,15 @@ def write_triangles(target: Target, face_bits: wp.array(dtype=wp.int32)):
 
 
 class Members(NamedTuple):
-    """The faces in the leaves of a tree, and the bits of all faces, as arrays on a device."""
+    """The faces in the leaves of a tree, and the bits of all faces, as int32 arrays on a device."""
 
-    ids: Any
-    in_leaf: Any  # for all faces: 1 if in a leaf, else 0
-    face_bits: Any  # of each face, or one item for all
+    ids: Any  # the faces in leaves, each once
+    in_leaf: Any  # of each face: 1 if it is in a leaf, else 0
+    face_bits: Any  # of each face, or one item for all: the bits that masks select
 
     @classmethod
     def of(cls, target: Any, face_bits: NDArray[np.uint32] | None) -> Members:
-        """Return those of a tree on a device; `face_bits` (n,) are groups, None for all bits."""
+        """Return the members of a `Target`; `face_bits` (n,) are its groups, None for all bits."""
         in_leaf = np.zeros(len(target.faces), np.int32)
         in_leaf[target.ids.numpy()] = 1
         bits = np.array([ALL_BITS], np.uint32) if face_bits is None else face_bits
@@ -82,21 +82,25 @@ class Members(NamedTuple):
 
 
 class MovedTriangles(NamedTuple):
-    """The source of hits on a tree whose vertices are on a device (see `answers.locations`)."""
+    """The source of hits on a tree that has moved on a device (see `answers.locations`)."""
 
     faces: NDArray[np.int32]
-    vertices: Any
+    vertices: Any  # an array of Warp
 
     def leaves_of(self, parts: None, ids: Any, rows: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield (triangles, None, rows, faces), as of a mesh of one part."""
+        """Yield once (triangles, None, rows, their faces), as a mesh of one part does.
+
+        `ids` are the faces of all results, `rows` the results that are hits; `parts` is not used.
+        """
         yield Triangles(self.vertices.numpy(), self.faces), None, rows, ids[rows]
 
 
 def moved(old: Any, members: Members, vertices: Any, anew: bool) -> tuple[Any, int] | None:
-    """Return (target, count) of a tree with other vertices, refitted or, with `anew`, rebuilt.
+    """Return (target, count): a tree with other vertices, refitted or, if `anew`, rebuilt.
 
-    `count` is the number of valid faces in leaves. The old target is not changed. None if a valid
-    face is in no leaf, so that the tree must be built on the CPU.
+    `old` is its `Target`, which is not changed, and `members` are its faces; `count` is the number
+    of valid faces in leaves. The result is None if a valid face is in no leaf: then the tree must
+    be built on the CPU.
     """
     device, target = vertices.device, copied(Target, old)
     target.vertices = vertices

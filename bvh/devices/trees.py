@@ -37,8 +37,7 @@ class DeviceObject:
     """Base class of trees and scenes on a device: ray queries."""
 
     is_scene = False
-    # Return the source of hits: (primitives or scene, its count of moves, rays), by which results
-    # compute positions and normals (see `queries.answers.locations`).
+    # Return the source of hits, by which results compute positions (see `answers.locations`).
     _hit_source: Callable[[], Any]
     # Return the `Target` on the device, to which changes are sent before; and the tree or scene of
     # the same state on the CPU.
@@ -53,7 +52,7 @@ class DeviceObject:
         self._state()
 
     def __getattr__(self, name: str) -> Any:
-        """Raise an AttributeError; called for unknown attributes alone."""
+        """Raise an AttributeError; called for names alone that are no attributes."""
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         if not name.startswith("_") and name != "host" and hasattr(self.host, name):
             text += f": the tree or scene on the CPU has it, host.{name}"
@@ -61,7 +60,7 @@ class DeviceObject:
 
     @property
     def target(self) -> Any:
-        """A struct of Warp for kernels of your own (see `bvh.warp`), as it is now."""
+        """A struct of Warp for kernels of your own (see `bvh.warp`), in the present state."""
         return self._state()
 
     def closest_hit(
@@ -105,7 +104,7 @@ class DeviceObject:
 
 
 def device_of(device: Any) -> Any:
-    """Return a device by its name, or a device of PyTorch; a ValueError if there is none."""
+    """Return the device of Warp with a name, or of a device of PyTorch; ValueError if none is."""
     name = device if isinstance(device, wp.Device) else str(device)
     try:
         return wp.get_device(name)
@@ -152,7 +151,8 @@ class DeviceBVH(DeviceObject):
     def __init__(self, tree: BVH, device: Any) -> None:
         if not hasattr(tree, "faces"):
             raise TypeError(f"to needs a BVH over triangles, not over {tree.kind}")
-        # The caller's tree; a copy of it as it was sent; whether vertices on the device are newer.
+        # The caller's tree; a copy in its state when it was sent, with vertices of that time; and
+        # whether the vertices on the device are newer.
         self._tree, self._copy, self._is_ahead = tree, copy(tree), False
         self._target: Any = None
         super().__init__(device)
@@ -169,7 +169,8 @@ class DeviceBVH(DeviceObject):
         if self._target is None or self._tree.arrays is not self._copy.arrays:
             self._copy, self._is_ahead = copy(self._tree), False
             self._target = target_on([ray_target(self._copy).masked()], self.device)
-            # The faces in leaves; whether some are in none since a rebuild; the cost before refits.
+            # The faces in leaves; whether a rebuild has left out faces that are not valid; the cost
+            # of the tree before refits, 0 if unknown.
             self._members: Members | None = None
             self._lacks_faces, self._cost = False, 0.0
         return self._target
@@ -196,6 +197,7 @@ class DeviceBVH(DeviceObject):
         return found
 
     def _hit_source(self) -> Any:
+        """As of `DeviceObject`: the vertices are those that the device had at the query."""
         if self._is_ahead:
             return MovedTriangles(self._tree.faces, self._target.vertices), 0, None
         # No scene, and no rays, which hits on triangles do not need.
@@ -262,7 +264,10 @@ class DeviceBVH(DeviceObject):
             self._tree.refit(on_host(vertices))
 
     def _move(self, vertices: Any, anew: bool) -> bool:
-        """Refit or rebuild on the device; return False if a valid face is in no leaf."""
+        """Refit the tree on the device or, if `anew`, rebuild it, with new `vertices`.
+
+        Return False, with nothing changed, if a valid face is in no leaf.
+        """
         shape = self._tree.vertices.shape
         with stream_of(vertices, self.device):
             array, lead = read("vertices", vertices, self.device, wp.vec3d)
@@ -329,23 +334,27 @@ class DeviceScene(DeviceObject):
 
     def __init__(self, scene: Scene, device: Any) -> None:
         self.host = scene
-        # The leaves as they were sent; the arrays of their trees; `changes.count` before.
+        # The leaves as they were sent, and the arrays of their trees; `changes.count` before that.
         self._leaves: FlattenedInstances | None = None
         self._arrays: list[TreeArrays] = []
         self._seen = -1
+        self._target: Any = None
+        self._source: Any = None
         super().__init__(device)
 
     def _hit_source(self) -> Any:
+        """As of `DeviceObject`: hits on leaves that move later are refused."""
         return self._source, self._source.moves, None
 
     def _on_cpu(self) -> Scene:
+        """Return the scene on the CPU."""
         return self.host
 
     def __repr__(self) -> str:
         return f"DeviceScene({len(self.host)} instances, on {self.device})"
 
     def _state(self) -> Any:
-        """Return the `Target`; send what has changed in the scene first."""
+        """Return the `Target` of the scene, after sending what has changed in the scene."""
         seen, leaves = changes.count, self._leaves
         if leaves is not None and seen == self._seen:
             return self._target
@@ -378,6 +387,6 @@ class DeviceScene(DeviceObject):
 
 
 def on_device(host: Any, device: Any) -> DeviceObject:
-    """Return a copy of a tree or a scene on a device, which follows its changes."""
+    """Return a copy of `host`, a tree or a scene, on a device; it follows the changes of `host`."""
     kind = DeviceScene if hasattr(host, "view") else DeviceBVH
     return kind(host, device_of(device))
