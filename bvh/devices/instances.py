@@ -1,7 +1,7 @@
 """Leaves of a scene on a device: their maps, inverses and boxes, and the top, a tree over boxes.
 
-When instances move, only their maps are sent; kernels do the rest. The top is built anew by
-`building`, with one scene leaf in each leaf of the top.
+When instances move, only their maps are sent; kernels do the rest. The top first has the nodes of
+the CPU's TLAS; whenever instances have moved, it is built anew (see `building`).
 
 The world box of a leaf is that of a few boxes around its tree, moved (see `tree.world_bounds`: the
 padding derived there holds here, where products are rounded, not fused, and sums are not).
@@ -24,6 +24,8 @@ from bvh.geometry.obbs import inverses
 from bvh.scene.leaves import FlattenedInstances
 from bvh.scene.scene_view import SceneView
 from bvh.tree import world_bounds
+from bvh.tree.binary_nodes import binary_nodes
+from bvh.tree.wide_nodes import WideNodes
 
 wp.set_module_options(OPTIONS)
 
@@ -149,7 +151,7 @@ def scene_on(view: SceneView, device: Any) -> tuple[Any, Any]:
     ):  # fmt: skip
         setattr(record, name, wp.array(array, dtype=dtype, device=device))
     place(target, extents, np.arange(n), view.maps)
-    build_top(target)
+    build_top(target, view.tlas.arrays.nodes)
     return target, extents
 
 
@@ -178,11 +180,22 @@ def place(target: Any, extents: Any, leaves: NDArray[np.int64], maps: NDArray[np
     return count
 
 
-def build_top(target: Any) -> None:
-    """Build the top of a scene, the tree over the boxes of leaves, anew."""
+def build_top(target: Any, nodes: WideNodes | None = None) -> None:
+    """Write the top of a scene, the tree over the boxes of leaves, each in a leaf of its own.
+
+    It has the topology of `nodes`, those of the CPU, or is built anew if these are None.
+    """
     device, n, before = target.ids.device, len(target.part_of), int(target.top.depth)
     count, _ = set_frame(target, wp.full(n, 1, dtype=wp.int32, device=device))
-    if count:
+    if nodes is not None:
+        used = nodes.ids >= 0
+        starts = np.r_[0, used.sum(axis=1).cumsum()]
+        _, children, root, _ = binary_nodes(nodes, starts, 0, 0)
+        for array, rows in ((target.children, children), (target.ids, nodes.ids[used])):
+            fresh = wp.array(rows, dtype=array.dtype, device=device)
+            wp.copy(array, fresh, count=len(rows))
+        target.top.root, target.top.count, target.top.nodes = *root.tolist(), len(children)
+    elif count:
         build(target, wp.array(np.arange(n), dtype=wp.int32, device=device), count, 1)
     fit(target)
     target.depth += int(target.top.depth) - before
