@@ -128,7 +128,6 @@ class RayCall(Call):
         """Return the CPU's answers, by column, for the rays with indices `undecided`."""
         names = ("origins", "directions", "t_min", "t_max")
         rays: dict[str, Any] = {name: self.selected(name, undecided) for name in names}
-        rays["origins"] = np.broadcast_to(rays["origins"], (len(undecided), 3))
         # Without a mask, if all bits are set, a query is faster.
         bits = self.selected("mask", undecided).view(np.uint32)
         rays |= {"mask": None if (bits == ALL_BITS).all() else bits, "cull": self.cull}
@@ -234,10 +233,6 @@ class PointCall(Call):
         self.launch(negate_inside, result.distance, within.truth)
         return result
 
-    def _points(self, undecided: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Return the points with indices `undecided`, (n, 3)."""
-        return np.broadcast_to(self.selected("origins", undecided), (len(undecided), 3))
-
     def _nearest(self, kinds: Kinds) -> Any:
         """Return a `Columns` of the present chunk with columns `kinds` of closest points."""
         result, query = self.empty(kinds, self.count), RayQuery()
@@ -245,8 +240,8 @@ class PointCall(Call):
         undecided = self.trace(result, self.rays, query)
 
         def by_cpu() -> dict[str, Any]:
-            limits = self.selected("t_max", undecided)
-            near = self.host.closest_point(self._points(undecided), limits, mask=self.mask)
+            points, limits = (self.selected(name, undecided) for name in ("origins", "t_max"))
+            near = self.host.closest_point(points, limits, mask=self.mask)
             return {name: getattr(near, name) for name in kinds}
 
         self.settle(result, undecided, by_cpu, undecided)
@@ -276,7 +271,7 @@ class PointCall(Call):
 
         def by_cpu() -> dict[str, Any]:
             target = point_target(self.host, "contains", self.mask)
-            points = self._points(undecided)
+            points = self.selected("origins", undecided)
             return {"truth": target.inside(points, thread_count(None), surface=surface)}
 
         self.settle(result, undecided, by_cpu, undecided)

@@ -194,7 +194,8 @@ def build_top(target: Any, nodes: WideNodes | None = None) -> None:
         for array, rows in ((target.children, children), (target.ids, nodes.ids[used])):
             fresh = wp.array(rows, dtype=array.dtype, device=device)
             wp.copy(array, fresh, count=len(rows))
-        target.top.root, target.top.count, target.top.nodes = *root.tolist(), len(children)
+        target.top.root, target.top.count = root.tolist()
+        target.top.nodes = len(children)
     elif count:
         build(target, wp.array(np.arange(n), dtype=wp.int32, device=device), count, 1)
     fit(target)

@@ -15,15 +15,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from bvh.devices.exchange import (
-    given,
-    is_on_device,
-    library_of,
-    numpy_type,
-    one_number,
-    read,
-    stream_of,
-)  # fmt: skip
+from bvh.devices import exchange
 from bvh.devices.stages.work import Columns, DeviceRays
 from bvh.runtime.arguments import ALL_BITS, bit_masks
 
@@ -116,7 +108,7 @@ class Call:
         argument, and their leading shape.
         """
         # Answers are in the library of `like`, None for numpy.
-        self.owner, self.device, self.like = owner, owner.device, library_of(*values)
+        self.owner, self.device, self.like = owner, owner.device, exchange.library_of(*values)
         # All kernels of the call, and the CPU, query this state, even if the tree changes. The turn
         # of the chunk's buffers is 0 or 1.
         self.target, self.turn, owner.undecided = owner._state(), 0, 0
@@ -130,17 +122,17 @@ class Call:
             columns, self.shape = batch(*values)
             for (column, kind), rows in zip(arguments.values(), columns, strict=True):
                 if rows.size == 1:
-                    self.shared[column] = one_number(rows.item(), kind, self.device.alias)
+                    self.shared[column] = exchange.one_number(rows.item(), kind, self.device.alias)
                 else:
                     self.rows_of[column] = rows, kind
         else:
             self.rays, shapes = DeviceRays(), {}
-            with stream_of(self.like, self.device):
+            with exchange.stream_of(self.like, self.device):
                 for (name, (column, kind)), value in zip(arguments.items(), values, strict=True):
-                    if name == "mask" and not is_on_device(value):
+                    if name == "mask" and not exchange.is_on_device(value):
                         value = bit_masks(name, ALL_BITS if value is None else value)
                         value = value.view(np.int32)
-                    array, shapes[name] = read(name, value, self.device, kind)
+                    array, shapes[name] = exchange.read(name, value, self.device, kind)
                     setattr(self.rays, column, array)
             self.shape = _common_shape(shapes)
         self.count = int(np.prod(self.shape))
@@ -162,11 +154,11 @@ class Call:
         shape = self.shape if offsets is None else (int(offsets[-1]),)
         if self.like is not None:
             result = answer(slice(0, self.count))
-            return {name: given(getattr(result, name), shape, self.like) for name in kinds}
+            return {name: exchange.given(getattr(result, name), shape, self.like) for name in kinds}
         self.owner.buffers.drop_old()
         found, size = {}, int(np.prod(shape))
         for name, kind in kinds.items():
-            dtype, item = numpy_type(kind)
+            dtype, item = exchange.numpy_type(kind)
             found[name] = np.empty((size, *item), dtype)
         parts = [slice(k, min(k + CHUNK, self.count)) for k in range(0, max(self.count, 1), CHUNK)]
         # Copies out of the buffers of each turn.
@@ -232,7 +224,7 @@ class Call:
 
     def launch(self, kernel: Any, *inputs: Any) -> None:
         """Launch a kernel with a thread for each ray or point."""
-        with stream_of(self.like, self.device):
+        with exchange.stream_of(self.like, self.device):
             wp.launch(kernel, self.count, inputs=[*inputs], device=self.device)
 
     def trace(self, result: Any, rays: Any, query: Any) -> NDArray[np.int32]:
@@ -240,19 +232,18 @@ class Call:
 
         `rays` are a `DeviceRays`, rays or points, and `query` is a `RayQuery`.
         """
-        with stream_of(self.like, self.device):
+        with exchange.stream_of(self.like, self.device):
             undecided: NDArray[np.int32] = self.owner.stages.trace(
                 self.target, rays, query, result, self.count
             )
         return undecided
 
     def selected(self, column: str, rows: NDArray[np.int32]) -> NDArray[Any]:
-        """Return rows of a field of `rays`, as an array of numpy, or the one row that all share."""
+        """Return rows of a field of `rays`, an array of numpy; one that all share is repeated."""
         array = getattr(self.rays, column)
         if array.shape[0] > 1:
             array = array[wp.array(rows, dtype=wp.int32, device=self.device)].contiguous()
-        result: NDArray[Any] = array.numpy()
-        return result
+        return np.broadcast_to(array.numpy(), (len(rows), *exchange.numpy_type(array.dtype)[1]))
 
     def settle(
         self, result: Any, undecided: NDArray[np.int32], answers: Callable[[], dict[str, Any]],
@@ -265,7 +256,7 @@ class Call:
         self.owner.undecided += len(undecided)
         if len(rows):
             where = wp.array(rows, dtype=wp.int32, device=self.device)
-            with stream_of(self.like, self.device):
+            with exchange.stream_of(self.like, self.device):
                 for name, values in answers().items():
                     column = getattr(result, name)
                     fresh = wp.array(np.asarray(values), dtype=column.dtype, device=self.device)

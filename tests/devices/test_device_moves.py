@@ -12,6 +12,7 @@ import warp as wp
 import bvh
 from bvh.devices import trees
 from bvh.devices.instances import place
+from bvh.geometry import transforms
 from bvh.geometry.obbs import inverses
 from tests.devices.test_device_rays import compare
 from tests.devices.test_device_scenes import map_of, rays_of
@@ -137,6 +138,29 @@ def test_positions_of_earlier_hits(rng: np.random.Generator) -> None:
     scene.remove(8)
     assert_same(there.closest_hit(o, [0.0, 0.0, -1.0]), wanted)
     assert_same(later.position, position)
+
+
+def test_boxes(rng: np.random.Generator) -> None:
+    """Boxes of leaves contain all moved vertices, closely; that of the top contains the boxes."""
+    scene, there = scenes(60, rng)
+    there.set_transforms(np.arange(60), matrices(60, rng))
+    target, leaves = there.target, scene.leaves
+    boxes, reach = target.leaf_boxes.numpy(), target.reach.numpy()
+    for leaf, k in enumerate(leaves.tree_of):
+        tree = leaves.trees[k]
+        if not len(tree.faces):
+            assert (boxes[leaf, 0] == np.inf).all() and (boxes[leaf, 1] == -np.inf).all()
+            continue
+        vertices = transforms.moved(tree.vertices, leaves.matrices[leaf])
+        lower, upper = vertices.min(axis=0), vertices.max(axis=0)
+        assert (boxes[leaf, 0] <= lower).all() and (upper <= boxes[leaf, 1]).all()
+        assert (boxes[leaf, 1] - boxes[leaf, 0] <= 1.5 * (upper - lower) + 1e-9 * reach[leaf]).all()
+        assert (reach[leaf] == np.abs(boxes[leaf]).max(axis=0)).all()
+    top, count = target.top, int((boxes[:, 0, 0] < np.inf).sum())
+    assert int(top.nodes) == count - 1
+    ends = np.array([top.lower, top.upper]) * 2.0**-top.exponent + np.array(top.centre)
+    assert (ends[0] <= boxes[:, 0]).all() and (boxes[:, 1] <= ends[1]).all()
+    assert sorted(target.ids.numpy()[:count]) == [i for i in range(60) if i % 3 != 2]
 
 
 def test_inverses(rng: np.random.Generator) -> None:

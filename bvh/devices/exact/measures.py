@@ -87,21 +87,19 @@ def _time(x: Volumes, o: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
 
     `x` are the volumes of the ray and the triangle. t is correctly rounded if decided.
     """
-    decided, t = bool(False), wp.float64(0.0)
     if not is_sided(x):
-        return decided, t
+        return False, f8(0.0)
     # t is 0: the origin is a vertex; or each product of the volume n . a is 0, as on faces along
     # axes, and the numbers are moderate, so that no product has underflowed.
     at_vertex = o == v0 or o == v1 or o == v2
     in_plane = x.along_size == ZERO and is_moderate(x.a) and is_moderate(x.p) and is_moderate(x.q)
     if at_vertex or in_plane:
-        decided = True
-    else:
-        u, v = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
-        b, most = _shifted(x.a, u, x.p, v, x.q)
-        value, size = floats.sized_dot(x.n, x.sizes, b)
-        size += TERM_SHARE * (most * floats.sum_of(x.sizes))
-        decided, t = scaled_quotient(value, size, x.total, x.total_size, x.shift)
+        return True, f8(0.0)
+    u, v = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
+    b, most = _shifted(x.a, u, x.p, v, x.q)
+    value, size = floats.sized_dot(x.n, x.sizes, b)
+    size += TERM_SHARE * (most * floats.sum_of(x.sizes))
+    decided, t = scaled_quotient(value, size, x.total, x.total_size, x.shift)
     return decided, t
 
 

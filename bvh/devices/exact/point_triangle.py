@@ -17,9 +17,7 @@ from bvh.geometry.arithmetic import feature_distances
 
 GREAT, UNDERFLOW = f8(feature_distances.GREAT), f8(feature_distances.UNDERFLOW)
 KEPT = f8(feature_distances.KEPT)
-DOUBT, FLAT, NEAR = (
-    f8(x) for x in (point_triangle.DOUBT, point_triangle.FLAT, point_triangle.NEAR)
-)
+DOUBT, FLAT, NEAR = f8(point_triangle.DOUBT), f8(point_triangle.FLAT), f8(point_triangle.NEAR)
 UNLIKE, SLENDER = f8(point_triangle.UNLIKE), f8(point_triangle.SLENDER)
 SIDE_ERROR = f8(point_triangle.SIDE_ERROR)
 QUARTER = f8(0.25)

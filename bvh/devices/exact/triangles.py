@@ -126,11 +126,7 @@ def _triangle_side(by_sums: bool) -> Any:
                 sure = sure and decided
                 first = wp.where(k == 0, side, first)
                 crossed = crossed and side == first and side != 0
-            # The next edge.
-            spare = a
-            a = b
-            b = c
-            c = spare
+            a, b, c = b, c, a
         if positive and negative:
             return True, 0
         side = wp.where(positive, 1, 0) - wp.where(negative, 1, 0)
