@@ -124,7 +124,10 @@ def _place(
             target.inverses[leaf, row] = inverse
             if not decided:
                 wp.atomic_add(undecided, 0, 1)
-            a, b, c = b, c, a
+            spare = a
+            a = b
+            b = c
+            c = spare
         m = maps[i, row]
         target.maps[leaf, row] = m
         low, high = _span(extents, tree, m)

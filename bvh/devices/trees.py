@@ -306,7 +306,8 @@ class DeviceScene(DeviceObject):
     """Scene of trees over triangles on a device, made by `Scene.to`; rays alone.
 
     As `DeviceBVH`, for the ray queries of `Scene`. Each tree is stored once, whatever the number
-    of instances. Changes of the scene are sent before a query.
+    of instances. Changes of the scene are sent before a query; of instances that move, only the
+    transforms are.
 
     Attributes
     ----------
@@ -340,6 +341,7 @@ class DeviceScene(DeviceObject):
         self._seen = -1
         self._target: Any = None
         self._source: Any = None
+        self._extents: Any = None
         super().__init__(device)
 
     def _hit_source(self) -> Any:
@@ -368,7 +370,7 @@ class DeviceScene(DeviceObject):
             leaves = FlattenedInstances(self.host)
             self._arrays = [tree.arrays for tree in leaves.trees]
             self._source = LateView(leaves)
-            self._target, self.extents = scene_on(self._source.view, self.device)
+            self._target, self._extents = scene_on(self._source.view, self.device)
         else:
             rows, masked = leaves.follow()
             if len(masked):
@@ -376,13 +378,16 @@ class DeviceScene(DeviceObject):
                 self._target.masks = wp.array(masks, dtype=wp.int32, device=self.device)
             if len(rows):
                 self._source.note(rows)
-                place(self._target, self.extents, rows, leaves.maps[rows])
+                place(self._target, self._extents, rows, leaves.maps[rows])
                 build_top(self._target)
         self._leaves, self._seen = leaves, seen
         return self._target
 
     def set_transforms(self, ids: Any, transforms: Any) -> None:
-        """Move instances, here and in the scene; as `Scene.set_transforms`, arrays of any kind."""
+        """Move instances, here and in `host`; as `Scene.set_transforms`, arrays of any kind.
+
+        The CPU checks the transforms; the device inverts them, and updates boxes and nodes.
+        """
         self.host.set_transforms(on_host(ids), on_host(transforms))
 
 

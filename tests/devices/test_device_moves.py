@@ -176,7 +176,7 @@ def test_inverses(rng: np.random.Generator) -> None:
         bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]]), np.tile(np.eye(4), (len(maps), 1, 1))
     )
     there = scene.to(DEVICE)
-    assert place(there.target, there.extents, np.arange(len(maps)), maps) == 0
+    assert place(there.target, there._extents, np.arange(len(maps)), maps) == 0
     found = there.target.inverses.numpy()
     assert (np.abs(found - wanted) <= np.spacing(np.abs(wanted))).all()
     assert (found == wanted).mean() > 0.99

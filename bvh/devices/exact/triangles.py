@@ -126,7 +126,11 @@ def _triangle_side(by_sums: bool) -> Any:
                 sure = sure and decided
                 first = wp.where(k == 0, side, first)
                 crossed = crossed and side == first and side != 0
-            a, b, c = b, c, a
+            # The next edge; a tuple on the right would be assigned one after the other.
+            spare = a
+            a = b
+            b = c
+            c = spare
         if positive and negative:
             return True, 0
         side = wp.where(positive, 1, 0) - wp.where(negative, 1, 0)
