@@ -119,6 +119,8 @@ class SceneView(Searched):
         The id of the outermost instance that each leaf belongs to.
     frames : ndarray of float64, shape (m, 4, 3)
         The frames of the trees.
+    extents : Extents
+        Boxes around the trees, by which leaves are bounded (see `world_bounds`).
     tlas : Tlas
         With ``boxes``, (n, 6), around the leaves, and their ``bounds``.
     moves : int
@@ -162,7 +164,7 @@ class SceneView(Searched):
         self._transforms = np.zeros(len(self._maps) * instanced.TRANSFORM_SIZE)
         # Of each tree: some boxes whose hull contains it, and (K, F, largest radius) of `skew_of`;
         # the radius is -1 unless the tree is over spheres or capsules.
-        self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
+        self.extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 3))
         self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
@@ -297,7 +299,7 @@ class SceneView(Searched):
     def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return world boxes (k, 6) around `leaves`, k indices, under their current maps."""
         which_tree = self.tree_of[leaves]
-        boxes = instance_bounds(self._extents, which_tree, self._maps[leaves])
+        boxes = instance_bounds(self.extents, which_tree, self._maps[leaves])
         is_round = self.round_trees[which_tree]
         is_box = ~self._plain[which_tree] & ~is_round
         if is_round.any():
@@ -305,7 +307,7 @@ class SceneView(Searched):
         if is_box.any():
             # Instances of boxes are defined by the rounded inverses of maps (see `world_bounds`).
             rows, trees = self._inverses[leaves[is_box]], which_tree[is_box]
-            boxes[is_box] = box_instance_bounds(self._extents, trees, rows, self._skews)
+            boxes[is_box] = box_instance_bounds(self.extents, trees, rows, self._skews)
         # Under a shift, a mesh's box is exactly that of its tree, moved: corners round as vertices
         # do. The boxes of shapes, such as boxes and spheres, are exact under the identity alone.
         maps = self._maps[leaves]
