@@ -57,8 +57,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         The decision is exact, also where faces lie in one plane, edges cross or vertices lie on
         faces. A point is inside a closed mesh if a ray from it crosses an odd number of faces:
         shells in a shell are hollow, whichever way their normals point, and a wall that two parts
-        of a mesh share is ignored. The query takes at most twice as long as `overlap_tree`, but far
-        longer if a mesh meets itself.
+        of a mesh share is ignored. The first query of two meshes takes a few times as long as
+        `overlap_tree`, far longer if a mesh meets itself; later ones reuse what it prepared.
 
         Parameters
         ----------

@@ -38,9 +38,6 @@ FIRST_CHUNK, GROWTH, THREAD_SECONDS = 2, 32, 2e-4
 # The calling thread claims twice as many chunks at a time unless the last took so many seconds.
 CLAIMED_SECONDS = 5e-3
 
-# How many chunks a thread alone takes at a time: between chunks it can be interrupted.
-ONE_THREAD = 32
-
 # Numbers that a thread copies at a time.
 NUMBERS_AT_ONCE = 1 << 17
 
@@ -255,11 +252,6 @@ def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, 
         chunks.append((start, min(start + some, count)))
         start += some
     return chunks
-
-
-def chunk_size(size: int, threads: int) -> int:
-    """Return the size of chunks for `share`: `size`, or ONE_THREAD times as much on one thread."""
-    return size if threads > 1 else size * ONE_THREAD
 
 
 def share(

@@ -30,7 +30,7 @@ from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import BINS, GROUP_BITS, LEFT, LEFT_CENTRES, RIGHT
 from bvh.tree.builders.grid import bound_all, split_top
 from bvh.tree.builders.space import NO_PLANE, cheaper_plane, split_at_plane
-from bvh.tree.builders.subtrees import NODE, RANGE_WIDTH, range_at, set_range
+from bvh.tree.builders.subtrees import RANGE_WIDTH, range_at, set_range
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
 MAX_LEAF = 1 << GROUP_BITS
@@ -78,14 +78,13 @@ def _leaf_is_cheaper(count, box, cost, limits):
 
 
 @entry
-def build_subtrees(records, spatial, tasks, boxes, block, limits, state, scratch):
+def build_subtrees(records, spatial, tasks, block, limits, state, scratch):
     """Build the subtrees of ranges into a block of nodes; return the number of their nodes.
 
-    `tasks` (k, RANGE_WIDTH) are the ranges; `boxes` (2 k, 8) are the box of each and that of its
-    centres. The first k nodes are the roots. `spatial` is `space.Spatial`, or None for a builder
-    without spatial splits. `block` is `SubtreeNodes`. `state` is (cancel, done), arrays of one
-    number: a cancel that is not 0 stops the build, and `done` counts the records in leaves.
-    `scratch` is that of `new_scratch`.
+    `tasks` (k, RANGE_WIDTH) are the ranges; the first k nodes are the roots. `spatial` is
+    `space.Spatial`, or None for a builder without spatial splits. `block` is `SubtreeNodes`.
+    `state` is (cancel, done), arrays of one number: a cancel that is not 0 stops the build, and
+    `done` counts the records in leaves. `scratch` is that of `new_scratch`.
     """
     deepest, group_bits, _ = limits
     cancel, done = state
@@ -98,11 +97,10 @@ def build_subtrees(records, spatial, tasks, boxes, block, limits, state, scratch
     used, begun, height = len(tasks), 0, 0
     while (height > 0 or begun < len(tasks)) and cancel[0] == 0:
         if height == 0:
-            set_range(pending, 0, range_at(tasks, begun))
-            pending[0, NODE] = begun
-            record.store_bounds(bounds, begun, record.load(boxes, 2 * begun))
-            record.store(pending_boxes, 0, record.load(boxes, 2 * begun))
-            record.store(pending_boxes, 1, record.load(boxes, 2 * begun + 1))
+            _, begin, end, depth, side, limit = range_at(tasks, begun)
+            set_range(pending, 0, (begun, begin, end, depth, side, limit))
+            binning.bound(records, side * half + begin, side * half + end, pending_boxes, 0, 1)
+            record.store_bounds(bounds, begun, record.load(pending_boxes, 0))
             begun, height = begun + 1, 1
         height -= 1
         node, begin, end, depth, side, limit = range_at(pending, height)
@@ -180,13 +178,11 @@ def subtree_builder(
     shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
     def build(
-        tasks: NDArray[np.int64], boxes: NDArray[np.float32], block: subtrees.SubtreeNodes,
-        state: subtrees.BuildState,
-    ) -> int:  # fmt: skip
+        tasks: NDArray[np.int64], block: subtrees.SubtreeNodes, state: subtrees.BuildState
+    ) -> int:
         """Build the subtrees of tasks into a block of nodes; return the number of their nodes."""
         with shelf.scratch() as (spatial, scratch):
-            run = records, spatial, tasks, boxes, block, limits, state, scratch
-            return int(build_subtrees(*run))
+            return int(build_subtrees(records, spatial, tasks, block, limits, state, scratch))
 
     return build
 
@@ -207,7 +203,7 @@ def build(
         return subtrees.no_nodes()
     deepest = subtrees.deepest_level(count)
     boxes = bound_all(records, count, threads) if boxes is None else boxes
-    links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
+    links, tasks = split_top(records, boxes, deepest, group_bits, threads)
     order = aligned(count, np.int32)
     subtree = subtree_builder(records, Limits(deepest, group_bits, max_leaf))
-    return subtrees.build_tasks(links, tasks, boxes, order, subtree, threads, progress)
+    return subtrees.build_tasks(links, tasks, order, subtree, threads, progress)

@@ -12,20 +12,24 @@ from numpy.typing import NDArray
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.memory import Shelf, aligned
-from bvh.runtime.threads import chunk_size, share
+from bvh.runtime.threads import share
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import best_split, bound, new_sides
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, RANGE_WIDTH, SIDE
 from bvh.tree.nodes import link_inner
 
-# A grid has about one cell for 2**RECORD_BITS records, but at most 2**MOST_BITS cells.
-MOST_BITS = 15
-RECORD_BITS = 2
 AXIS_BITS = 8
 LAYERS = 1 << AXIS_BITS
 # Records that a thread takes at a time.
 CHUNK = 32768
+
+
+def _cell_bits(count: int) -> int:
+    """Return the bits of the numbers of cells of a grid for `count` records."""
+    # There is about one cell for 4 records; from 2**15 cells on for 16 records. At most 16 bits.
+    bits = count.bit_length()
+    return min(bits - 2, max(15, bits - 4), 16)
 
 
 def _bits_of_axes(box: NDArray[np.float32], count: int) -> NDArray[np.int64]:
@@ -157,7 +161,7 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
 
 
 @entry
-def _count_ranges(cells, begin, end, range_of, counts):
+def count_ranges(cells, begin, end, range_of, counts):
     """Write to `counts` how many of the records begin..end are in each range."""
     # `cells` has the cell of each record, and `range_of` the range of each cell.
     counts[:] = 0
@@ -175,26 +179,18 @@ def _move_to_ranges(records, cells, begin, end, range_of, rows, out):
         rows[k] += 1
 
 
-@entry
-def _bound_ranges(records, ends, begin, end, boxes):
-    """Write the boxes of ranges begin..end, and of their centres, to two rows of `boxes` each."""
-    # Range i is the records ends[i - 1]..ends[i].
-    for i in range(begin, end):
-        bound(records, ends[i - 1] if i > 0 else 0, ends[i], boxes, 2 * i, 2 * i + 1)
-
-
 def _split_by_cells(
     records: NDArray[np.float32], out: NDArray[np.float32], boxes: NDArray[np.float32],
     limits: tuple[int, int, int, int], threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]] | None:  # fmt: skip
+) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:  # fmt: skip
     """Split records by the cells of a grid, and move them to `out`; return None if nothing splits.
 
     `boxes` are the box of all and that of their centres; `limits` are (grain, depth of the root,
-    deepest level, group bits). Returns the links of nodes, the root first; the ranges below them
-    (see `subtrees`), whose rows count from the first record; and the two boxes of each range.
+    deepest level, group bits). Returns the links of nodes, the root first, and the ranges below
+    them (see `subtrees`), whose rows count from the first record.
     """
     n = len(records)
-    bits = _bits_of_axes(boxes[1], min(n.bit_length() - RECORD_BITS, MOST_BITS))
+    bits = _bits_of_axes(boxes[1], _cell_bits(n))
     size = 1 << int(bits.sum())
     cells, shelf = aligned(n, np.uint16), Shelf(lambda: new_cells(size))
 
@@ -202,7 +198,7 @@ def _split_by_cells(
         with shelf.scratch() as cell_bins:
             _fill_cells(records, begin, end, boxes, bits, cells, cell_bins)
 
-    share(n, chunk_size(CHUNK, threads), fill, threads)
+    share(n, subtrees.chunk_size(CHUNK, threads), fill, threads)
     cell_bins, *others = shelf.pieces()
     for bins in others:
         add_bins(cell_bins, bins)
@@ -217,7 +213,7 @@ def _split_by_cells(
     used, ranges = _split_cells(cell_bins, bits, limits, links, columns, range_of, scratch)
     if ranges == 1:
         return None
-    columns, range_boxes = columns[:ranges], np.empty((ranges, 2, record.WIDTH), np.float32)
+    columns = columns[:ranges]
     ends = np.cumsum(columns[:, END])
     columns[1:, BEGIN], columns[:, END] = ends[:-1], ends
     # The chunks that threads move, and the row of each range for the first of a chunk's records.
@@ -225,7 +221,7 @@ def _split_by_cells(
     rows = np.empty((-(-n // size), ranges), np.int64)
 
     def count(begin: int, end: int) -> None:
-        _count_ranges(cells, begin, end, range_of, rows[begin // size])
+        count_ranges(cells, begin, end, range_of, rows[begin // size])
 
     def move(begin: int, end: int) -> None:
         _move_to_ranges(records, cells, begin, end, range_of, rows[begin // size], out)
@@ -236,16 +232,11 @@ def _split_by_cells(
         share(n, size, count, threads)
         rows[:] = np.cumsum(rows, axis=0) - rows + columns[:, BEGIN]
     share(n, size, move, threads)
-    flat = range_boxes.reshape(-1, record.WIDTH)
-    share(
-        ranges, chunk_size(ranges // (4 * threads) + 1, threads),
-        lambda begin, end: _bound_ranges(out, ends, begin, end, flat), threads,
-    )  # fmt: skip
-    return links[:used], columns, range_boxes
+    return links[:used], columns
 
 
 @entry
-def _clear(bins):
+def _clear_cells(bins):
     """Make all rows of `bins` the bin of no records."""
     for i in range(len(bins)):
         record.store(bins, i, record.empty_bin())
@@ -254,44 +245,45 @@ def _clear(bins):
 def new_cells(size: int) -> NDArray[np.float32]:
     """Return the bins of cells without records."""
     bins = record.new(size)
-    _clear(bins)
+    _clear_cells(bins)
     return bins
 
 
 def split_top(
     records: NDArray[np.float32], boxes: NDArray[np.float32], deepest: int, group_bits: int,
     threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:  # fmt: skip
     """Split all records into ranges that are small enough for one thread.
 
     The first half of `records` holds them; a split moves a range to the other half. `boxes` (2, 8)
     are the box of all and that of their centres. Returns the links of the nodes above the ranges,
-    (t, 2); the ranges as tasks (see `subtrees`); and both boxes of each, (k, 2, 8). Ranges that no
-    grid splits stay large. `deepest` is the deepest level that a tree may have; a side of a split
-    costs its half area for each started group of 1 << group_bits records.
+    (t, 2), and the ranges as tasks (see `subtrees`). Ranges that no grid splits stay large.
+    `deepest` is the deepest level that a tree may have; a side of a split costs its half area for
+    each started group of 1 << group_bits records.
     """
     half = len(records) // 2
     run = subtrees.task_size(half)
-    grain = run // subtrees.RANGE_SHARE
+    grain = max(run // subtrees.RANGES, subtrees.SMALLEST_RANGE)
     links = np.zeros((1, 2), np.int32)
-    waiting = [(np.array([0, 0, half, 0, 0, half], np.int64), boxes)]
-    tasks, task_boxes = [np.empty((0, RANGE_WIDTH), np.int64)], [boxes[None][:0]]
+    tasks, waiting = list[NDArray[np.int64]](), [np.array([0, 0, half, 0, 0, half], np.int64)]
     while waiting:
-        task, boxes = waiting.pop()
+        task = waiting.pop()
         begin, end, side = task[BEGIN], task[END], task[SIDE]
         ranges = None
         if end - begin > run:
             here, there = side * half, (1 - side) * half
+            some, out = records[here + begin : here + end], records[there + begin : there + end]
+            # The boxes of all records are known.
+            if end - begin < half:
+                boxes = bound_all(some, len(some), threads)
             ranges = _split_by_cells(
-                records[here + begin : here + end], records[there + begin : there + end], boxes,
-                (grain, int(task[DEPTH]), deepest, group_bits), threads,
+                some, out, boxes, (grain, int(task[DEPTH]), deepest, group_bits), threads,
             )  # fmt: skip
         if ranges is None:
             tasks.append(task[None])
-            task_boxes.append(boxes[None])
             continue
         # Append the new nodes, but for their root, which is the node of the task.
-        (range_links, columns, range_boxes), shift = ranges, len(links) - 1
+        (range_links, columns), shift = ranges, len(links) - 1
         below = np.where(range_links > 0, range_links + shift, 0).astype(np.int32)
         links[task[NODE]] = below[0]
         links = np.concatenate([links, below[1:]])
@@ -300,6 +292,5 @@ def split_top(
         columns[:, LIMIT], columns[:, SIDE] = columns[:, END], 1 - side
         is_large = columns[:, END] - columns[:, BEGIN] > run
         tasks.append(columns[~is_large])
-        task_boxes.append(range_boxes[~is_large])
-        waiting.extend(zip(columns[is_large], range_boxes[is_large], strict=True))
-    return links, np.concatenate(tasks), np.concatenate(task_boxes)
+        waiting.extend(columns[is_large])
+    return links, np.concatenate(tasks)

@@ -87,7 +87,7 @@ def build(
         records, capacity, Shelf(new_spatial), deepest, max(grain, LEAST_CHUNK), threads,
         new_sides(BINS),
     )  # fmt: skip
-    links, tasks, boxes = split_top(shared, count, box, grain)
-    nodes = subtrees.build_tasks(links, tasks, boxes, order, subtree, threads, report)
+    links, tasks = split_top(shared, count, box, grain)
+    nodes = subtrees.build_tasks(links, tasks, order, subtree, threads, report)
     merged = aligned(len(order), np.int32)
     return nodes._replace(order=merged[: _merge(nodes.links, order, merged)].copy())

@@ -232,16 +232,16 @@ class SharedRange:
 
 def split_top(
     shared: Shared, count: int, boxes: Records, grain: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64], Records]:
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Split all `count` records into ranges of up to `grain`, or that nothing splits.
 
-    Returns the links of the nodes above the ranges, (t, 2); the ranges as tasks (see `subtrees`);
-    and the box of each range and that of its centres, (k, 2, 8). `boxes` (2, 8) are those of all.
+    Returns the links of the nodes above the ranges, (t, 2), and the ranges as tasks (see
+    `subtrees`). `boxes` (2, 8) are the box of all records and that of their centres.
     """
-    links, tasks = [(0, 0)], []
+    links, tasks = [(0, 0)], list[Row]()
     level = [(np.array([0, 0, count, 0, 0, shared.half]), boxes)]
     while level:
-        tasks += [pair for pair in level if pair[0][END] - pair[0][BEGIN] <= grain]
+        tasks += [task for task, _ in level if task[END] - task[BEGIN] <= grain]
         ranges = [
             SharedRange(shared, *pair) for pair in level if pair[0][END] - pair[0][BEGIN] > grain
         ]
@@ -252,7 +252,7 @@ def split_top(
         for some in ranges:
             some.choose_plane()
         # Ranges that nothing splits stay large.
-        tasks += [(some.task, some.boxes) for some in ranges if some.plane is None]
+        tasks += [some.task for some in ranges if some.plane is None]
         ranges = [some for some in ranges if some.plane is not None]
         for some in ranges:
             some.place()
@@ -262,8 +262,7 @@ def split_top(
             links[int(some.task[NODE])] = len(links), 0
             level += some.children(len(links))
             links += [(0, 0), (0, 0)]
-    rows, found = [pair[0] for pair in tasks], [pair[1] for pair in tasks]
-    return np.array(links, np.int32), np.array(rows), np.array(found)
+    return np.array(links, np.int32), np.array(tasks)
 
 
 def _share(

@@ -19,8 +19,8 @@ from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.memory import Shelf, aligned
 from bvh.runtime.simd import field
-from bvh.runtime.threads import Progress, chunk_size, share, watch
-from bvh.tree.builders.records import WIDTH, join, load_bounds, store_bounds
+from bvh.runtime.threads import Progress, share, watch
+from bvh.tree.builders.records import join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 
 # One thread builds runs of ranges of about a 64th of all primitives, which fit into a cache, and of
@@ -29,8 +29,11 @@ SMALLEST_TASK = 4096
 TASKS = 64
 # Most primitives of a run, unless a 64th of all are more.
 LARGEST_RUN = 1 << 18
-# Ranges that a thread splits further have up to this share of the primitives of a run.
-RANGE_SHARE = 4
+# How many chunks a thread alone takes at a time: between them it can be interrupted.
+ONE_THREAD = 32
+# Ranges have up to an eighth of the primitives of a run, or SMALLEST_RANGE.
+RANGES = 8
+SMALLEST_RANGE = 1024
 # Most parts of a tree that threads can share (see `Nodes`).
 PARTS = 32
 
@@ -78,6 +81,11 @@ def deepest_level(count: int) -> int:
 def task_size(count: int) -> int:
     """Return the number of primitives of a run of tasks; it does not depend on the threads."""
     return max(count // TASKS, SMALLEST_TASK)
+
+
+def chunk_size(size: int, threads: int) -> int:
+    """Return the size of chunks for `share`: `size`, or ONE_THREAD times as much on one thread."""
+    return size if threads > 1 else size * ONE_THREAD
 
 
 @inlined
@@ -128,23 +136,20 @@ def batches_of(sizes: NDArray[np.integer], count: int) -> list[tuple[int, int]]:
 
 # Arrays of one number: whether all threads shall stop, and how many records are done.
 BuildState: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64]]
-BuildSubtrees: TypeAlias = Callable[
-    [NDArray[np.int64], NDArray[np.float32], SubtreeNodes, BuildState], int
-]
+BuildSubtrees: TypeAlias = Callable[[NDArray[np.int64], SubtreeNodes, BuildState], int]
 
 
 def build_tasks(
-    links: NDArray[np.int32], tasks: NDArray[np.int64], boxes: NDArray[np.float32],
+    links: NDArray[np.int32], tasks: NDArray[np.int64],
     order: NDArray[np.int32], build: BuildSubtrees, threads: int, progress: Progress | None
 ) -> Nodes:  # fmt: skip
     """Return the tree whose top has the given links, with a subtree for each task below it.
 
-    `tasks` (k, RANGE_WIDTH) are ranges, `boxes` (k, 2, 8) the box of each and that of its centres;
-    subtrees write the ids of their primitives to `order`. build(tasks, their boxes, block, (cancel,
-    done)) builds the subtrees of a run of tasks in a block of `SubtreeNodes` and returns the number
-    of their nodes.
+    `tasks` (k, RANGE_WIDTH) are ranges; subtrees write the ids of their primitives to `order`.
+    build(tasks, block, (cancel, done)) builds the subtrees of a run of tasks in a block of
+    `SubtreeNodes` and returns the number of their nodes.
     """
-    sizes, boxes = tasks[:, END] - tasks[:, BEGIN], boxes.reshape(-1, WIDTH)
+    sizes = tasks[:, END] - tasks[:, BEGIN]
     count = int(sizes.sum())
     runs = batches_of(sizes, max(task_size(count), min(count // (4 * threads), LARGEST_RUN)))
     room = tasks[:, LIMIT] - tasks[:, BEGIN]
@@ -157,7 +162,7 @@ def build_tasks(
     def work(i: int) -> None:
         begin, end = runs[i]
         with shelf.scratch() as block:
-            used = build(tasks[begin:end], boxes[2 * begin : 2 * end], block, (cancel, done[i]))
+            used = build(tasks[begin:end], block, (cancel, done[i]))
             built[i] = block.bounds[:used].copy(), block.links[:used].copy()
 
     def report() -> None:
