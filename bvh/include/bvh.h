@@ -1982,7 +1982,6 @@ typedef struct {
     bvh_f4_2d records;
     bvh_Spatial spatial;
     bvh_i8_2d tasks;
-    bvh_f4_2d boxes;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
     bvh_Tuple_4 state;
@@ -1995,7 +1994,6 @@ typedef struct {
     int64_t result_0;
     bvh_f4_2d records;
     bvh_i8_2d tasks;
-    bvh_f4_2d boxes;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
     bvh_Tuple_4 state;
@@ -2016,19 +2014,9 @@ void bvh_bound_chunk(bvh_bound_chunk_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_f4_2d records;
-    bvh_i8_1d ends;
-    int64_t begin;
-    int64_t end;
-    bvh_f4_2d boxes;
-} bvh_bound_ranges_words;
-void bvh_bound_ranges(bvh_bound_ranges_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
     bvh_f4_2d bins;
-} bvh_clear_words;
-void bvh_clear(bvh_clear_words *words);
+} bvh_clear_cells_words;
+void bvh_clear_cells(bvh_clear_cells_words *words);
 
 typedef struct {
     uint16_t *data;
@@ -2086,6 +2074,16 @@ typedef struct {
     bvh_f4_2d others;
 } bvh_add_bins_words;
 void bvh_add_bins(bvh_add_bins_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_u2_1d cells;
+    int64_t begin;
+    int64_t end;
+    bvh_i4_1d range_of;
+    bvh_i8_1d counts;
+} bvh_count_ranges_words;
+void bvh_count_ranges(bvh_count_ranges_words *words);
 
 /* bvh.tree.builders.sbvh */
 
